@@ -34,6 +34,8 @@ from tiduc.runtime.weights import SCOPE
 _SWEEPING = threading.Lock()
 _PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
 
+_TOO_MANY = re.compile(r"binding count (\d+) > (\d+)|requiring (\d+) bindings exceeds limit of (\d+)")
+
 
 class Loaded:
     """A module loaded for devices. `context` is None once the module is closed; `device` receives the arguments."""
@@ -207,6 +209,14 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
     except (ValueError, RuntimeError, IndexError) as error:
         if "io_parameters" in str(error) and all(module.name != "io_parameters" for module in modules):
             raise TiducError("the module reads parameters: name the archive that holds them", name) from error
+        many = _TOO_MANY.search(str(error))
+        if many:
+            count, most = filter(None, many.groups())
+            raise TiducError(
+                f"IREE fused ops into a dispatch of {count} arrays, and its runtime takes {most} at most; "
+                "compile the program in parts, with fewer results each",
+                name,
+            ) from error
         raise TiducError(
             f"the module does not load for target {target!r}; was it compiled for another one? "
             f"{first_line(error)}",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
-from tiduc.backends.iree.fault import FAULTS, Fault
+from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
@@ -41,14 +41,10 @@ PATTERNS: dict[str, list[Registered]] = {}
 """Patterns by op name, in the order in which they are tried."""
 
 
-def legalize(
-    *names: str, where: str = EVERYWHERE, fault: Fault | tuple[Fault, ...] = ()
-) -> Callable[[Pattern], Pattern]:
+def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
     """Registers a pattern for ops of these names; decorators below this one record the faults that it works around."""
 
     def register(pattern: Pattern) -> Pattern:
-        if fault:
-            FAULTS[pattern] = (fault,) if isinstance(fault, Fault) else fault
         is_fast = all(each.kind == "slow" for each in FAULTS[pattern])
         for name in names:
             PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))

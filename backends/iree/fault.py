@@ -77,11 +77,3 @@ def _kind(kind: Kind) -> Callable[..., Callable[[_Function], _Function]]:
 wrong, crash = _kind("wrong"), _kind("crash")
 missing, slow = _kind("missing"), _kind("slow")
 """Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
-
-
-def mends(*faults: Fault, where: str = MODULES) -> Callable[[_Function], _Function]:
-    def register(function: _Function) -> _Function:
-        FAULTS[function] = faults
-        return function
-
-    return register

@@ -18,6 +18,7 @@ from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
+from tiduc.backends.iree.faults.einsums import sum_labels_first
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.fusions import separate_fusions
 from tiduc.backends.iree.faults.reads_before_updates import updates_after_reads
@@ -78,6 +79,7 @@ PIPELINE = (
     ),
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
+    Entry("legal", sum_labels_first),
     Entry("legal", expand_composites),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),

@@ -19,6 +19,10 @@ MOST_ELEMENTS = 2**48
 """More elements than memory holds, and few enough that their size in bytes fits 64 bits."""
 
 
+MOST_ROWS = 2**31 - 1
+"""The most elements of a dynamic array that a scatter updates: IREE numbers the array's rows by 32-bit integers."""
+
+
 @dataclass(frozen=True)
 class Requirement:
     """A relation between two sizes.
@@ -106,6 +110,8 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
     yield from _at_most([size_of(updates, d) for d in windowed], [size_of(x, d) for d in inside])
     yield from _at_most([1] * len(n.inserted_window_dims), [size_of(x, d) for d in n.inserted_window_dims])
     yield from _indices(indices, n.index_vector_dim, len(n.scattered_dims_to_operand_dims))
+    if any(isinstance(size, Size) for size in all_sizes(x)):
+        yield Requirement(COUNT, all_sizes(x), MOST_ROWS)
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:

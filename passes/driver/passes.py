@@ -238,13 +238,16 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
     view = resolve(module)
     graphs = [view.graph(name) for name in list(view.graphs)]
+    named = [op for op in operations(module.body) if op.name == "func.func"]  # perhaps by composites
+    names = {op.attributes["sym_name"] for op in named}
     for graph in graphs:
         if not graph.private:
             _check_flat(graph)
             flat = structure(view, graph, opset, loop_memory)
-            lowered = lower(flat, view=view)  # held, since an op does not keep its module alive
+            lowered = lower(flat, beside=named, view=view)  # held, since an op does not keep its module alive
             for function in list(operations(lowered.body)):
-                function.move_before(graph.op)
+                if function.attributes["sym_name"] not in names:
+                    function.move_before(graph.op)
     for graph in graphs:
         graph.op.erase()
 

@@ -62,7 +62,10 @@ def lower(
     if writer is not None:
         writer.write_functions()
     source = view.graphs.get(graph.name, graph) if view is not None else graph
-    for op in operations(module.body):
+    functions = list(operations(module.body))
+    for op in beside:  # before the functions are verified, since their composites name some of these
+        op.clone(ir.InsertionPoint(module.body))
+    for op in functions:
         verify(op, source.location)  # native passes may crash on invalid IR
     graphs = (
         [graph, *(other for other in view.graphs.values() if other.private)] if view is not None else [graph]
@@ -77,15 +80,13 @@ def lower(
     steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
     if not _is_misread(special):
         steps.insert(0, _native(_STABLEHLO))  # before CSE, which merges the ops that it creates
-    for op in operations(module.body):
+    for op in functions:
         _to_fixed_point(op, steps)
         if SORT in names:
             join_sorts(op)
     _return_held(function, held, described)
     if BROADCAST in names:
         say_expanding(function, list(graph.inputs.values()))
-    for op in beside:
-        op.clone(ir.InsertionPoint(module.body))
     if beside:
         run_passes(module.operation, "builtin.module(symbol-dce)")
     if holds_calls(names, special):

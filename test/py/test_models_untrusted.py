@@ -159,6 +159,28 @@ def test_an_export_without_other_programs(contents: Contents, tmp_path: Path) ->
     assert [port.name for port in program.inputs] == ["weight", "bias", "input"]
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda name, data: None if name == "archive_format" else data,
+            "failed locating file archive_format",
+        ),
+        (lambda name, data: data.replace(b"aten.linear", b"aten.lineal"), "aten.lineal"),
+    ],
+    ids=["a part missing", "an unknown op"],
+)
+def test_a_damaged_export(
+    damage: Any, message: str, contents: Contents, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error has PyTorch's reason, whose traceback PyTorch does not print."""
+    kept = {name: damage(name, data) for name, data in contents.items()}
+    path = write(tmp_path / "model.pt2", {name: data for name, data in kept.items() if data is not None})
+    with pytest.raises(TiducError, match=rf"model\.pt2: error: not a program written by .*{message}"):
+        tiduc.import_model(path)
+    assert capfd.readouterr().err == ""
+
+
 def test_pickles_outside_of_imports_are_still_read(contents: Contents, tmp_path: Path) -> None:
     tiduc.from_torch(write(tmp_path / "model.pt2", contents))  # after which Python is watched
     assert pickle.loads(pickle.dumps(Path("x"))) == Path("x")

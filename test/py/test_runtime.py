@@ -281,3 +281,16 @@ def test_memory_of_large_results_is_reused() -> None:
         module(x)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
     assert faults < 20 * 50, "of 3 arrays of 98 pages each"
+
+
+def test_a_dispatch_of_too_many_arrays() -> None:
+    """IREE fuses forty running sums of scalars into one dispatch, which its runtime refuses to load."""
+    count, scalar = 40, "tensor<f64>"
+    arguments = ", ".join(f"%a{i}: {scalar}" for i in range(count))
+    sums = "\n".join(
+        f"%t{i} = stablehlo.add %{'t' if i else 'a'}{max(i - 1, 0)}, %a{i} : {scalar}" for i in range(count)
+    )
+    results, types = ", ".join(f"%t{i}" for i in range(count)), ", ".join([scalar] * count)
+    text = f"func.func @main({arguments}) -> ({types}) {{\n{sums}\nreturn {results} : {types}\n}}"
+    with pytest.raises(TiducError, match=r"a dispatch of 80 arrays, and its runtime takes 64 at most"):
+        Executable(compile_module(text))

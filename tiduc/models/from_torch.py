@@ -8,8 +8,10 @@ forward pass updates, as batch normalization does in training, adds an output `N
 module's own outputs.
 """
 
+import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +88,36 @@ def _torch() -> Any:
 
 def _read(torch: Any, path: str, trust: bool) -> Any:
     """The `ExportedProgram` in a file."""
+    with _logged() as causes:
+        try:
+            with open(path, "rb"):  # open() has the better error message
+                pass
+            return load_export(torch, path, trust)
+        except TiducError:
+            raise
+        except OSError as error:
+            raise TiducError(f"cannot read: {error.strerror or error}", path) from None
+        except Exception as error:  # raised by zipfile, json or PyTorch
+            why = _line(causes[-1] if causes else error)
+            raise TiducError(f"not a program written by torch.export.save: {why}", path) from error
+
+
+@contextmanager
+def _logged() -> Iterator[list[BaseException]]:
+    """Collects the exceptions that `torch.export.load` logs with a traceback, which are not printed."""
+    found: list[BaseException] = []
+
+    def is_printed(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        found.extend([error] if error else [])
+        return error is None
+
+    logger = logging.getLogger("torch.export")
+    logger.addFilter(is_printed)
     try:
-        with open(path, "rb"):  # open() has the better error message
-            pass
-        return load_export(torch, path, trust)
-    except TiducError:
-        raise
-    except OSError as error:
-        raise TiducError(f"cannot read: {error.strerror or error}", path) from None
-    except Exception as error:  # raised by zipfile, json or PyTorch
-        raise TiducError(f"not a program written by torch.export.save: {_line(error)}", path) from error
+        yield found
+    finally:
+        logger.removeFilter(is_printed)
 
 
 def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:
@@ -216,5 +238,5 @@ def _array(torch: Any, tensor: Any) -> Array:
     return array
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 
 _LARGE = 2**16  # elements; for fewer, recomputing costs nothing
@@ -22,12 +22,7 @@ DEAR = frozenset(
 )
 
 
-@mends(
-    Fault(
-        "slow",
-        "Computes ops that a reduction and others read once for each reader; a barrier keeps the results.",
-    )
-)
+@slow("Computes ops that a reduction and others read once for each reader; a barrier keeps the results.")
 @stage
 def barriers_at_reductions(module: Any) -> int:
     """Adds the barriers in place; gives their number."""

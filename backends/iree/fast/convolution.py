@@ -18,7 +18,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, is_complex, shape, with_shape
 
@@ -27,11 +27,8 @@ _BYTES = 2**26  # of the patches, at most
 _WORK = 2**20  # multiplications; for fewer, IREE's own code is as good
 
 
-@mends(
-    Fault(
-        "slow",
-        "Is slow at convolutions with channels first or large windows; channels last and products of matrices instead.",
-    )
+@slow(
+    "Is slow at convolutions with channels first or large windows; channels last and products of matrices instead."
 )
 @stage
 def convolutions_to_products(module: Any) -> int:

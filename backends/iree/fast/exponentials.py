@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.types import element, is_f64
 
 Function = Callable[[Emitter, Any], Any]
@@ -42,7 +42,8 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
     """Registers a function as the pattern, on CPUs, of an op with one operand of f64; `text` describes the fault."""
 
     def register(function: Function) -> Function:
-        @legalize(f"stablehlo.{name}", fault=Fault("slow", text), where=ON_CPUS)
+        @legalize(f"stablehlo.{name}", where=ON_CPUS)
+        @slow(text)
         @wraps(function)
         def pattern(b: Emitter, op: Any) -> Sequence[Any] | None:
             x = op.operands[0]

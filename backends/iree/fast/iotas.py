@@ -14,18 +14,13 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.types import is_open
 
 
-@legalize(
-    "stablehlo.broadcast_in_dim",
-    fault=Fault(
-        "slow",
-        "IREE stores a broadcast iota and reads it from memory for each element: an "
-        "iota of the full shape instead.",
-    ),
-    where=ON_CPUS,
+@legalize("stablehlo.broadcast_in_dim", where=ON_CPUS)
+@slow(
+    "IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead."
 )
 def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     """An iota of the full shape."""

@@ -21,7 +21,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
@@ -33,7 +33,7 @@ _STEPS = 16  # elements per lane, at least; with fewer, the second step costs wh
 _LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
 
 
-@mends(Fault("slow", "Adds the elements of a sum one after the other; up to 256 sums side by side instead."))
+@slow("Adds the elements of a sum one after the other; up to 256 sums side by side instead.")
 @stage
 def reductions_in_lanes(module: Any) -> int:
     """Rewrites reductions in place; gives their number."""

@@ -23,7 +23,7 @@ from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
 from tiduc.backends.iree.fast.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
@@ -48,12 +48,7 @@ _IN_KERNELS = ELEMENTWISE.union(
 """Ops that IREE compiles inside a dispatch."""
 
 
-@mends(
-    Fault(
-        "slow",
-        "Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.",
-    )
-)
+@slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
 @stage
 def loops_to_kernels(module: Any) -> int:
     """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fast.exponentials import WHOLE, with_sign
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import element, is_float
 
@@ -27,12 +27,9 @@ _LARGE = 2.0**200
 """Replaces an infinite |y|: the remainder is |x| for both divisors."""
 
 
-@legalize(
-    "stablehlo.remainder",
-    fault=Fault(
-        "slow",
-        "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64.",
-    ),
+@legalize("stablehlo.remainder")
+@slow(
+    "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64."
 )
 def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The remainder of known numbers; exact steps in f64 where a fused multiply-add is known to exist."""

@@ -5,18 +5,13 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, shape, with_element
 
 
-@legalize(
-    "stablehlo.reverse",
-    fault=Fault(
-        "slow", "IREE moves one element at a time and computes where each is: loops in one dispatch instead."
-    ),
-    where=ON_CPUS,
-)
+@legalize("stablehlo.reverse", where=ON_CPUS)
+@slow("IREE moves one element at a time and computes where each is: loops in one dispatch instead.")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]

@@ -12,7 +12,7 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
 from tiduc.backends.iree.fast.packing import splat
 from tiduc.backends.iree.fast.single_updates import single_update
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
 from tiduc.dialect.types import shape
 
@@ -20,20 +20,9 @@ _LONG = 32
 """Elements of a row, from which on finding the row costs little."""
 
 
-@legalize(
-    "stablehlo.scatter",
-    fault=(
-        Fault(
-            "slow",
-            "In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.",
-        ),
-        Fault(
-            "slow",
-            "A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.",
-        ),
-    ),
-    where=ON_CPUS,
-)
+@legalize("stablehlo.scatter", where=ON_CPUS)
+@slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
+@slow("A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
     single = single_update(b, op) if is_in_loop(op) else None

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
-from tiduc.backends.iree.fault import Fault, mends
+from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.trigonometry import NEAR, cosine, sine, sine_and_cosine
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
@@ -27,11 +27,8 @@ _NAMES = ("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan")
 _LARGE = 2**14  # elements; for fewer, the dispatch costs what it saves
 
 
-@mends(
-    Fault(
-        "slow",
-        "Sines of large arrays select bits for huge arguments in any case; one dispatch looks whether there are any.",
-    )
+@slow(
+    "Sines of large arrays select bits for huge arguments in any case; one dispatch looks whether there are any."
 )
 @stage
 def sines_to_kernels(module: Any) -> int:

@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
-from tiduc.backends.iree.fault import Fault
+from tiduc.backends.iree.fault import slow
 from tiduc.dialect.types import element, shape
 
 _LARGE = 32
@@ -49,14 +49,8 @@ class _Windows:
         return cls(sizes, results, window, strides, each("window_dilations"), low)
 
 
-@legalize(
-    "stablehlo.reduce_window",
-    fault=Fault(
-        "slow",
-        "Windows over several arrays are computed element by element: loops over vectors of channels instead.",
-    ),
-    where=ON_CPUS,
-)
+@legalize("stablehlo.reduce_window", where=ON_CPUS)
+@slow("Windows over several arrays are computed element by element: loops over vectors of channels instead.")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The windows as loops in one dispatch, where that pays."""
     return _by_loops(b, op) if _pays(op) else None

@@ -165,9 +165,38 @@ def convolved(window: str, n: int) -> Case:
 
 
 def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, ...], **sizes: int) -> Case:
-    x, y, z = (f"tensor<{t}xf32>" for t in (x, y, z))
+    x, y, z = (f"tensor<{t}{'x' if t else ''}f32>" for t in (x, y, z))
     body = f"%0 = stablehlo.dot_general %x, %y, {dimensions} : ({x}, {y}) -> {z}\nreturn %0 : {z}"
     return Case(f"(%x: {x}, %y: {y}) -> {z}", body, arguments, sizes)
+
+
+def scattered_twice() -> Case:
+    """Two scatters of rows by the same indices, added."""
+    x, u, i = "tensor<?Nx2xf32>", "tensor<2x2xf32>", "tensor<2x1xi64>"
+
+    def scatter(body: str) -> str:
+        return f"""= "stablehlo.scatter"(%x, %j, %u) <{{
+          scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
+          indices_are_sorted = false, unique_indices = false
+        }}> ({{
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          {body}
+        }}) : ({x}, {i}, {u}) -> {x}"""
+
+    body = f"""%j = stablehlo.reshape %i : (tensor<2xi64>) -> {i}
+      %0 {scatter("stablehlo.return %q : tensor<f32>")}
+      %1 {scatter("%r = stablehlo.add %p, %q : tensor<f32>" + chr(10) + "stablehlo.return %r : tensor<f32>")}
+      %2 = stablehlo.add %0, %1 : {x}
+      return %2 : {x}"""
+    arguments = numbers(4, 2), np.array([2, 0], np.int64), numbers(2, 2)
+    return Case(f"(%x: {x}, %i: tensor<2xi64>, %u: {u}) -> {x}", body, arguments, {"N": 4})
+
+
+def behind_barrier() -> Case:
+    x = "tensor<?Nx?Mxf32>"
+    body = f"%0 = stablehlo.optimization_barrier %x : {x}\nreturn %0 : {x}"
+    return Case(f"(%x: {x}) -> {x}", body, (numbers(3, 2),), {"N": 3, "M": 2})
 
 
 def normalized() -> Case:
@@ -314,6 +343,20 @@ CASES = {
     "dot": multiplied(
         "?Nx2x4", "4x3", "?Nx2x3", "contracting_dims = [2] x [0]", (numbers(5, 2, 4), numbers(4, 3)), N=5
     ),
+    "dot_of_vector": multiplied(
+        "2x?N", "2", "?N", "contracting_dims = [0] x [0]", (numbers(2, 5), numbers(2)), N=5
+    ),
+    "dot_of_row": multiplied(
+        "1x?N", "?Nx3", "1x3", "contracting_dims = [1] x [0]", (numbers(1, 5), numbers(5, 3)), N=5
+    ),
+    "dot_of_vectors": multiplied(
+        "?N", "?N", "", "contracting_dims = [0] x [0]", (numbers(5), numbers(5)), N=5
+    ),
+    "outer_product": multiplied(
+        "?N", "?M", "?Nx?M", "contracting_dims = [] x []", (numbers(5), numbers(3)), N=5, M=3
+    ),
+    "scatters_by_equal_indices": scattered_twice(),
+    "barrier_of_matrix": behind_barrier(),
     "dot_of_two": multiplied(
         "2x?Nx3",
         "5x3x?N",

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
+from cases.iree_sums import EINSUM_OF_SUMS, SUM_AND_GREATEST, SUM_OF_PRODUCTS
 
 RNG = np.random.default_rng(0)
 T = "tensor<6x6xf32>"
@@ -278,6 +279,7 @@ def numbers(*shape: int) -> NDArray[np.float32]:
 BATCH = np.array([[1.0], [2], [3], [6]])
 GRADIENT = np.array([[1.0], [0], [-1], [2]])
 H = (BATCH - 3) / np.sqrt(3.5)
+CUBE, MATRIX = numbers(3, 2, 2), numbers(2, 4)
 INDICES = RNG.integers(-2, 6, (1, 5, 3, 3)).astype(np.int32)
 
 PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
@@ -320,6 +322,9 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     "custom_call": (HINT, (np.float32([0, 1]),), (np.float32([0, 1]),)),
     "unary_einsum": (EINSUM, (np.float32([[1, 2], [3, 4]]),), (np.float32([[1, 3], [2, 4]]),)),
+    "einsum_of_sums": (EINSUM_OF_SUMS, (CUBE, MATRIX), (CUBE.sum(0) * MATRIX.sum(1)[:, None],)),
+    "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (numbers(4, 7), numbers(7)), None),
+    "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (numbers(4, 7), numbers(7)), None),
     "dot_algorithm": (ALGORITHM, (numbers(2, 2, 2), numbers(2, 2, 2)), None),
     "while_after_another": (TWO_LOOPS, (np.array(0.5), np.array(3, np.int32)), None),
     "convolution_empty": (

@@ -129,11 +129,25 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """x reshaped to these sizes."""
     if not is_open(x.type) and all(isinstance(n, int) for n in sizes):
         return b.reshape(x, sizes)
+    return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
+
+
+def spread(b: Emitter, x: Any, dimensions: Sequence[int], sizes: Sequence[Any]) -> Any:
+    """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
+    attributes = {
+        "broadcast_dimensions": _i64s(dimensions),
+        "known_nonexpanding_dimensions": _i64s(range(len(dimensions))),
+    }
+    type_ = type_of(sizes, element(x))
+    return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
+
+
+def _vector(b: Emitter, sizes: Sequence[Any]) -> Any:
+    """A vector of sizes."""
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
     numbers = tuple(k.cast(n, i64) for n in sizes)
-    vector = b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
-    return in_shape_of(b, x, vector, type_of(sizes, element(x)))
+    return b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
 
 
 def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:

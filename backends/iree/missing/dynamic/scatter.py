@@ -9,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.scatters import STEPS, scattered
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
@@ -31,6 +31,10 @@ from tiduc.dialect.types import element
 
 
 @legalize("stablehlo.scatter", where=DYNAMIC)
+@crash(
+    "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
+    "dynamic/scatters_by_equal_indices",
+)
 @wrong(
     "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
     "dynamic/scatter_rows",
@@ -109,6 +113,6 @@ def _rows(
                 at[i] += places[position[windowed[i]]]
             row = row * n + at[i]
         row, beyond = k.index(row), k.index(math.prod(sizes))
-        return k.cast(k.either(inside(k, at, sizes), row, beyond) if at else row, signless(64))
+        return k.cast(k.either(inside(k, at, sizes), row, beyond) if at else row, signless(32))
 
-    return computed(b, [n for _, n in leading], signless(64), [wide(b, indices)], fill)
+    return computed(b, [n for _, n in leading], signless(32), [wide(b, indices)], fill)

@@ -1,0 +1,95 @@
+"""Sums along several dimensions of products with an array that is broadcast along some of these dimensions.
+
+    %b = broadcast_in_dim %y, dims = [1]               %b = broadcast_in_dim %y, dims = [1]
+    %p = multiply %x, %b : tensor<4x7xf32>      ->     %p = multiply %x, %b : tensor<4x7xf32>
+    reduce add %p, dimensions = [0, 1]                 %s = reduce add %p, dimensions = [1]
+                                                       reduce add %s, dimensions = [0]
+
+IREE's code for CPUs writes such a sum as a `vector.contract`, folds the broadcast into it, and then rejects it: one of
+its operands lacks a dimension along which it sums, and the other has that dimension.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.dependences import computed_from, is_constant
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.fault import crash
+from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL
+from tiduc.dialect.types import element
+
+_BROADCASTS = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"
+_RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
+
+
+@legalize("stablehlo.reduce", where=ON_CPUS)
+@crash(
+    "Rejects sums along several dimensions of products with a broadcast; sums along the last dimension first.",
+    "sum_of_broadcast_products",
+)
+def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The sum along the last dimension, then along the others.
+
+    A reduction that has several results, or that promotes its elements, gets a barrier before its operands instead.
+    """
+    sizes = op.operands[0].type.shape
+    dimensions = [d for d in sorted(op.attributes["dimensions"]) if sizes[d] != 1]
+    count = len(op.results)
+    if len(dimensions) < 2 or not any(_is_rejected(op, i, dimensions) for i in range(count)):
+        return None
+    if count > 1 or element(op.operands[0]) != element(op.results[0]):
+        xs = list(op.operands)[:count]
+        behind = zip(b.barrier(*xs), xs, strict=True)
+        return b.clone(op, {i: of_sizes(b, y, sizes_of(b, x)) for i, (y, x) in enumerate(behind)})
+    x, init = op.operands
+    last = dimensions[-1]
+    others = [d - (d > last) for d in op.attributes["dimensions"] if d != last]
+    neutral = b.constant(NEUTRAL["stablehlo.add"], init)  # the initial value counts once
+    return [b.reduce(b.reduce(x, neutral, [last]), init, others)]
+
+
+def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:
+    """Whether IREE rejects reduction i of an op, along dimensions that are not of size 1."""
+    x = op.operands[i]
+    if reducer(op, i) != "stablehlo.add" or is_constant(x):
+        return False
+    product = x
+    while isinstance(product, ir.OpResult) and product.owner.name in _RESHAPES:
+        product = product.owner.operands[0]
+    if not isinstance(product, ir.OpResult):
+        return False
+    if product.owner.name == "stablehlo.dot_general":
+        return _is_outer(product.owner)
+    return product.owner.name == "stablehlo.multiply" and computed_from(
+        product,
+        lambda of: _is_partial(of, x.type.shape, dimensions),
+        lambda of: of.name in ELEMENTWISE or of.name in _RESHAPES,
+    )
+
+
+def _is_partial(op: Any, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
+    """Whether an op broadcasts along one of the dimensions of an array of these sizes, but not along a later one.
+
+    Any broadcast to another shape counts, since a reshape or transpose follows, unless it repeats a single element.
+    """
+    if op.name == "stablehlo.dot_general":
+        return _is_outer(op)
+    if op.name not in _BROADCASTS:
+        return False
+    x = op.operands[0]
+    if list(op.results[0].type.shape) != list(sizes):
+        return bool(math.prod(x.type.shape) != 1)
+    has = {d for d, n in zip(op.attributes["broadcast_dimensions"], x.type.shape, strict=True) if n != 1}
+    return any(d not in has and not has.isdisjoint(dimensions[i:]) for i, d in enumerate(dimensions))
+
+
+def _is_outer(op: Any) -> bool:
+    """Whether a product of arrays contracts no dimension, or dimensions of size 1 only."""
+    contracted = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
+    return all(op.operands[0].type.shape[d] == 1 for d in contracted)

@@ -1,0 +1,35 @@
+"""Sums that IREE alone rejects: einsums that sum one operand alone, and products with a partial broadcast."""
+
+EINSUM_OF_SUMS = """
+func.func @main(%x: tensor<3x2x2xf32>, %y: tensor<2x4xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.unary_einsum %x, config = "abc->cb" : (tensor<3x2x2xf32>) -> tensor<2x2xf32>
+  %1 = stablehlo.einsum %0, %y, config = "ab,bc->ba" : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+"""
+PRODUCT = """
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.broadcast_in_dim %y, dims = [1] : (tensor<7xf32>) -> tensor<4x7xf32>
+  %1 = stablehlo.multiply %x, %0 : tensor<4x7xf32>
+"""
+SUM_OF_PRODUCTS = f"""
+func.func @main(%x: tensor<4x7xf32>, %y: tensor<7xf32>) -> tensor<f32> {{
+  {PRODUCT}
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<4x7xf32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}}
+"""
+SUM_AND_GREATEST = f"""
+func.func @main(%x: tensor<4x7xf32>, %y: tensor<7xf32>) -> (tensor<f32>, tensor<f32>) {{
+  {PRODUCT}
+  %2:2 = stablehlo.reduce(%1 init: %zero), (%x init: %zero) across dimensions = [1, 0]
+    : (tensor<4x7xf32>, tensor<4x7xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+    reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {{
+      %3 = stablehlo.add %a, %b : tensor<f32>
+      %4 = stablehlo.maximum %c, %d : tensor<f32>
+      stablehlo.return %3, %4 : tensor<f32>, tensor<f32>
+    }}
+  return %2#0, %2#1 : tensor<f32>, tensor<f32>
+}}
+"""
