@@ -13,7 +13,7 @@ from math import prod
 from tiduc.dialect.control import Loop, draws
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import bits, shape
+from tiduc.dialect.types import bits, is_empty
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import Cluster, Fusion, Place, fuse, is_call, is_last_carry
@@ -188,7 +188,7 @@ def _stacked(
     whole, one_by_one = list[Place](), list[Place]()
     for at in ((member, i) for member in cluster.members for i in sorted(member.used)):
         readers = [op for op in at[0].used[at[1]] if needs_stack(op)]
-        if readers and not is_last_carry(at) and 0 not in shape(at[0].record.body.outputs[at[1]]):
+        if readers and not is_last_carry(at) and not is_empty(at[0].record.body.outputs[at[1]]):
             are_loops = all(_reads_elements(fusion, op, at) for op in readers)
             (one_by_one if are_loops else whole).append(at)
     return tuple(whole), tuple(one_by_one)
