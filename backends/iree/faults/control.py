@@ -28,6 +28,7 @@ TRANSPARENT = {
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results do not count as constants."""
 
@@ -54,6 +55,10 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "In a loop, does not compile a constant array that is an initial or returned value; copies the array.",
     "while_table",
 )
+@wrong(
+    "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",
+    "dynamic/while_of_matrices",
+)
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Changes the loop in place; see the records.
 
@@ -74,6 +79,7 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
             at_end = b.at(ir.InsertionPoint(last))
             last.operands[i] = at_end.barrier(awaited(at_end, new), old)[0]
     _separated(b, op)
+    _with_computed_sizes(b, op)
     if any(not y.type.shape and list(y.uses) for y in op.results) and _is_known(op):
         op.operands[0] = b.barrier(op.operands[0])[0]
     return None
@@ -127,6 +133,18 @@ def _separated(b: Emitter, op: Any) -> None:
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
             op.operands[i] = copied(b, x) if x.type.shape else b.barrier(x)[0]
+
+
+def _with_computed_sizes(b: Emitter, op: Any) -> None:
+    """Copies the initial values of loop-carried arrays that have several dynamic dimensions, if there are two of these.
+
+    The compiler puts the new values of both into one buffer. It does not find that an argument and its new value
+    have equal sizes, which it computes in different ways, and then reads one array in place of the other.
+    """
+    arrays = [i for i, x in enumerate(op.operands) if list(x.type.shape).count(_DYNAMIC) > 1]
+    if len(arrays) > 1:
+        for i in arrays:
+            op.operands[i] = copied(b, op.operands[i])
 
 
 @legalize("stablehlo.if", "stablehlo.case")

@@ -3,33 +3,11 @@
 Each `?N` in a program is a size: dynamic in the text for IREE, a number in the text for the interpreter.
 """
 
-import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-RNG = np.random.default_rng(0)
-
-
-class Case(NamedTuple):
-    """A function, its arguments and sizes; `expected` replaces the interpreter's result where that is wrong."""
-
-    signature: str
-    body: str
-    arguments: tuple[Array, ...]
-    sizes: dict[str, int]
-    expected: Array | None = None
-
-    def text(self, name: str = "main", *, known: bool = False) -> str:
-        """The function's text, with dynamic sizes or, if `known`, static ones."""
-        text = f"func.func @{name}{self.signature} {{\n{self.body}\n}}\n"
-        return re.sub(r"\?([A-Z])", lambda found: str(self.sizes[found[1]]) if known else "?", text)
-
-
-def numbers(*shape: int, dtype: Any = np.float32) -> Array:
-    return RNG.integers(-20, 20, shape).astype(dtype)
+from cases.iree_dynamic_case import RNG, Array, Case, behind_barrier, numbers, while_of_matrices
 
 
 def reshaped(type_: str, dtype: Any) -> Case:
@@ -193,12 +171,6 @@ def scattered_twice() -> Case:
     return Case(f"(%x: {x}, %i: tensor<2xi64>, %u: {u}) -> {x}", body, arguments, {"N": 4})
 
 
-def behind_barrier() -> Case:
-    x = "tensor<?Nx?Mxf32>"
-    body = f"%0 = stablehlo.optimization_barrier %x : {x}\nreturn %0 : {x}"
-    return Case(f"(%x: {x}) -> {x}", body, (numbers(3, 2),), {"N": 3, "M": 2})
-
-
 def normalized() -> Case:
     """x minus its column sums, broadcast over the rows."""
     body = """%0 = stablehlo.constant dense<0.0> : tensor<f32>
@@ -356,6 +328,7 @@ CASES = {
         "?N", "?M", "?Nx?M", "contracting_dims = [] x []", (numbers(5), numbers(3)), N=5, M=3
     ),
     "scatters_by_equal_indices": scattered_twice(),
+    "while_of_matrices": while_of_matrices(),
     "barrier_of_matrix": behind_barrier(),
     "dot_of_two": multiplied(
         "2x?Nx3",

@@ -1,0 +1,56 @@
+"""A program with dynamic dimensions for IREE, and programs with matrices of dynamic sizes in loops and barriers."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(0)
+
+
+class Case(NamedTuple):
+    """A function, its arguments and sizes; `expected` replaces the interpreter's result where that is wrong."""
+
+    signature: str
+    body: str
+    arguments: tuple[Array, ...]
+    sizes: dict[str, int]
+    expected: Array | None = None
+
+    def text(self, name: str = "main", *, known: bool = False) -> str:
+        """The function's text, with dynamic sizes or, if `known`, static ones."""
+        text = f"func.func @{name}{self.signature} {{\n{self.body}\n}}\n"
+        return re.sub(r"\?([A-Z])", lambda found: str(self.sizes[found[1]]) if known else "?", text)
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Array:
+    return RNG.integers(-20, 20, shape).astype(dtype)
+
+
+def behind_barrier() -> Case:
+    x = "tensor<?Nx?Mxf32>"
+    body = f"%0 = stablehlo.optimization_barrier %x : {x}\nreturn %0 : {x}"
+    return Case(f"(%x: {x}) -> {x}", body, (numbers(3, 2),), {"N": 3, "M": 2})
+
+
+def while_of_matrices() -> Case:
+    """The difference of two matrices that a loop doubles."""
+    x = "tensor<?Nx?Mxf32>"
+    body = f"""%zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.constant dense<4> : tensor<i32>
+      %r:3 = stablehlo.while(%i = %zero, %u = %x, %v = %y) : tensor<i32>, {x}, {x}
+        cond {{
+          %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %j = stablehlo.add %i, %one : tensor<i32>
+          %a = stablehlo.add %u, %u : {x}
+          %b = stablehlo.add %v, %v : {x}
+          stablehlo.return %j, %a, %b : tensor<i32>, {x}, {x}
+        }}
+      %0 = stablehlo.subtract %r#2, %r#1 : {x}
+      return %0 : {x}"""
+    return Case(f"(%x: {x}, %y: {x}) -> {x}", body, (numbers(3, 2), numbers(3, 2)), {"N": 3, "M": 2})
