@@ -257,7 +257,7 @@ def _unregistered(module: Any) -> set[str]:
 
 def _seconds(size: int) -> float:
     """The most time that reading bytes may take. MLIR reads 10 MB in a second, and some damaged bytecode for ever."""
-    return 60 + size / 1e6
+    return 20 + size / 1e6
 
 
 def _deserialize(artifact: bytes, file: str | None) -> Any:
