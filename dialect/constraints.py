@@ -6,6 +6,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.dynamic.calls import violation
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.lapack import CALL, check_call
@@ -143,6 +144,8 @@ def _call(op: Any) -> None:
         for name in ("sharding", "manual_axes", HOLDERS, DEVICES):
             if name not in op.attributes:
                 raise _violation(op, f"@{target} requires attribute '{name}'")
+    if wrong := violation(op):
+        raise _violation(op, f"@{target} {wrong}")
     check_call(op)
 
 

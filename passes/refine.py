@@ -9,8 +9,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.dynamic.calls import make_static
 from tiduc.dialect.errors import RequestError
-from tiduc.passes.dynamic_calls import make_static
 
 _REFINE = (
     "builtin.module(stablehlo-refine-shapes,"

@@ -20,15 +20,15 @@ from tiduc.dialect.attributes import location_name, readable
 from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.control_ops import GRAPHS
+from tiduc.dialect.dynamic.calls import mark_sums
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
+from tiduc.dialect.tuples import flatten_tuples
 from tiduc.dialect.verify import NAME, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
-from tiduc.passes.importing.dynamic_windows import mark_sums
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.scans import expand_scans
-from tiduc.passes.importing.tuples import flatten_tuples
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 

@@ -4,12 +4,13 @@
 
 With one entry per dimension in `sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window), and a low
 and a high entry in each row of `padding`. Only results whose reducer is an addition can be differentiated, toward
-their operands; import marks these results (`passes/importing/dynamic_windows.py`).
+their operands; import marks these results (`dialect/dynamic/calls.py`).
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.dialect.dynamic.calls import REDUCE_WINDOW, SUMS
 from tiduc.dialect.dynamic.sizes import Size
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape, with_shape
@@ -18,8 +19,7 @@ from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import repeated
 
-CALL = f"{NAME} @stablehlo.dynamic_reduce_window"
-SUMS = "tidu.sums"
+CALL = f"{NAME} @{REDUCE_WINDOW}"
 
 
 @linearize(CALL)

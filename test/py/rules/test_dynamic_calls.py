@@ -1,6 +1,7 @@
 """Calls for dynamic sizes, as JAX exports them: top_k, approximate top_k and sums over windows."""
 
 import itertools
+import re
 
 import jax
 import numpy as np
@@ -66,6 +67,28 @@ def test_other_windows_are_refused() -> None:
     for other in ("maximum", "multiply"):
         with pytest.raises(tiduc.TiducError, match="only sums over dynamic windows are differentiated"):
             tiduc.load(text.replace("stablehlo.add", f"stablehlo.{other}")).jvp()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "@stablehlo.dynamic_top_k(%x) : (X) -> (X, tensor<?x4xi32>)",
+            "takes an array of at least one dimension",
+        ),
+        ("@stablehlo.dynamic_reduce_window(%x, %k) : (X, tensor<i32>) -> X", "takes arrays, as many scalars"),
+        ("@f(%x) {indices_of_shape_operands = dense<0> : tensor<1xi64>} : (X) -> X", "do not name a vector"),
+        ('@f(%x) {indices_of_shape_operands = "a"} : (X) -> X', "do not name a vector"),
+    ],
+)
+def test_invalid_calls(call: str, message: str) -> None:
+    count = ":2" if "top_k" in call else ""
+    text = f"""func.func @main(%x: X, %k: tensor<i32>) -> X {{
+  %0{count} = stablehlo.custom_call {call}
+  return %x : X
+}}"""
+    with pytest.raises(tiduc.ParseError, match=message):
+        tiduc.load(re.sub(r"\bX\b", "tensor<?x4xf64>", text))
 
 
 def exported(function: object, shape: str) -> tiduc.Program:

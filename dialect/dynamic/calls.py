@@ -1,10 +1,13 @@
-"""Replaces calls for dynamic sizes, as JAX exports them, by the static ops, where their operands are constants.
+"""Calls for dynamic sizes, as JAX exports them: `make_static` replaces those that have static sizes by static ops.
 
     custom_call @stablehlo.dynamic_top_k(%x, 2)                     chlo.top_k(%x) {k = 2}
     custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
     custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
 
-Part of refine: stablehlo-refine-shapes knows none of these calls.
+stablehlo-refine-shapes knows none of these calls. `mark_sums` marks the results of calls of windows that are sums, for
+their rule: the body of such a call is a function, which rules do not see.
+
+    custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
 
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.control_ops import GRAPHS
-from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K
+from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
 from tiduc.dialect.functions import replace, symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import CALL, CONFIG
@@ -26,6 +29,29 @@ from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.windows import Window
 
 REDUCE_WINDOW, APPROX_TOP_K = "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_approx_top_k"
+SUMS = "tidu.sums"
+"""The numbers of the results whose reducer is an addition."""
+
+
+def violation(op: Any) -> str | None:
+    """Why a call for dynamic sizes is invalid; None for a valid one, and for other calls."""
+    name, count = target(op), len(op.results)
+    ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
+    if name == DYNAMIC_TOP_K and (len(ranks) != 2 or count != 2 or ranks[0] < 1 or ranks[1] != 0):
+        return "takes an array of at least one dimension and a scalar k, and returns values and indices"
+    if name == REDUCE_WINDOW:
+        expected = [max(ranks[:1], default=0)] * count + [0] * count + [1, 1, 1, 1, 2]
+        if not count or ranks != expected or any(is_open(x.type) for x in list(op.operands)[2 * count :]):
+            return "takes arrays, as many scalars, four static vectors, and a static matrix of paddings"
+        if any(list(x.type.shape)[0] != ranks[0] for x in list(op.operands)[2 * count :]):
+            return "has vectors whose length is not the rank of the arrays"
+    if SHAPE_OPERANDS in op.attributes:
+        listed = op.attributes[SHAPE_OPERANDS]
+        positions = [int(i) for i in listed] if isinstance(listed, ir.DenseIntElementsAttr) else []
+        shapes = [ranks[i] if 0 <= i < len(ranks) else -1 for i in positions]
+        if len(positions) != count or any(rank != 1 for rank in shapes):
+            return f"has {SHAPE_OPERANDS} that do not name a vector for each result"
+    return None
 
 
 def make_static(module: Any) -> None:
@@ -120,3 +146,26 @@ def _replace(
     )
     replace(call, converted)
     return op
+
+
+def mark_sums(module: Any) -> None:
+    """Adds the attribute `SUMS` to each call of a dynamic window, in place."""
+    calls = [op for op in within(module.operation, ("stablehlo.custom_call",)) if target(op) == REDUCE_WINDOW]
+    functions = {symbol(op): op for op in operations(module.body)} if calls else {}
+    for op in calls:
+        body = functions.get(op.attributes[GRAPHS][0].value) if GRAPHS in op.attributes else None
+        if body is not None and body.name == "func.func" and len(body.regions[0].blocks) == 1:
+            op.attributes[SUMS] = ir.DenseI64ArrayAttr.get(_summed(body.regions[0].blocks[0]))
+
+
+def _summed(block: Any) -> list[int]:
+    """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
+    *_, end = operations(block)
+    arguments, count = list(block.arguments), len(end.operands)
+    found = []
+    for i, y in enumerate(end.operands):
+        terms = list(y.owner.operands) if not isinstance(y.owner, ir.Block) else []
+        is_sum = len(terms) == 2 and y.owner.name == "stablehlo.add"
+        if is_sum and len(arguments) == 2 * count and {*terms} == {arguments[i], arguments[count + i]}:
+            found.append(i)
+    return found

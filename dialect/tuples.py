@@ -1,4 +1,4 @@
-"""Gives custom calls their results one by one where an old export has them in a tuple; part of import.
+"""Gives custom calls their results one by one where an old export has them in a tuple.
 
 %t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
                                                      %t = tuple %y, %z
