@@ -94,10 +94,13 @@ def plan(
         recomputed[cluster] = () if keeps else _recomputed(view, fusion, cluster, read, recomputed)
         has_bound = cluster.leader.cond is None and _bound(cluster) is not None
         sources[cluster] = _trip_count_source(fusion, cluster, read) if has_bound else None
-    plans = {}
+    readers_of: dict[Cluster, list[Cluster]] = defaultdict(list)
+    for reader in loops:
+        for cluster in recomputed[reader]:
+            readers_of[cluster].append(reader)
+    counting, plans = set(sources.values()), {}
     for cluster in loops:
-        trip_count, leader = _trip_count(cluster), cluster.leader
-        readers = [reader for reader in loops if cluster in recomputed[reader]]
+        trip_count, leader, readers = _trip_count(cluster), cluster.leader, readers_of[cluster]
         opposite = [reader for reader in readers if reader.leader.reverse != leader.reverse]
         whole, residuals = _stacked(fusion, cluster, recomputed) if trip_count is not None else ((), ())
         plans[cluster] = LoopPlan(
@@ -106,7 +109,7 @@ def plan(
             trip_count,
             _bound(cluster),
             sources[cluster],
-            needs_trip_count=cluster in sources.values() or (leader.cond is not None and bool(readers)),
+            needs_trip_count=cluster in counting or (leader.cond is not None and bool(readers)),
             recomputed=recomputed[cluster],
             whole=whole,
             residuals=residuals,

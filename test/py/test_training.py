@@ -14,6 +14,7 @@ from harness.example_files import EXAMPLES, script
 
 import tiduc
 from tiduc.cli import run as cli
+from tiduc.cli.rules import opset
 from tiduc.dialect.errors import RequestError
 from tiduc.training.losses import with_loss
 from tiduc.training.step import train_step
@@ -282,6 +283,34 @@ def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
     assert out.read_text() == f"{wanted.text.rstrip()}\n"
     assert cli([*options, "--freeze", "w"]) == 1
     assert "no parameter is left to train; frozen: w" in capsys.readouterr().err
+
+
+def test_rules_at_a_shell(tmp_path: Path, capsys: Any) -> None:
+    """The step of a model with an op that has a rule of the user's, which multiplies the cotangent by 7."""
+    text = """func.func @main(%w: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "foreign.f"(%w) : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}"""
+    two, out, rules = tmp_path / "two.mlir", tmp_path / "step.mlir", tmp_path / "rules.py"
+    two.write_text(text)
+    rules.write_text(
+        """from tiduc import OPSET as ours
+OPSET = ours.extended()
+OPSET.elementwise("foreign.f", lambda b, x, y: b.constant(7.0, x))
+@OPSET.lowering("foreign.f")
+def lowered(b, op, x):
+    return b.multiply(x, b.constant(5.0, x))
+"""
+    )
+    options = ["train-step", str(two), "--train", "arg0", "-o", str(out)]
+    assert cli([*options, "--rules", str(rules)]) == 0
+    program = tiduc.load(out, opset=opset(str(rules)))
+    new = program.compile(engine="reference")(np.ones(3, np.float32), np.zeros(3, np.float32), np.float32(1))[
+        1
+    ]
+    np.testing.assert_allclose(new, 1 - 7 * 2 * 5 / 3, rtol=1e-6)
+    assert cli(options) == 1
+    assert "foreign" in capsys.readouterr().err
 
 
 def test_at_a_shell(tmp_path: Path, capsys: Any) -> None:

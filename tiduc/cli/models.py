@@ -9,6 +9,8 @@ import click
 from tiduc.dialect.errors import RequestError
 from tiduc.models.files import MODELS, import_model
 from tiduc.models.model import Model
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -53,12 +55,16 @@ def is_model(file: str) -> bool:
     return Path(file).suffix.lower() in MODELS
 
 
-def imported(file: str, lift_constants: bool = False) -> Model:
+def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> Model:
     """The model in a file, imported as the options of the running command say."""
     meta = click.get_current_context().meta
     sizes, trust, lift = (meta.get(f"{__name__}.{name}") for name in ("sizes", "trust", "lift_constants"))
     return import_model(
-        file, lift_constants=lift_constants or bool(lift), sizes=_numbers(sizes or ()), trust=bool(trust)
+        file,
+        lift_constants=lift_constants or bool(lift),
+        sizes=_numbers(sizes or ()),
+        trust=bool(trust),
+        opset=opset,
     )
 
 

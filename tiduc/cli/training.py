@@ -7,7 +7,9 @@ from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
 from tiduc.cli.models import SIZES, TRUST, imported
+from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
@@ -52,6 +54,7 @@ from tiduc.training.step import BUFFERS, train_step
 )
 @SIZES
 @TRUST
+@RULES
 @click.option(
     "--state",
     metavar="FILE",
@@ -67,6 +70,7 @@ def _train_step(
     optimizer: str,
     train: tuple[str, ...],
     freeze: tuple[str, ...],
+    opset: OpSet,
     state: str | None,
     target: str,
     lapack: str,
@@ -83,7 +87,7 @@ def _train_step(
     given = {name: value for name, value in settings.items() if value is not None}
     with about(model):
         with waiting(f"importing {model}"):
-            program = imported(model, lift_constants=True)
+            program = imported(model, lift_constants=True, opset=opset)
         step = train_step(program, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
         vmfb = None
         if not output.endswith(".mlir"):

@@ -9,6 +9,8 @@ from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import Died, Worker
 
@@ -21,19 +23,23 @@ def import_model(
     trust: bool = False,
     isolated: bool = False,
     limits: Limits | None = None,
+    opset: OpSet = OPSET,
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
     With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name.
     Without `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file,
-    within `limits`; otherwise only torch-mlir's pipelines run in a separate process.
+    within `limits`; otherwise only torch-mlir's pipelines run in a separate process. `opset` holds the rules for
+    the ops of an MLIR file, in which ops of its dialects may occur.
     `RequestError` for another suffix; otherwise the importer's errors.
     """
     if not isolated:
-        return _imported(path, lift_constants, sizes, trust, limits)
+        return _imported(path, lift_constants, sizes, trust, limits, opset)
     with Worker() as worker:
         try:
-            return worker.call(_imported, limits or Limits(), path, lift_constants, sizes, trust, limits)
+            return worker.call(
+                _imported, limits or Limits(), path, lift_constants, sizes, trust, limits, opset
+            )
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
@@ -44,6 +50,7 @@ def _imported(
     sizes: Mapping[str, int] | None,
     trust: bool,
     limits: Limits | None,
+    opset: OpSet = OPSET,
 ) -> Model:
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
@@ -54,6 +61,8 @@ def _imported(
     if sizes and suffix != ".onnx":
         raise RequestError("sizes can be set by name for ONNX models only", str(path))
     try:
+        if importer is _mlir:
+            return _mlir(path, lift_constants, opset=opset)
         return importer(path, lift_constants, sizes, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
@@ -77,10 +86,10 @@ def _jax(path: str | Path, lift_constants: bool, *_: Any) -> Model:
     return from_jax_export(Path(path), lift_constants=lift_constants)
 
 
-def _mlir(path: str | Path, lift_constants: bool, *_: Any) -> Model:
-    module = read(path)
-    legalize(module)
-    return model_of(module, lift(module) if lift_constants else {})
+def _mlir(path: str | Path, lift_constants: bool, *_: Any, opset: OpSet = OPSET) -> Model:
+    module = read(path, opset.dialects)
+    legalize(module, opset.dialects)
+    return model_of(module, lift(module) if lift_constants else {}, opset=opset)
 
 
 MODELS = (".onnx", ".pt2", ".jaxexport")

@@ -9,7 +9,7 @@ dimensions that meet in a broadcast are taken to be equal and not 1: exporters k
 where they have checked this. The constraints that they leave are dropped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -58,9 +58,13 @@ _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_
 
 
 @stage
-def legalize(module: Any) -> None:
-    """Rewrites a module to StableHLO and CHLO, in place; `Unsupported` at the first op without a rule."""
-    if not any(_is_foreign(op) for op in within(module.operation)):
+def legalize(module: Any, dialects: Collection[str] = ()) -> None:
+    """Rewrites a module to StableHLO and CHLO, in place; ops of `dialects` stay.
+
+    `Unsupported` at the first other op without a rule.
+    """
+    kept = {*_KEPT, *dialects}
+    if not any(_is_foreign(op, kept) for op in within(module.operation)):
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
@@ -68,7 +72,7 @@ def legalize(module: Any) -> None:
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
-    foreign = [op for op in within(module.operation) if _is_foreign(op)]
+    foreign = [op for op in within(module.operation) if _is_foreign(op, kept)]
     for op in foreign:
         rule = _RULES.get(op.name)
         if rule is None:
@@ -76,7 +80,7 @@ def legalize(module: Any) -> None:
         b = _Sizes(ir.InsertionPoint(op), op.location, known)
         tensors[op.result] = rule(b, op, [tensors.get(x, x) for x in op.operands])
     for op in foreign:
-        _replace(op.result, tensors[op.result])
+        _replace(op.result, tensors[op.result], kept)
     for op in reversed(foreign):
         op.erase()
     for op in within(module.operation):
@@ -118,15 +122,15 @@ def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
     return kept if len(kept) == len(old) and sum(n < 0 for n in old) == 1 else None
 
 
-def _is_foreign(op: Any) -> bool:
-    return op.name.partition(".")[0] not in _KEPT
+def _is_foreign(op: Any, kept: Collection[str]) -> bool:
+    return op.name.partition(".")[0] not in kept
 
 
-def _replace(old: Any, new: Any) -> None:
+def _replace(old: Any, new: Any, kept: Collection[str]) -> None:
     """Replaces a value by a tensor in StableHLO ops; foreign ops, which are erased later, keep their operands."""
     for use in list(old.uses):
         owner = use.owner.operation
-        if not _is_foreign(owner):
+        if not _is_foreign(owner, kept):
             owner.operands[use.operand_number] = new
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tiduc.backends.backend import LOOPS
 from tiduc.dialect.errors import InputError, RequestError
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
 from tiduc.ports import described
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, refuse_masked
@@ -90,9 +92,11 @@ class Model(Program):
         return Executable(vmfb, target, self.name, parameters=archive)
 
 
-def model_of(module: Any, weights: Mapping[str, Array], entry: str | None = None) -> Model:
+def model_of(
+    module: Any, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
+) -> Model:
     """The model of a module's function; `weights` are its weights, by input name."""
-    return _with(from_module(module, entry), weights)
+    return _with(from_module(module, entry, opset), weights)
 
 
 def _with(program: Program, weights: Mapping[str, Array]) -> Model:
