@@ -31,15 +31,15 @@ def import_model(
     Without `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file,
     within `limits`; otherwise only torch-mlir's pipelines run in a separate process. `opset` holds the rules for
     the ops of an MLIR file, in which ops of its dialects may occur.
-    `RequestError` for another suffix; otherwise the importer's errors.
+    `RequestError` for another suffix, and for such an `opset` with `isolated`; otherwise the importer's errors.
     """
     if not isolated:
         return _imported(path, lift_constants, sizes, trust, limits, opset)
+    if opset is not OPSET:
+        raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            return worker.call(
-                _imported, limits or Limits(), path, lift_constants, sizes, trust, limits, opset
-            )
+            return worker.call(_imported, limits or Limits(), path, lift_constants, sizes, trust, limits)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
