@@ -1,6 +1,7 @@
 """A sample of the sweep over JAX's own harnesses, one per primitive; test/sweep/harnesses.py runs all."""
 
 import numpy as np
+import pytest
 from harness_outcome import Outcome
 from harnesses import harnesses, selected, sweep, table
 
@@ -16,10 +17,11 @@ def sample() -> list[str]:
     return list(chosen.values())
 
 
-def test_a_sample_is_right_or_refused() -> None:
-    outcomes = list(sweep(sample()))
+@pytest.mark.parametrize("part", range(3))  # parts of equal length, for test workers to share
+def test_a_sample_is_right_or_refused(part: int) -> None:
+    outcomes = list(sweep(sample()[part::3]))
     assert [o for o in outcomes if o.category in ("wrong", "crash")] == [], table(outcomes)
-    assert sum(o.category == "ok" for o in outcomes) > 70
+    assert sum(o.category == "ok" for o in outcomes) > 20
 
 
 def test_categories() -> None:
