@@ -2,17 +2,24 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.types import element
 
-_FLOATS = {"f32": np.float32, "f64": np.float64}
-"""Types in which NumPy rounds as StableHLO does."""
+_WIDTHS = 8, 16, 32, 64
+_KINDS: dict[str, Any] = {
+    **{"f32": np.float32, "f64": np.float64, "i1": np.bool_},
+    **{f"i{n}": np.dtype(f"int{n}").type for n in _WIDTHS},
+    **{f"ui{n}": np.dtype(f"uint{n}").type for n in _WIDTHS},
+}
+"""Types in which NumPy rounds, or wraps, as StableHLO does."""
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "stablehlo.add": operator.add,
@@ -25,22 +32,37 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 _LONGEST = 4
 """The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
 
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
-def known_number(x: Any, steps: int = _LONGEST) -> Any | None:
-    """The number that all elements of an f32 or f64 array equal; None if it is unknown or not finite."""
-    kind = _FLOATS.get(str(element(x)))
+
+def known_number(x: Any, known: Mapping[Any, Any] = _NONE, steps: int = _LONGEST) -> Any | None:
+    """The number, as a NumPy scalar, that all elements of an array equal; None if it is unknown or not finite.
+
+    `known` holds the numbers of other values, such as block arguments.
+    """
+    if x in known:
+        return known[x]
+    kind = _KINDS.get(str(x.type.element_type)) if isinstance(x.type, ir.RankedTensorType) else None
     if kind is None or isinstance(x.owner, ir.Block):
         return None
-    number: Any
-    value = splat(x)
+    value, function = splat(x), _function(x.owner)
     if value is not None:
-        number = kind(value.value)
-    elif x.owner.name in _ARITHMETIC and steps:
-        operands = [known_number(y, steps - 1) for y in x.owner.operands]
+        number: Any = kind(value.value)
+    elif function is None or not steps:
+        return None
+    else:
+        operands = [known_number(y, known, steps - 1) for y in x.owner.operands]
         if any(y is None for y in operands):
             return None
         with np.errstate(all="ignore"):
-            number = _ARITHMETIC[x.owner.name](*operands)
-    else:
-        return None
-    return number if math.isfinite(number) else None
+            number = function(*operands)
+    # NumPy divides integers to floats, StableHLO does not.
+    return number if type(number) is kind and math.isfinite(number) else None
+
+
+def _function(op: Any) -> Callable[..., Any] | None:
+    """The function of NumPy scalars that an op computes; None if there is none in the tables."""
+    if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
+        return _ARITHMETIC.get(op.name)
+    direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
+    return getattr(operator, direction.lower())  # type: ignore[no-any-return]

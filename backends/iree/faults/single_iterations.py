@@ -6,32 +6,18 @@ whole array is replaced by the array: a loop-carried value would seem to depend 
 compiler finds to be replaced whole.
 """
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.constants import integer_in
+from tiduc.backends.iree.known import known_number
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.graph import operations
 
-_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "stablehlo.add": operator.add,
-    "stablehlo.multiply": operator.mul,
-    "stablehlo.subtract": operator.sub,
-}
-_RELATIONS: dict[str, Callable[[int, int], bool]] = {
-    name.upper(): getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
-}
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
 """The operand that is the result where the slice is the whole array."""
-
-Known = dict[Any, int]
-"""Values whose integers are known at compile time."""
 
 
 @crash(
@@ -81,56 +67,16 @@ def _whole_slices(module: Any) -> None:
 def few_iterations(op: Any) -> int | None:
     """The trip count of a loop where constants show that it is 0 or 1; else None."""
     condition, body = (region.blocks[0] for region in op.regions)
-    carries = [_integer(x, {}) for x in op.operands]
-    holds = _returned(condition, carries)[0]
+    carries = [known_number(x) for x in op.operands]
+    (holds,) = _returned(condition, carries)
     if holds is None or not holds:
-        return holds
-    return 1 if _returned(condition, _returned(body, carries))[0] == 0 else None
+        return holds if holds is None else 0
+    (holds_again,) = _returned(condition, _returned(body, carries))
+    return None if holds_again is None or holds_again else 1
 
 
-def _returned(block: Any, arguments: list[int | None]) -> list[int | None]:
-    """The integers that a block returns, as far as known, for arguments of which some are known."""
-    known: Known = {
-        x: value for x, value in zip(block.arguments, arguments, strict=True) if value is not None
-    }
-    for op in operations(block):
-        if op.name == "stablehlo.return":
-            return [_integer(x, known) for x in op.operands]
-        value = _computed(op, known)
-        if value is not None:
-            known[op.results[0]] = value
-    raise AssertionError("a region without a return")
-
-
-def _integer(x: Any, known: Known) -> int | None:
-    """The integer that a value is, by `known` or as a constant; else None."""
-    if x in known:
-        return known[x]
-    if not isinstance(x, ir.OpResult) or x.owner.name != "stablehlo.constant":
-        return None
-    return None if x.type.rank else integer_in(x.owner.attributes["value"])
-
-
-def _computed(op: Any, known: Known) -> int | None:
-    """The result of an op on known integers, wrapped to the width of its type; else None."""
-    if len(op.operands) != 2 or len(op.results) != 1 or not _is_integer(op.operands[0]):
-        return None
-    x, y = (_integer(operand, known) for operand in op.operands)
-    if x is None or y is None:
-        return None
-    if op.name == "stablehlo.compare":
-        direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
-        return int(_RELATIONS[direction](x, y))
-    if op.name not in _ARITHMETIC:
-        return None
-    type_ = op.results[0].type.element_type
-    size: int = 2**type_.width
-    value = _ARITHMETIC[op.name](x, y) % size
-    return value if type_.is_unsigned or value < size // 2 else value - size
-
-
-def _is_integer(x: Any) -> bool:
-    """Whether a value is a scalar integer and no predicate."""
-    type_ = x.type
-    scalar = isinstance(type_, ir.RankedTensorType) and not type_.rank
-    return scalar and isinstance(type_.element_type, ir.IntegerType) and type_.element_type.width > 1
+def _returned(block: Any, arguments: list[Any]) -> list[Any]:
+    """The numbers that a block returns for arguments of known numbers; None for each number that is unknown."""
+    pairs = zip(block.arguments, arguments, strict=True)
+    known = {x: number for x, number in pairs if number is not None}
+    return [known_number(x, known) for x in list(operations(block))[-1].operands]
