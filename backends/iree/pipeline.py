@@ -80,7 +80,7 @@ PIPELINE = (
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
     Entry("legal", sum_labels_first),
-    Entry("legal", expand_composites),
+    Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, takes_settings=True),

@@ -44,7 +44,7 @@ def batch_norm_inference(b: Any, op: Definition, dx: Tangents) -> list[Any | Non
 def batch_norm_grad(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     if is_empty(op.operands[0]):
         return [None, None, None]
-    return expanded(b, op.operands, dx, lambda *v: _gradient(b, op, *v))
+    return expanded(b, op.operands, dx, lambda *v: gradient(b, op, *v))
 
 
 def _inference(
@@ -56,7 +56,7 @@ def _inference(
     return [b.add(b.multiply(_spread(b, op, factor), centered), _spread(b, op, offset))]
 
 
-def _gradient(b: Any, op: Definition, x: Any, scale: Any, mean: Any, variance: Any, ct: Any) -> Sequence[Any]:
+def gradient(b: Any, op: Any, x: Any, scale: Any, mean: Any, variance: Any, ct: Any) -> Sequence[Any]:
     """With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct."""
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
@@ -87,7 +87,7 @@ def _shared(b: Any, op: Definition, number: int, v: Any) -> Any:
     if isinstance(count, Size):
         n = b.convert(b.size(count), element(v))
         return b.divide(times(b, number, v), b.broadcast_in_dim(n, [], v))
-    return times(b, number / count, v)
+    return times(b, number / max(count, 1), v)
 
 
 def _feature(op: Definition) -> int:

@@ -1,13 +1,11 @@
-"""dot_general, convolution and batch_norm_grad: empty sums; complex, grouped and quantized convolutions."""
+"""dot_general, convolution and batch_norm_grad: empty sums; complex and grouped convolutions."""
 
-import math
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
-from torch_mlir.dialects import quant
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
@@ -16,6 +14,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
 from tiduc.dialect.windows import window_of_convolution
+from tiduc.passes.rules.batch_norm import gradient
 
 
 @legalize("stablehlo.dot_general")
@@ -39,10 +38,6 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
     "vulkan/convolution_groups",
 )
-@wrong(
-    "On GPUs, quantized operands give wrong values; convolves the floats that they stand for.",
-    "vulkan/convolution_of_quantized",
-)
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
@@ -51,10 +46,6 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     if (zero := _empty_sum(b, op)) is not None:
         return zero
     drop_excess(b, op)
-    if not b.cpu and any(map(_is_quantized, op.operands)):
-        _convolve_floats(b, op)
-        result = _grouped(b, op) or b.clone(op, {})[0]
-        return [b.emit("stablehlo.uniform_quantize", (result,), type_) if _is_quantized(type_) else result]
     if not b.cpu and (result := _grouped(b, op)) is not None:
         return [result]
     window = window_of_convolution(op)
@@ -72,25 +63,6 @@ def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
     is_empty = not has_open_sizes(op) and any(0 in shape(x) for x in op.operands)
     return [b.constant(0, op.results[0].type)] if is_empty else None
-
-
-def _convolve_floats(b: Emitter, op: Any) -> None:
-    """Changes a convolution of quantized numbers, in place, to one of the floats that they stand for."""
-    for i, x in enumerate(op.operands):
-        if _is_quantized(x):
-            floats = b.emit("stablehlo.uniform_dequantize", (x,), _expressed(x.type))
-            op.operands[i] = b.barrier(floats)[0]
-    if _is_quantized(op.results[0]):
-        op.results[0].set_type(_expressed(op.results[0].type))
-
-
-def _is_quantized(x: Any) -> bool:
-    """Whether the elements of a value, or of a type, are quantized numbers."""
-    return isinstance(element(x), quant.QuantizedType)
-
-
-def _expressed(type_: Any) -> Any:
-    return with_element(type_, element(type_).expressed_type)
 
 
 _GROUPS = "feature_group_count", "batch_group_count"
@@ -127,24 +99,7 @@ def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
 @legalize("stablehlo.batch_norm_grad")
 @missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The formulas of the op's definition.
-
-    With n elements for each feature and h = (x - mean) / sqrt(variance + epsilon):
-    dx = scale / sqrt(variance + epsilon) (dy - sum(dy) / n - h sum(dy h) / n),  dscale = sum(dy h),  doffset = sum(dy).
-    """
-    x, scale, mean, variance, dy = op.operands
-    feature = ir.IntegerAttr(op.attributes["feature_index"]).value
-    others = [i for i in range(len(shape(x))) if i != feature]
-    count = math.prod(shape(x)[i] for i in others)
-
-    def wide(v: Any) -> Any:
-        return b.broadcast_in_dim(v, [feature], x.type)
-
-    epsilon = b.like(ir.FloatAttr(op.attributes["epsilon"]).value, variance)
-    inverse = b.divide(b.like(1, variance), b.sqrt(b.add(variance, epsilon)))
-    h = b.multiply(b.subtract(x, wide(mean)), wide(inverse))
-    doffset, dscale = b.reduce_sum(dy, others), b.reduce_sum(b.multiply(dy, h), others)
-    n = b.like(max(count, 1), doffset)
-    inner = b.subtract(dy, wide(b.divide(doffset, n)))
-    inner = b.subtract(inner, b.multiply(h, wide(b.divide(dscale, n))))
-    return [b.multiply(inner, wide(b.multiply(scale, inverse))), dscale, doffset]
+    """The formulas of the op's definition."""
+    if has_open_sizes(op):
+        raise refused(op, "its sizes are open")
+    return gradient(b, op, *op.operands)
