@@ -7,10 +7,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import RESHAPES, awaited_by, is_constant, traced
+from tiduc.backends.iree.dependences import RESHAPES, is_constant, traced
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.updates_in_place import copied, own
+from tiduc.backends.iree.faults.updates_in_place import copied
 from tiduc.dialect.types import element, is_open, shape
 
 
@@ -44,27 +44,19 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
     "dynamic_update_slice_ui64",
 )
-@wrong(
-    "Updates an argument, or an array from outside a loop, in place; copies the array.", "update_of_argument"
-)
 @crash(
     "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
     untested="only in nested loops that gradients have",
-)
-@wrong(
-    "Writes an update of an array with other readers perhaps before they read; puts it behind a barrier.",
-    untested="only in larger programs",
 )
 @wrong(
     "Copies an update that is a part of the array between places that overlap; copies the update first.",
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Gives the op, in place, an operand and an update that IREE may write to, and starts of i32 or i64."""
-    op.operands[0] = own(b, op, op.operands[0])
+    """Gives the op, in place, an update that IREE may copy from, and starts of i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
-    elif _is_integer(op.operands[1]) or _is_read_late(op):
+    elif _is_integer(op.operands[1]):
         op.operands[1] = b.barrier(op.operands[1])[0]
     _with_signed_starts(b, op, 2)
     return None
@@ -82,16 +74,6 @@ def _with_signed_starts(b: Emitter, op: Any, first: int) -> None:
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
         # Behind a barrier: otherwise the host reads the narrow number as unsigned, and converts that.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
-
-
-def _is_read_late(op: Any) -> bool:
-    """Whether the array has readers that the update does not depend on, or had others in earlier updates."""
-    x = op.operands[0]
-    others = {use.owner.operation for use in x.uses} - {op.operation}
-    if others and others - awaited_by(op):
-        return True
-    _, *earlier = traced(x, ["stablehlo.dynamic_update_slice"])
-    return any(len(list(y.uses)) > 1 for y in earlier)
 
 
 _SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"

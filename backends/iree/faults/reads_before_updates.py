@@ -1,4 +1,4 @@
-"""updates_after_reads: copies an array before an op updates it in place, if an op that may run later reads the array.
+"""updates_after_reads: copies an array before an op updates it in place, if others keep the array or may read it later.
 
     %r = reverse %x                                     %r = reverse %x
     %y = dynamic_update_slice %x, %u, %i    ->          %c = select %always, %x, 0
@@ -23,12 +23,15 @@ from tiduc.backends.iree.dependences import awaited_by, in_block, reached
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
-from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
+from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_kept
 from tiduc.dialect.graph import operations
 
 _BARRIER = "stablehlo.optimization_barrier"
 
 
+@wrong(
+    "Updates an argument, or an array from outside a loop, in place; copies the array.", "update_of_argument"
+)
 @wrong(
     "Updates an array in place before another op has read it; the update gets a copy of the array.",
     "reads_before_updates",
@@ -43,7 +46,7 @@ def updates_after_reads(module: Any) -> None:
         for op in ops:
             for i in _updated(op):
                 x = op.operands[i]
-                if not is_carry(x) and _is_read_later(arrays.readers(x, op), op):
+                if is_kept(op, x) or (not is_carry(x) and _is_read_later(arrays.readers(x, op), op)):
                     op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 

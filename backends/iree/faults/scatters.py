@@ -9,7 +9,6 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import missing, wrong
-from tiduc.backends.iree.faults.updates_in_place import own
 from tiduc.dialect.types import element, shape, with_shape
 
 
@@ -30,7 +29,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing
     dimensions that windows cover whole. An out-of-range update goes to a spare row, which is dropped in the
-    end. An operand that others keep is copied.
+    end.
     """
     count = len(op.results)
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
@@ -39,7 +38,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places.of(op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, b.reshape(own(b, op, x, is_source=True), [rows, width])) for x in operands]
+    tables = [_with_spare_row(b, b.reshape(x, [rows, width])) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:

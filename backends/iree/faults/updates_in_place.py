@@ -1,6 +1,4 @@
-"""Copies of arrays that IREE would update in place although others keep them.
-
-    %y = dynamic_update_slice %x, %u, %i   ->   %c = select %always, %x, 0;  %y = dynamic_update_slice %c, %u, %i
+"""Copies of arrays, and arrays that IREE would update in place although others keep them.
 
 IREE updates and sorts arrays in place. It copies an array that it knows to be read afterwards, but not
 
@@ -29,17 +27,6 @@ _CALLS = ("func.call", "stablehlo.composite")
 
 DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
-
-
-def own(b: Emitter, op: Any, x: Any, is_source: bool = False) -> Any:
-    """An array that an op may update in place: a copy of x, emitted before the op, if others keep x; else x.
-
-    With `is_source`, the op updates an array that is computed from x. A program recomputes that array in each run, so
-    it needs no copy of x. A loop needs one: IREE hoists the array out of the loop, and iterations would share it.
-    """
-    if is_open(x.type) or (is_source and _is_program(op.operation.block.owner.operation)):
-        return x
-    return copied(b, x) if _is_kept(op, x) else x
 
 
 def copied(b: Emitter, x: Any) -> Any:
@@ -79,10 +66,10 @@ def alternatives(x: Any, block: Any) -> list[Any]:
     return [y for y in reached([x], others) if not others(y)]
 
 
-def _is_kept(op: Any, x: Any) -> bool:
-    """Whether the array that an op updates may be an argument of the program or a loop invariant."""
+def is_kept(op: Any, x: Any) -> bool:
+    """Whether an array of static shape that an op updates may be an argument of the program or a loop invariant."""
     block = op.operation.block
-    return any(_stays(y, block) for y in alternatives(x, block))
+    return not is_open(x.type) and any(_stays(y, block) for y in alternatives(x, block))
 
 
 def _stays(y: Any, block: Any) -> bool:
