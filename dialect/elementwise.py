@@ -43,6 +43,7 @@ class Elementwise(DynamicShapes):
 
     abs = _part("stablehlo.abs")
     and_ = _binary("stablehlo.and")
+    atan2 = _binary("stablehlo.atan2")
     cbrt = _unary("stablehlo.cbrt")
     cosine = _unary("stablehlo.cosine")
     cosh = _unary("chlo.cosh")
@@ -64,6 +65,8 @@ class Elementwise(DynamicShapes):
     remainder = _binary("stablehlo.remainder")
     round_nearest_even = _unary("stablehlo.round_nearest_even")
     rsqrt = _unary("stablehlo.rsqrt")
+    shift_left = _binary("stablehlo.shift_left")
+    shift_right_logical = _binary("stablehlo.shift_right_logical")
     sign = _unary("stablehlo.sign")
     sine = _unary("stablehlo.sine")
     sinh = _unary("chlo.sinh")
@@ -71,6 +74,7 @@ class Elementwise(DynamicShapes):
     subtract = _binary("stablehlo.subtract")
     tan = _unary("stablehlo.tan")
     tanh = _unary("stablehlo.tanh")
+    xor = _binary("stablehlo.xor")
     zeta = _binary("chlo.zeta")
 
     def add(self, x: Any, y: Any) -> Any:

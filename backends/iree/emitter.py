@@ -88,6 +88,15 @@ class Emitter(Body):
         self.emitted.append(results[0].owner if results else None)
         return results
 
+    def emit(
+        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
+        if any(isinstance(x, int | float) for x in operands):
+            *_, array = (x for x in operands if isinstance(x, ir.Value))
+            operands = [self.like(x, array) if isinstance(x, int | float) else x for x in operands]
+        return super().emit(name, operands, type_, attributes)
+
     def clone(
         self,
         op: Any,

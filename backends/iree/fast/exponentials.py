@@ -35,7 +35,6 @@ LOG_2 = hexadecimal("0x1.62e42feep-1 0x1.a39ef35793c76p-33")
 WHOLE = 1.5 * 2.0**52
 """Floats near this number are 1 apart, and their bits are consecutive integers."""
 _BIAS = 1023 << 52  # the bits of 1
-_SIGN = -(1 << 63)
 
 
 def of_f64(name: str, text: str) -> Callable[[Function], Function]:
@@ -120,9 +119,10 @@ def unless_zero(b: Emitter, x: Any, y: Any) -> Any:
 
 
 def with_sign(b: Emitter, y: Any, x: Any) -> Any:
-    """A positive f64 array y with the signs of x."""
-    size, bits = (b.bitcast(v, signless(64)) for v in (y, x))
-    return b.bitcast(b.or_(size, b.and_(bits, b.like(_SIGN, bits))), element(y))
+    """An array y of positive floats with the signs of x."""
+    width = element(x).width
+    size, bits = (b.bitcast(v, signless(width)) for v in (y, x))
+    return b.bitcast(b.or_(size, b.and_(bits, -(1 << (width - 1)))), element(y))
 
 
 def _powers(b: Emitter, x: Any) -> Powers:

@@ -52,22 +52,22 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     elif op.name == "stablehlo.sine":
         y = b.select(_has(b, quarter, 2), b.negate(s), s)
     else:
-        y = b.select(_has(b, b.add(quarter, b.like(1, quarter)), 2), b.negate(c), c)
-    finite = b.compare(b.abs(x), b.like(np.inf, x), "LT")
-    return [b.convert(b.select(finite, y, b.like(np.nan, x)), element(given))]
+        y = b.select(_has(b, b.add(quarter, 1), 2), b.negate(c), c)
+    finite = b.compare(b.abs(x), np.inf, "LT")
+    return [b.convert(b.select(finite, y, np.nan), element(given))]
 
 
 def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
     """r and n with x = r + n pi / 2 and |r| at most about pi / 4; n modulo four is in the last two bits of n."""
     i32 = signless(32)
-    far = b.compare(b.abs(x), b.like(_NEAR, x), "GE")
+    far = b.compare(b.abs(x), _NEAR, "GE")
     near = b.select(far, b.like(0, x), x)
-    count = b.round_nearest_even(b.multiply(near, b.like(2 / np.pi, x)))
+    count = b.round_nearest_even(b.multiply(near, 2 / np.pi))
     r = near
     for part in _QUARTER:
-        r = b.subtract(r, b.multiply(count, b.like(part, x)))
+        r = b.subtract(r, b.multiply(count, part))
     of_size, quarter = _far(b, b.bitcast(x, i32))
-    below = b.compare(x, b.like(0, x), "LT")
+    below = b.compare(x, 0, "LT")
     return (
         b.select(far, b.select(below, b.negate(of_size), of_size), r),
         b.select(far, b.select(below, b.negate(quarter), quarter), b.convert(count, i32)),
@@ -80,60 +80,47 @@ def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
     The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
     """
     f32 = ir.F32Type.get()
-    exponent = _and(b, _right(b, x, 23), 0xFF)
-    m = b.or_(_and(b, x, 0x7FFFFF), b.like(0x800000, x))
-    place = b.maximum(b.subtract(exponent, b.like(150 - 32, x)), b.like(0, x))  # of the first bit used
-    number, shift = _right(b, place, 5), _and(b, place, 31)
+    exponent = b.and_(b.shift_right_logical(x, 23), 0xFF)
+    m = b.or_(b.and_(x, 0x7FFFFF), 0x800000)
+    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # of the first bit used
+    number, shift = b.shift_right_logical(place, 5), b.and_(place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])
     second = b.add(low, high)
-    carry = _right(b, b.or_(b.and_(low, high), b.and_(b.or_(low, high), b.not_(second))), 31)
+    carries = b.or_(b.and_(low, high), b.and_(b.or_(low, high), b.not_(second)))
+    carry = b.shift_right_logical(carries, 31)
     first = b.add(b.add(b.multiply(m, words[0]), _high(b, m, words[1])), carry)
-    quarter = _right(b, b.add(first, b.like(1 << 29, x)), 30)
-    left = b.subtract(first, _left(b, quarter, 30))
-    r = b.add(
-        b.multiply(b.convert(left, f32), b.like(2 * np.pi * 2.0**-32, b.convert(x, f32))),
-        b.multiply(b.convert(_right(b, second, 8), f32), b.like(2 * np.pi * 2.0**-56, b.convert(x, f32))),
-    )
-    return r, quarter
+    quarter = b.shift_right_logical(b.add(first, 1 << 29), 30)
+    left, rest = b.subtract(first, b.shift_left(quarter, 30)), b.shift_right_logical(second, 8)
+    of_left = b.multiply(b.convert(left, f32), 2 * np.pi * 2.0**-32)
+    return b.add(of_left, b.multiply(b.convert(rest, f32), 2 * np.pi * 2.0**-56)), quarter
 
 
 def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
     """32 bits of 1 / 2 pi, starting `shift` bits into the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
     rest = b.subtract(b.like(32, shift), shift)
-    later = b.emit("stablehlo.shift_right_logical", (following, rest), shift.type)
-    return b.or_(b.emit("stablehlo.shift_left", (word, shift), shift.type), later)
+    return b.or_(b.shift_left(word, shift), b.shift_right_logical(following, rest))
 
 
 def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
     """`words[number]`, for a number up to 4."""
     y = b.like(words[0], number)
     for i, word in enumerate(words[1:5], 1):
-        y = b.select(b.compare(number, b.like(i, number), "EQ"), b.like(word, number), y)
+        y = b.select(b.compare(number, i, "EQ"), b.like(word, number), y)
     return y
 
 
 def _high(b: Emitter, m: Any, word: Any) -> Any:
     """The bits of m times a 32-bit word above the lowest 32, for m < 2^24; products of halves fit 32 bits."""
-    m1, m0, w1, w0 = _right(b, m, 12), _and(b, m, 0xFFF), _right(b, word, 16), _and(b, word, 0xFFFF)
+    right, left = b.shift_right_logical, b.shift_left
+    m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)
     lowest, low, inner, outer = (b.multiply(u, v) for u, v in ((m0, w0), (m1, w0), (m0, w1), (m1, w1)))
-    inner = b.add(b.add(inner, _right(b, lowest, 16)), _right(b, low, 4))
-    inner = b.add(inner, _right(b, b.add(_and(b, lowest, 0xFFFF), _left(b, _and(b, low, 15), 12)), 16))
-    return b.add(_right(b, outer, 4), _right(b, b.add(_left(b, _and(b, outer, 15), 12), inner), 16))
-
-
-def _and(b: Emitter, x: Any, mask: int) -> Any:
-    return b.and_(x, b.like(mask, x))
-
-
-def _right(b: Emitter, x: Any, places: int) -> Any:
-    return b.emit("stablehlo.shift_right_logical", (x, b.like(places, x)), x.type)
-
-
-def _left(b: Emitter, x: Any, places: int) -> Any:
-    return b.emit("stablehlo.shift_left", (x, b.like(places, x)), x.type)
+    inner = b.add(b.add(inner, right(lowest, 16)), right(low, 4))
+    inner = b.add(inner, right(b.add(b.and_(lowest, 0xFFFF), left(b.and_(low, 15), 12)), 16))
+    return b.add(right(outer, 4), right(b.add(left(b.and_(outer, 15), 12), inner), 16))
 
 
 def _has(b: Emitter, x: Any, bit: int) -> Any:
-    return b.compare(_and(b, x, bit), b.like(0, x), "NE")
+    """Whether a bit of x is set."""
+    return b.compare(b.and_(x, bit), 0, "NE")

@@ -22,10 +22,9 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if not is_f64(x):
         return None
-    one = b.like(1, x)
-    u = b.add(x, one)
-    plain = b.or_(b.compare(u, one, "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    y = b.divide(b.multiply(b.log(u), x), b.select(plain, one, b.subtract(u, one)))
+    u = b.add(x, 1)
+    plain = b.or_(b.compare(u, 1, "EQ"), b.compare(u, np.inf, "EQ"))
+    y = b.divide(b.multiply(b.log(u), x), b.select(plain, b.like(1, x), b.subtract(u, 1)))
     return [b.select(plain, x, y)]
 
 
@@ -36,10 +35,7 @@ def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if not is_f64(x):
         return None
-    one = b.like(1, x)
     u = b.exponential(x)
-    near, less = b.compare(u, one, "EQ"), b.subtract(u, one)
-    large = b.compare(b.abs(x), one, "GT")
-    inner = b.or_(near, large)
-    y = b.divide(b.multiply(less, x), b.log(b.select(inner, b.like(2, x), u)))
+    near, large, less = b.compare(u, 1, "EQ"), b.compare(b.abs(x), 1, "GT"), b.subtract(u, 1)
+    y = b.divide(b.multiply(less, x), b.log(b.select(b.or_(near, large), b.like(2, x), u)))
     return [b.select(near, x, b.select(large, less, y))]

@@ -33,23 +33,15 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
             return [b.convert(x, element(type_))]
     if is_float(type_) or not is_float(x):
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
-    if str(element(x)) not in _PRECISION:  # f16 cannot hold most bounds; f32 has the range
+    if str(element(x)) not in ("bf16", "f32", "f64"):  # f16 cannot hold most bounds; f32 has the range
         x = b.convert(x, ir.F32Type.get())
     to = element(type_)
-    low = 0 if to.is_unsigned else -(2 ** (to.width - 1))
-    high = 2**to.width - 1 if to.is_unsigned else 2 ** (to.width - 1) - 1
-    number = b.select(b.compare(x, x, "EQ"), x, b.like(0, x))
-    least, greatest = (_toward_zero(element(x), bound) for bound in (low, high))
-    clamped = b.minimum(b.maximum(number, b.like(least, x)), b.like(greatest, x))
-    y = b.emit("stablehlo.convert", (clamped,), type_)
-    if greatest < high:  # the type lacks the bound: sets larger numbers by hand
-        most = b.not_(b.like(0, y)) if to.is_unsigned else b.like(high, y)
-        y = b.select(b.compare(number, b.like(greatest, x), "GT"), most, y)
-    return [y]
-
-
-_PRECISION = {"f64": 53, "f32": 24, "bf16": 8}
-"""The precision, in bits, of the float types whose range covers all integers of 64 bits."""
+    lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
+    number = b.maximum(b.select(b.compare(x, x, "EQ"), x, 0), float(lowest))
+    is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer before this power of two
+    y = b.emit("stablehlo.convert", (b.select(is_beyond, b.like(0, x), number),), type_)
+    greatest = b.not_(b.like(0, y)) if to.is_unsigned else b.like(beyond - 1, y)
+    return [b.select(is_beyond, greatest, y)]
 
 
 def _needs_barrier(x: Any, type_: Any) -> bool:
@@ -71,14 +63,6 @@ def _is_size(x: Any) -> bool:
     return computed_from(
         x, lambda op: op.name == "stablehlo.get_dimension_size", lambda op: not op.results[0].type.rank
     )
-
-
-def _toward_zero(type_: Any, bound: int) -> float:
-    """An integer rounded toward zero to a float of the type."""
-    size = abs(bound)
-    drop = max(size.bit_length() - _PRECISION[str(type_)], 0)
-    size = size >> drop << drop
-    return float(size if bound >= 0 else -size)
 
 
 @legalize("stablehlo.bitcast_convert")

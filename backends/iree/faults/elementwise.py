@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
+from tiduc.backends.iree.fast.exponentials import with_sign
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
@@ -68,53 +69,41 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     number = known_number(y)
     if number is not None:
         return [_power_of_known(b, x, float(number))]
-    zero, one, infinity = (b.like(v, x) for v in (0, 1, np.inf))
     size = b.abs(x)
-    whole = b.compare(b.floor(y), y, "EQ")
-    half = b.multiply(y, b.like(0.5, x))
+    whole, half = b.compare(b.floor(y), y, "EQ"), b.multiply(y, 0.5)
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
-    magnitude = _bits_of(b, b.power(size, y) if b.cpu else _power_of_size(b, size, y))
+    magnitude = _power_of_size(b, size, y)
     # Takes the sign bit rather than x < 0, which does not hold for -0.
-    sign = b.select(odd, _sign_of(b, x), b.like(0, magnitude))
-    signed = b.bitcast(b.emit("stablehlo.xor", (magnitude, sign), magnitude.type), element(x))
-    negative = b.and_(b.compare(x, zero, "LT"), b.compare(size, infinity, "NE"))
-    result = b.select(b.and_(negative, b.not_(whole)), b.like(np.nan, x), signed)
-    unit = b.and_(b.compare(size, one, "EQ"), b.compare(b.abs(y), infinity, "EQ"))
-    ones = b.or_(b.or_(b.compare(y, zero, "EQ"), b.compare(x, one, "EQ")), unit)
-    return [b.select(ones, one, result)]
+    signed = b.select(odd, with_sign(b, magnitude, x), magnitude)
+    result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
+    unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
+    ones = b.or_(b.or_(b.compare(y, 0, "EQ"), b.compare(x, 1, "EQ")), unit)
+    return [b.select(ones, b.like(1, x), result)]
 
 
 def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
     """x^y for a finite exponent known at compile time, which decides most special cases then."""
     if not exponent:
         return b.like(1, x)
-    size, y = b.abs(x), b.like(exponent, x)
-    magnitude = b.power(size, y) if b.cpu else _power_of_size(b, size, y)
+    magnitude = _power_of_size(b, b.abs(x), b.like(exponent, x))
     if not exponent.is_integer():
-        negative = b.and_(b.compare(x, b.like(0, x), "LT"), b.compare(size, b.like(np.inf, x), "NE"))
-        return b.select(negative, b.like(np.nan, x), magnitude)
-    if exponent % 2 == 0:
-        return magnitude
-    return b.bitcast(b.or_(_bits_of(b, magnitude), _sign_of(b, x)), element(x))
+        return b.select(_is_below_0(b, x), b.like(np.nan, x), magnitude)
+    return with_sign(b, magnitude, x) if exponent % 2 else magnitude
+
+
+def _is_below_0(b: Emitter, x: Any) -> Any:
+    """Whether x is negative and finite."""
+    return b.and_(b.compare(x, 0, "LT"), b.compare(b.abs(x), np.inf, "NE"))
 
 
 def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
-    """|x|^y for `size` = |x|; the case 0 is selected, since GPUs' functions leave it undefined."""
-    zero = b.like(0, y)
-    is_zero = b.compare(size, zero, "EQ")
-    above = b.select(b.compare(y, zero, "GT"), zero, y)
-    at_zero = b.select(b.compare(y, zero, "LT"), b.like(np.inf, y), above)
+    """|x|^y for `size` = |x|; for GPUs, whose functions leave the case 0 undefined, this case is selected."""
+    if b.cpu:
+        return b.power(size, y)
+    is_zero, zero = b.compare(size, 0, "EQ"), b.like(0, y)
+    above = b.select(b.compare(y, 0, "GT"), zero, y)
+    at_zero = b.select(b.compare(y, 0, "LT"), b.like(np.inf, y), above)
     return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.like(1, y), size), y))
-
-
-def _sign_of(b: Emitter, x: Any) -> Any:
-    """The bits of x with all but the sign bit cleared."""
-    bits = _bits_of(b, x)
-    return b.and_(bits, b.like(-(1 << (width(x) - 1)), bits))
-
-
-def _bits_of(b: Emitter, x: Any) -> Any:
-    return b.bitcast(x, signless(width(x)))
 
 
 @legalize("stablehlo.atan2")
@@ -128,19 +117,11 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     y, x = op.operands
     if not is_float(x):
         return None
-    zero, one, infinity = (b.like(v, x) for v in (0, 1, np.inf))
-    size = b.abs(y)
-    zeros = b.and_(*(b.compare(v, zero, "EQ") for v in (x, size)))
-    infinities = b.and_(*(b.compare(v, infinity, "EQ") for v in (b.abs(x), size)))
-    of_y = b.select(infinities, one, size)
-    of_x = b.select(b.or_(zeros, infinities), _of_size_1(b, x), x)
-    angle = b.emit("stablehlo.atan2", (of_y, of_x), x.type)
-    return [b.bitcast(b.or_(_bits_of(b, angle), _sign_of(b, y)), element(x))]
-
-
-def _of_size_1(b: Emitter, x: Any) -> Any:
-    """1 with the sign of x."""
-    return b.bitcast(b.or_(_sign_of(b, x), _bits_of(b, b.like(1, x))), element(x))
+    size, one = b.abs(y), b.like(1, x)
+    zeros = b.and_(b.compare(x, 0, "EQ"), b.compare(size, 0, "EQ"))
+    infinities = b.and_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(size, np.inf, "EQ"))
+    of_x = b.select(b.or_(zeros, infinities), with_sign(b, one, x), x)
+    return [with_sign(b, b.atan2(b.select(infinities, one, size), of_x), y)]
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
@@ -150,12 +131,12 @@ def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if width(x) < 16:  # computed in a wider type, where none of them is denormal
         return None
-    bits, up = _bits_of(b, x), op.name == "stablehlo.ceil"
+    bits, up = b.bitcast(x, signless(width(x))), op.name == "stablehlo.ceil"
     lowest = -(1 << (width(x) - 1))  # the bits of -0, also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
     # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
-    shifted = b.subtract(bits, b.like(1 + lowest if up else 1, bits))
-    tiny = b.compare(shifted, b.like(lowest + count, bits), "LT")
+    shifted = b.subtract(bits, 1 + lowest if up else 1)
+    tiny = b.compare(shifted, lowest + count, "LT")
     return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
 
@@ -175,23 +156,23 @@ def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _real_cbrt(b: Emitter, x: Any) -> Any:
-    special = b.or_(b.compare(b.abs(x), b.like(np.inf, x), "EQ"), b.compare(x, b.like(0, x), "EQ"))
+    special = b.or_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(x, 0, "EQ"))
     return b.select(special, x, _cbrt_f64(b, x) if width(x) == 64 else b.cbrt(x))
 
 
 def _cbrt_f64(b: Emitter, x: Any) -> Any:
     """The cube root of f64: exp(log|x| / 3) has a relative error of 1e-13, which a Halley step cubes."""
-    start = b.exponential(b.multiply(b.log(b.abs(x)), b.like(1 / 3, x)))
+    start = b.exponential(b.multiply(b.log(b.abs(x)), 1 / 3))
     y = b.multiply(start, b.sign(x))
-    one, ratio = b.like(1, x), b.divide(b.multiply(y, b.multiply(y, y)), x)
-    step = b.divide(b.subtract(ratio, one), b.add(b.add(ratio, ratio), one))
+    ratio = b.divide(b.multiply(y, b.multiply(y, y)), x)
+    step = b.divide(b.subtract(ratio, 1), b.add(b.add(ratio, ratio), 1))
     return b.subtract(y, b.multiply(y, step))
 
 
 def _complex_cbrt(b: Emitter, x: Any) -> Any:
     """The principal cube root, by modulus and angle."""
     re, im = b.real(x), b.imag(x)
-    angle = b.multiply(b.emit("stablehlo.atan2", (im, re), re.type), b.like(1 / 3, re))
+    angle = b.multiply(b.atan2(im, re), 1 / 3)
     size = _real_cbrt(b, b.abs(x))
     return b.complex(b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
 
@@ -230,7 +211,7 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
 def finite(b: Emitter, op: Any) -> Sequence[Any]:
     """abs(x) < infinity."""
     x = op.operands[0]
-    return [b.compare(b.abs(x), b.constant(np.inf, x), "LT")]
+    return [b.compare(b.abs(x), np.inf, "LT")]
 
 
 @legalize("stablehlo.remainder")
@@ -241,10 +222,8 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     if b.cpu or not is_float(x) or width(x) < 16:
         return None
     (r,) = b.clone(op, {})
-    zero, size = b.like(0, x), b.abs(y)
-    below = b.compare(x, zero, "LT")
-    other = b.select(below, b.compare(r, zero, "GT"), b.compare(r, zero, "LT"))
-    return [b.select(other, b.add(r, b.select(below, b.negate(size), size)), r)]
+    other = b.select(b.compare(x, 0, "LT"), b.compare(r, 0, "GT"), b.compare(r, 0, "LT"))
+    return [b.select(other, b.add(r, with_sign(b, b.abs(y), x)), r)]
 
 
 @legalize("stablehlo.reduce_precision")
@@ -269,4 +248,4 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     if bits["mantissa_bits"]:
         return None
     (y,) = b.clone(op, {})
-    return [b.select(b.compare(x, x, "EQ"), y, b.like(np.inf, x))]
+    return [b.select(b.compare(x, x, "EQ"), y, np.inf)]

@@ -84,11 +84,10 @@ def _in_total_order(b: Emitter, op: Any) -> Any:
     keys = []
     for x in op.operands:
         code = b.bitcast(x, signless(8))
-        zero, one, most = (b.like(value, code) for value in (0, 1, 127))
         alone = str(element(x)).endswith("FNUZ")
-        turned = b.emit("stablehlo.xor", (code, most), code.type)
-        key = b.select(b.compare(code, zero, "LT"), turned, b.subtract(code, one) if alone else code)
-        keys.append(b.select(b.compare(code, b.like(-128, code), "EQ"), most, key) if alone else key)
+        positive = b.subtract(code, 1) if alone else code
+        key = b.select(b.compare(code, 0, "LT"), b.xor(code, 127), positive)
+        keys.append(b.select(b.compare(code, -128, "NE"), key, 127) if alone else key)
     direction = str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")
     return b.compare(keys[0], keys[1], direction)
 
@@ -105,7 +104,7 @@ def from_float8(b: Emitter, x: Any) -> Any:
     if str(element(x)) != "f8E4M3FN":
         return wide
     code = b.bitcast(x, signless(8))
-    return b.select(b.compare(code, b.like(-1, code), "EQ"), b.like(np.nan, wide), wide)
+    return b.select(b.compare(code, -1, "NE"), wide, np.nan)
 
 
 def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
@@ -115,9 +114,10 @@ def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
     exponent, mantissa = _LEAST[str(to)]
     normal = 2.0**exponent
     size = b.abs(wide)
-    below = b.compare(size, b.like(normal, wide), "LT")
-    rounded = b.and_(below, b.compare(size, b.like(normal * (1 - 2.0 ** -(mantissa + 1)), wide), "GE"))
-    least = b.select(b.compare(wide, b.like(0, wide), "LT"), b.like(-normal, wide), b.like(normal, wide))
+    rounded = b.and_(
+        b.compare(size, normal, "LT"), b.compare(size, normal * (1 - 2.0 ** -(mantissa + 1)), "GE")
+    )
+    least = b.select(b.compare(wide, 0, "LT"), b.like(-normal, wide), normal)
     return [b.convert(b.select(rounded, least, wide), to)]
 
 
@@ -131,8 +131,7 @@ def _to_odd(b: Emitter, x: Any) -> Any:
     near = b.convert(x, ir.F32Type.get())
     size, rounded = b.abs(x), b.abs(b.convert(near, ir.F64Type.get()))
     bits = b.bitcast(near, signless(32))
-    one, zero = b.like(1, bits), b.like(0, bits)
-    even = b.compare(b.and_(bits, one), zero, "EQ")
+    even = b.compare(b.and_(bits, 1), 0, "EQ")
     up, down = (b.and_(even, b.compare(rounded, size, direction)) for direction in ("LT", "GT"))
-    step = b.select(up, one, b.select(down, b.like(-1, bits), zero))
+    step = b.select(up, b.like(1, bits), b.select(down, b.like(-1, bits), 0))
     return b.bitcast(b.add(bits, step), ir.F32Type.get())

@@ -24,7 +24,7 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     else:  # a constant of the shape of x would take as much memory as x
         assert dimension is not None, limits
         upper = b.broadcast_in_dim(b.table(most, type_), [dimension], x)
-    inside = b.clamp(b.constant(0, x), x, upper)
+    inside = b.clamp(0, x, upper)
     return b.convert(inside, signless(32 if max(limits, default=0) < 2**31 else 64))
 
 
@@ -70,7 +70,7 @@ def _with_signed_starts(b: Emitter, op: Any, first: int) -> None:
         if type_.width >= 32 and not type_.is_unsigned:
             continue
         if type_.width == 64:
-            start = b.minimum(start, b.constant(2**62, start))
+            start = b.minimum(start, 2**62)
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
         # Behind a barrier: otherwise the host reads the narrow number as unsigned, and converts that.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]

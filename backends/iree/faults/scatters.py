@@ -104,13 +104,11 @@ class Places:
                 at = b.iota(position[free[of_indices.index(k)]], type_)
             if i in self.windowed:
                 at = b.add(at, b.iota(position[self.windowed[i]], type_))
-            inside = b.and_(
-                b.compare(at, b.constant(0, at), "GE"), b.compare(at, b.constant(self.sizes[i], at), "LT")
-            )
+            inside = b.and_(b.compare(at, 0, "GE"), b.compare(at, self.sizes[i], "LT"))
             valid = inside if valid is None else b.and_(valid, inside)
-            row = b.add(b.multiply(row, b.constant(self.sizes[i], row)), at)
+            row = b.add(b.multiply(row, self.sizes[i]), at)
         if valid is not None:
-            row = b.select(valid, row, b.constant(self.count, row))
+            row = b.select(valid, row, self.count)
         narrow = signless(32 if self.count < 2**31 else 64)
         return b.reshape(b.convert(row, narrow), [self.updates, 1])
 
@@ -123,10 +121,10 @@ class Places:
             indices = b.slice(indices, start, limit, [1] * len(sizes))
             indices = b.reshape(indices, [n for i, n in enumerate(sizes) if i != d.index_vector_dim])
         if is_unsigned(indices) and element(indices).width == 64:
-            indices = b.minimum(indices, b.constant(2**62, indices))
+            indices = b.minimum(indices, 2**62)
         # The clamp keeps indices out of range, and leaves room for the offsets within a window.
         at = b.convert(indices, signless(64))
-        return b.clamp(b.constant(-(2**40), at), at, b.constant(2**40, at))
+        return b.clamp(-(2**40), at, 2**40)
 
 
 def _with_spare_row(b: Emitter, x: Any) -> Any:

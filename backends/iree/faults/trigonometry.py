@@ -84,7 +84,7 @@ def sine_and_cosine(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
     left = b.subtract(b.like(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
-    turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
+    turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
     return _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
 
@@ -102,16 +102,16 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
         shifted = b.add(_sum(b, x, leading if b.fused else (last, *reversed(leading)), start), whole)
     most = _sum(b, x, leading, b.subtract(start, b.subtract(shifted, whole)))
     bits = b.bitcast(shifted, signless(64))  # the last bits of `WHOLE` + k are those of k
-    return most, last, b.emit("stablehlo.shift_left", (bits, b.like(63, bits)), bits.type)
+    return most, last, b.shift_left(bits, 63)
 
 
 def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
     """sin(pi g), negated where the bit `sign` is set."""
     square, y = b.multiply(g, g), b.like(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
-        y = _sum(b, y, [square], b.like(coefficient, g))
+        y = _sum(b, y, [square], coefficient)
     y = b.bitcast(b.multiply(y, g), signless(64))
-    return b.bitcast(b.emit("stablehlo.xor", (y, sign), y.type), ir.F64Type.get())
+    return b.bitcast(b.xor(y, sign), ir.F64Type.get())
 
 
 def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
@@ -119,7 +119,7 @@ def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
     widths = (53,) if b.fused else (26, 27)
     parts = tuple(b.like(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:
-        far = b.compare(b.abs(x), b.like(start, x), "GE")
+        far = b.compare(b.abs(x), start, "GE")
         others = zip(_split(left_out, widths), parts, strict=True)
         parts = tuple(b.select(far, b.like(part, x), old) for part, old in others)
     return parts
