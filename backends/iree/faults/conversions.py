@@ -88,23 +88,14 @@ def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
     """The complex array whose real and imaginary parts lie along the last dimension."""
-    rank = len(type_.shape)
-    ends = [0] * rank, list(type_.shape), [1] * (rank + 1)
-    pair = [b.slice(parts, [*ends[0], i], [*ends[1], i + 1], ends[2]) for i in range(2)]
-    return b.complex(*(b.reshape(part, list(type_.shape)) for part in pair))
+    sizes, steps = list(type_.shape), [1] * (len(type_.shape) + 1)
+    pair = [b.slice(parts, [*(0 for _ in sizes), i], [*sizes, i + 1], steps) for i in range(2)]
+    return b.complex(*(b.reshape(part, sizes) for part in pair))
 
 
 def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
     """x bitcast to a type of as many bits in all, with the last dimension split or merged as needed."""
-    (n, size), m = (shape(x), bits(x)), bits(type_)
-    if size == m:
-        return b.emit("stablehlo.bitcast_convert", (b.reshape(x, type_.shape),), type_)
-    if size > m:
-        split = b.emit(
-            "stablehlo.bitcast_convert",
-            (x,),
-            with_element(with_shape(x.type, [*n, size // m]), element(type_)),
-        )
-        return b.reshape(split, type_.shape)
-    grouped = b.reshape(x, [*type_.shape, m // size])
-    return b.emit("stablehlo.bitcast_convert", (grouped,), type_)
+    split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
+    x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))
+    of = with_shape(type_, [*shape(x), split]) if split > 1 else type_
+    return b.reshape(b.emit("stablehlo.bitcast_convert", (x,), of), type_.shape)

@@ -1,5 +1,6 @@
 """scatter, as a scatter of rows that drops updates out of range."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 class Places:
     """The rows of an operand to which the updates of a scatter go."""
 
-    def __init__(self, d: Any, sizes: list[int], updates: list[int]) -> None:
+    def __init__(self, d: Any, sizes: list[Any], updates: list[Any]) -> None:
+        """The rows for an operand and updates of these sizes, which need not be known at compile time."""
         self.d, self.sizes, self.shape = d, sizes, updates
         fixed = (*d.inserted_window_dims, *d.input_batching_dims)
         self.windowed = dict(
@@ -64,9 +66,9 @@ class Places:
         row = [self.windowed[i] for i in range(split, len(sizes))]
         self.order = [j for j in range(len(updates)) if j not in row] + row
         self.leading = [updates[j] for j in self.order[: len(updates) - len(row)]]
-        self.count = int(np.prod(sizes[:split], dtype=np.int64))
-        self.width = int(np.prod(sizes[split:], dtype=np.int64))
-        self.updates = int(np.prod(self.leading, dtype=np.int64))
+        self.count = math.prod(sizes[:split])
+        self.width = math.prod(sizes[split:])
+        self.updates = math.prod(self.leading)
 
     @classmethod
     def of(cls, scatter: Any) -> "Places":
@@ -78,7 +80,7 @@ class Places:
         """The updates as matrices with one row for each row of the operand that they change."""
         return [b.reshape(b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
 
-    def _whole(self, i: int, window: list[int]) -> bool:
+    def _whole(self, i: int, window: list[Any]) -> bool:
         return (
             i in self.windowed
             and window[i] == self.sizes[i]
@@ -88,8 +90,7 @@ class Places:
     def rows(self, b: Emitter, indices: Any) -> Any:
         """The row of each update, as a matrix of one column; `count` for an update out of range."""
         d, type_ = self.d, ir.RankedTensorType.get(self.leading, signless(64))
-        kept = [j for j in range(len(self.shape)) if j in self.order[: len(self.leading)]]
-        position = {j: n for n, j in enumerate(kept)}
+        position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
         free = [j for j in range(len(self.shape)) if j not in d.update_window_dims]
         of_indices = [i for i in range(len(shape(indices))) if i != d.index_vector_dim]
         row, valid = b.constant(0, type_), None
@@ -167,9 +168,7 @@ def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[A
     count, width = shape(news[0])
 
     def body(b: Emitter, i: Any, *tables: Any) -> Sequence[Any]:
-        n = b.constant(width, i)
-        k, j = b.emit("stablehlo.divide", (i, n), i.type), b.remainder(i, n)
-        zero = b.constant(0, i)
+        k, j, zero = b.divide(i, width), b.remainder(i, width), b.constant(0, i)
         row = b.convert(b.reshape(b.dynamic_slice(where, (k, zero), [1, 1]), []), element(i))
         old = [b.reshape(b.dynamic_slice(t, (row, j), [1, 1]), []) for t in tables]
         new = [b.reshape(b.dynamic_slice(u, (k, j), [1, 1]), []) for u in news]

@@ -17,51 +17,41 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.dependences import RESHAPES, traced
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.types import is_open, shape, with_shape
+from tiduc.dialect.types import is_open, shape
 
 _AT_ONCE = 4
 _FEW = 16
 """Arrays with fewer elements are read one by one."""
 
 
-@legalize("stablehlo.slice", where=ON_SPIRV)
-@wrong(
-    "A contiguous slice whose offset is no multiple of 4 reads wrong elements; emits a gather.",
-    "vulkan/slices",
-)
-def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A gather."""
-    x, y = op.operands[0], op.results[0]
-    if is_open(x.type) or not _by_fours(y) or _piece(op) is None or not _offset(y) % _AT_ONCE:
-        return None
-    start = list(op.attributes["start_indices"])
-    (index,) = b.barrier(b.table(start, signless(32 if max(shape(x)) < 2**31 else 64)))
-    return [_gathered(b, x, index, shape(y))]
-
-
-@legalize("stablehlo.dynamic_slice", where=ON_SPIRV)
+@legalize("stablehlo.slice", "stablehlo.dynamic_slice", where=ON_SPIRV)
 @wrong(
     "A contiguous slice whose offset may be no multiple of 4 reads wrong elements; emits a gather.",
     "vulkan/slices",
 )
-def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
     x, *starts = op.operands
     y = op.results[0]
-    if is_open(x.type) or not _by_fours(y):
+    if is_open(x.type) or not _by_fours(y) or _is_aligned(op):
         return None
-    grain = _grain(shape(x), shape(y))
-    if grain is None or (grain % _AT_ONCE == 0 and not _offset(x) % _AT_ONCE):
-        return None
-    index = b.concatenate([b.reshape(start, [1]) for start in starts], 0)
-    return [_gathered(b, x, index, shape(y))]
-
-
-def _gathered(b: Emitter, x: Any, index: Any, sizes: Sequence[int]) -> Any:
-    """The part of x of these sizes that begins at an index vector."""
-    every = list(range(len(sizes)))
+    if starts:
+        index = b.concatenate([b.reshape(start, [1]) for start in starts], 0)
+    else:
+        start = b.table(list(op.attributes["start_indices"]), signless(32 if max(shape(x)) < 2**31 else 64))
+        (index,) = b.barrier(start)
+    every = list(range(len(shape(x))))
     numbers = hlo.GatherDimensionNumbers.get(every, [], [], [], every, 0)
-    return b.gather(x, index, numbers, sizes, with_shape(x.type, sizes))
+    return [b.gather(x, index, numbers, shape(y), y.type)]
+
+
+def _is_aligned(op: Any) -> bool:
+    """Whether a slice is not contiguous, or its offset is known to be a multiple of four."""
+    x, y = op.operands[0], op.results[0]
+    if op.name == "stablehlo.slice":
+        return _piece(op) is None or not _offset(y) % _AT_ONCE
+    grain = _grain(shape(x), shape(y))
+    return grain is None or not (grain % _AT_ONCE or _offset(x) % _AT_ONCE)
 
 
 def _by_fours(y: Any) -> bool:

@@ -26,7 +26,7 @@ from tiduc.dialect.windows import window_of
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter to the index of each window's element, which a reduce_window finds.
 
-    A reduce_window over two operands, values and their indices, finds the index; index -1 is padding.
+    A reduce_window over two operands, values and their indices, finds the index; `count` is the index of padding.
     `select` gets the earlier of two values first, as in a walk through the window.
     """
     x, source, init = op.operands
@@ -37,18 +37,15 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [b.broadcast_in_dim(init, [], x.type)]
     i32, scalar = signless(32), ir.RankedTensorType.get([], element(x))
     places = b.reshape(b.iota(0, ir.RankedTensorType.get([count], i32)), sizes)
-    none = b.constant(-1, ir.RankedTensorType.get([], i32))
+    none = b.constant(count, ir.RankedTensorType.get([], i32))
 
     def best(b: Emitter, v: Any, i: Any, w: Any, j: Any) -> Sequence[Any]:
         """The element that stays, (v, i) or (w, j): calls `select` on the earlier and the later one."""
-        earlier = b.compare(i, j, "LT")
-        first, second = b.select(earlier, v, w), b.select(earlier, w, v)
+        ordered = b.compare(i, j, "LT")
+        first, second = b.select(ordered, v, w), b.select(ordered, w, v)
         (keeps,) = b.inlined(op.regions[0], [first, second])
-        mine = b.select(earlier, keeps, b.not_(keeps))
-        nothing = b.constant(-1, i)
-        mine = b.select(b.compare(i, nothing, "EQ"), b.like(0, mine), mine)
-        mine = b.select(b.compare(j, nothing, "EQ"), b.like(1, mine), mine)
-        return [b.select(mine, v, w), b.select(mine, i, j)]
+        keeps = b.or_(keeps, b.compare(b.maximum(i, j), count, "EQ"))
+        return [b.select(keeps, first, second), b.select(keeps, b.minimum(i, j), b.maximum(i, j))]
 
     body, inits = b.region([scalar, none.type] * 2, best), (b.constant(0, scalar), none)
     _, chosen = windows_over(b, (x, places), inits, window_of(op), body)
@@ -113,11 +110,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 @crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal of unsigned integers as signed ones."""
-    x = op.operands[0]
-    if not is_unsigned(x):
-        return None
-    plain = b.bitcast(x, signless(element(x).width))
-    return [b.bitcast(b.reverse(plain, list(op.attributes["dimensions"])), element(x))]
+    return _as_signed(b, op)
 
 
 @legalize("stablehlo.pad")
@@ -137,9 +130,14 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
         type_ = with_element(op.results[0].type, element(x).element_type)
         parts = [b.clone(op, {0: part(x), 1: part(value)}, [type_])[0] for part in (b.real, b.imag)]
         return [b.complex(*parts)]
-    if is_unsigned(x):
-        plain = signless(element(x).width)
-        type_ = with_element(op.results[0].type, plain)
-        (y,) = b.clone(op, {0: b.bitcast(x, plain), 1: b.bitcast(value, plain)}, [type_])
-        return [b.bitcast(y, element(x))]
-    return None
+    return _as_signed(b, op)
+
+
+def _as_signed(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The results of an op that only moves elements, if these are unsigned integers: moves them as signed ones."""
+    y = op.results[0]
+    if not is_unsigned(y):
+        return None
+    plain = signless(element(y).width)
+    signed = {i: b.bitcast(x, plain) for i, x in enumerate(op.operands)}
+    return [b.bitcast(b.clone(op, signed, [with_element(y.type, plain)])[0], element(y))]

@@ -1,6 +1,5 @@
 """scatter of dynamic shapes, as a scatter of rows that drops updates out of range."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.scatters import STEPS, scattered
+from tiduc.backends.iree.faults.scatters import STEPS, Places, scattered
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape,
@@ -51,24 +50,18 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, indices, updates = op.operands
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     sizes, of_updates = sizes_of(b, x), sizes_of(b, updates)
-    fixed = (*d.inserted_window_dims, *d.input_batching_dims)
-    windowed = dict(zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True))
-    split = len(sizes)
-    while split and _is_whole(d, windowed, sizes, of_updates, split - 1):
-        split -= 1
-    row = [windowed[i] for i in range(split, len(sizes))]
-    leading = [j for j in range(len(of_updates)) if j not in row]
-    rows, width = math.prod(sizes[:split]), math.prod(sizes[split:])
-    where = _rows(b, d, indices, sizes[:split], windowed, [(j, of_updates[j]) for j in leading])
-    count = math.prod([of_updates[j] for j in leading])
-    news = in_shape(b, transposed(b, updates, [*leading, *row]), [count, width])
+    places = Places(d, sizes, of_updates)
+    rows, width = places.count, places.width
+    where = _rows(b, places, indices)
+    news = in_shape(b, transposed(b, updates, places.order), [places.updates, width])
     table = in_shape(b, x, [rows, width])
     spare = repeated(b, b.constant(0, ir.RankedTensorType.get([], element(x))), [1, width])
     attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0)}
     table = b.emit(
         "stablehlo.concatenate", (table, spare), type_of([rows + 1, width], element(x)), attributes
     )
-    table = _in_parts(b, op, table, in_shape(b, where, [count, 1]), news, count, width)
+    column = in_shape(b, where, [places.updates, 1])
+    table = _in_parts(b, op, table, column, news, places.updates, width)
     return [in_shape(b, part(b, table, [0, 0], [rows, width], [1, 1]), sizes)]
 
 
@@ -88,31 +81,22 @@ def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any
     return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
-def _is_whole(d: Any, windowed: dict[int, int], sizes: Sequence[Any], updates: Sequence[Any], i: int) -> bool:
-    """Whether windows are known to cover dimension i whole."""
-    if i not in windowed or i in d.scattered_dims_to_operand_dims or not isinstance(sizes[i], int):
-        return False
-    window = updates[windowed[i]]
-    return isinstance(window, int) and window == sizes[i]
-
-
-def _rows(
-    b: Emitter, d: Any, indices: Any, sizes: Sequence[Any], windowed: dict[int, int], leading: Sequence[Any]
-) -> Any:
-    """The row of each update, by `leading` dimensions; one past the last row for updates out of range."""
-    position = {j: n for n, (j, _) in enumerate(leading)}
+def _rows(b: Emitter, places: Places, indices: Any) -> Any:
+    """The row of each update; one past the last row for updates out of range."""
+    d, sizes, windowed = places.d, places.sizes[: places.split], places.windowed
+    position = {j: n for n, j in enumerate(places.order[: len(places.leading)])}
     batching = dict(zip(d.input_batching_dims, d.scatter_indices_batching_dims, strict=True))
 
-    def fill(k: Kernel, places: Sequence[Any], indices: Any) -> Any:
-        batch = [places[n] for n, (j, _) in enumerate(leading) if j not in d.update_window_dims]
+    def fill(k: Kernel, place: Sequence[Any], indices: Any) -> Any:
+        batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
         entries = d.scattered_dims_to_operand_dims
         at = starts(k, indices, d.index_vector_dim, entries, batching, batch, len(sizes))
         row: Any = 0
         for i, n in enumerate(sizes):
             if i in windowed:
-                at[i] += places[position[windowed[i]]]
+                at[i] += place[position[windowed[i]]]
             row = row * n + at[i]
-        row, beyond = k.index(row), k.index(math.prod(sizes))
+        row, beyond = k.index(row), k.index(places.count)
         return k.cast(k.either(inside(k, at, sizes), row, beyond) if at else row, signless(32))
 
-    return computed(b, [n for _, n in leading], signless(32), [wide(b, indices)], fill)
+    return computed(b, places.leading, signless(32), [wide(b, indices)], fill)
