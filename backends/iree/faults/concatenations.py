@@ -29,8 +29,9 @@ from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import is_open
 
 _ORDERS = VIEWS | {"stablehlo.convert"}
-"""Ops that may do no more than reorder the elements of an array."""
-_PARTS = "real", "imag"
+"""Ops that may do no more than reorder the elements of an array, if the result has the size of the operand."""
+_PARTS = "stablehlo.complex", "stablehlo.imag", "stablehlo.real"
+"""Ops that IREE may fold to a part of their operand."""
 
 
 @wrong(
@@ -70,50 +71,35 @@ def _sizes(concatenation: Any) -> tuple[Hashable, Hashable]:
 
 
 class Numbers:
-    """Value numbering: values that the same ops compute from equal operands share a number."""
+    """Value numbering: values that the same ops compute from equal operands share a number.
 
-    def __init__(self) -> None:
+    An array, its views and its real and imaginary parts share a number, too. With `through_barriers`, the operand and
+    the result of a barrier share one.
+    """
+
+    def __init__(self, through_barriers: bool = False) -> None:
+        self._through_barriers = through_barriers
         self._of: dict[Any, int] = {}
         self._known: dict[Hashable, int] = {}
-        self._definitions: list[tuple[str, list[int]]] = []
-        """For each number: the name of the op that defines its value, and the numbers of the op's operands."""
 
     def of(self, x: Any) -> int:
         """The number of a value; a new number if `note` has not seen the op that defines it."""
-        if x not in self._of:
-            self._of[x] = self._new("", [])
-        return self._of[x]
+        return self._of.setdefault(x, len(self._of))
 
     def note(self, op: Any) -> None:
         """Numbers the results of an op, from the numbers of its operands."""
+        before = [self.of(x) for x in op.operands]
         if op.name == "stablehlo.optimization_barrier":
+            if self._through_barriers:
+                self._of.update(zip(op.results, before, strict=True))
             return
-        before, settings = [self.of(x) for x in op.operands], _settings(op)
+        settings = _settings(op)
         for i, y in enumerate(op.results):
-            same = self._same(op, y, before)
-            if same is None:
+            if op.name in _PARTS or (op.name in _ORDERS and _size(y) == _size(op.operands[0])):
+                self._of[y] = before[0]
+            else:
                 key = op.name, i, settings, _size(y), tuple(before)
-                same = self._known.get(key)
-            if same is None:
-                same = self._known[key] = self._new(op.name, before)
-            self._of[y] = same
-
-    def _same(self, op: Any, y: Any, before: list[int]) -> int | None:
-        """The number of the value that this result equals, up to the order of elements; None if it is new."""
-        if op.name in _ORDERS and _size(y) == _size(op.operands[0]):
-            return before[0]
-        name = op.name.removeprefix("stablehlo.")
-        definitions = [self._definitions[n] for n in before]
-        if name in _PARTS and definitions[0][0] == "stablehlo.complex":
-            return definitions[0][1][_PARTS.index(name)]
-        if name == "complex" and [op for op, _ in definitions] == [f"stablehlo.{part}" for part in _PARTS]:
-            (whole,), (other,) = (operands for _, operands in definitions)
-            return whole if whole == other else None
-        return None
-
-    def _new(self, name: str, before: list[int]) -> int:
-        self._definitions.append((name, before))
-        return len(self._definitions) - 1
+                self._of[y] = self._known.setdefault(key, len(self._of))
 
 
 def _size(x: Any) -> Hashable:

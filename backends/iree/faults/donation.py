@@ -19,7 +19,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import DONATED, alternatives, copied, size
+from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, given, size
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph import operations
@@ -41,15 +41,15 @@ def write_results_last(module: Any, settings: Settings) -> None:
 def _order(function: Any, cpu: bool) -> None:
     block = function.regions[0].blocks[0]
     last = list(operations(block))[-1]
-    given = _given(function)
-    in_place = {place for i, place in given.items() if _in_place(block.arguments[i], last, place, cpu)}
-    if in_place == {*given.values()}:
+    given_to = given(function)
+    in_place = {place for i, place in given_to.items() if _in_place(block.arguments[i], last, place, cpu)}
+    if in_place == {*given_to.values()}:
         return
     b = Emitter(ir.InsertionPoint(last), function.location)
-    taken = [block.arguments[i] for i in given]
+    taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
         # A value that may be such an argument would lie in its memory behind the barrier, too.
-        others = [block.arguments[i] for i, own in given.items() if own != place]
+        others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
     for place, x in enumerate(behind_barrier(b, *last.operands)):
@@ -81,12 +81,6 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
         return [z for z in operands if size(z) == size(y)]
 
     return any(y in arguments for y in reached([x], foldable))
-
-
-def _given(function: Any) -> dict[int, int]:
-    """The numbers of the arguments whose memory results take, each with the number of its result."""
-    attributes = function.attributes.get("arg_attrs") or ()
-    return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
 
 
 def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:

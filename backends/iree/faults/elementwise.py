@@ -14,11 +14,6 @@ from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
 
-def width(x: Any) -> int:
-    """The bit width of a real value's elements."""
-    return int(element(x).width)
-
-
 @legalize("stablehlo.add")
 @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
 def add(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -129,13 +124,13 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
 def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     """ceil or floor, with 1 or -1 selected for denormal numbers."""
     x = op.operands[0]
-    if width(x) < 16:  # computed in a wider type, where none of them is denormal
+    if bits(x) < 16:  # computed in a wider type, where none of them is denormal
         return None
-    bits, up = b.bitcast(x, signless(width(x))), op.name == "stablehlo.ceil"
-    lowest = -(1 << (width(x) - 1))  # the bits of -0, also the least integer of this width
+    codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
+    lowest = -(1 << (bits(x) - 1))  # the bits of -0, also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
     # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
-    shifted = b.subtract(bits, 1 + lowest if up else 1)
+    shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
     return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
@@ -157,7 +152,7 @@ def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _real_cbrt(b: Emitter, x: Any) -> Any:
     special = b.or_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(x, 0, "EQ"))
-    return b.select(special, x, _cbrt_f64(b, x) if width(x) == 64 else b.cbrt(x))
+    return b.select(special, x, _cbrt_f64(b, x) if bits(x) == 64 else b.cbrt(x))
 
 
 def _cbrt_f64(b: Emitter, x: Any) -> Any:
@@ -219,7 +214,7 @@ def finite(b: Emitter, op: Any) -> Sequence[Any]:
 def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The remainder, plus or minus abs(y) where its sign is not that of x."""
     x, y = op.operands
-    if b.cpu or not is_float(x) or width(x) < 16:
+    if b.cpu or not is_float(x) or bits(x) < 16:
         return None
     (r,) = b.clone(op, {})
     other = b.select(b.compare(x, 0, "LT"), b.compare(r, 0, "GT"), b.compare(r, 0, "LT"))
@@ -237,15 +232,15 @@ def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""
     x = op.operands[0]
     names = ("exponent_bits", "mantissa_bits")
-    bits = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
+    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
     if element(x) == ir.BF16Type.get():
         most = dict(zip(names, (8, 7), strict=True))
-        if all(bits[name] >= most[name] for name in names):
+        if all(counts[name] >= most[name] for name in names):
             return [x]
         for name in names:
-            fewer = min(bits[name], most[name])
+            fewer = min(counts[name], most[name])
             op.attributes[name] = ir.IntegerAttr.get(signless(32), fewer)
-    if bits["mantissa_bits"]:
+    if counts["mantissa_bits"]:
         return None
     (y,) = b.clone(op, {})
     return [b.select(b.compare(x, x, "EQ"), y, np.inf)]

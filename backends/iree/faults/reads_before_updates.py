@@ -65,29 +65,18 @@ class _Arrays:
     """The arrays of a function, and the ops that read them. Views and equal values are one array."""
 
     def __init__(self, ops: list[Any]) -> None:
-        self._numbers = Numbers()
-        self._behind: dict[int, int] = {}  # from the number of a barrier's result to that of its operand
+        self._numbers = Numbers(through_barriers=True)
         self._uses: dict[int, list[Any]] = defaultdict(list)
         for op in ops:
             self._numbers.note(op)
-            if op.name == _BARRIER:
-                for x, y in zip(op.operands, op.results, strict=True):
-                    self._behind[self._numbers.of(y)] = self._of(x)
-                continue
-            results = {self._of(y) for y in op.results}
-            for n in {self._of(x) for x in op.operands} - results:
+            results = {self._numbers.of(y) for y in op.results}
+            for n in {self._numbers.of(x) for x in op.operands} - results:
                 self._uses[n].append(op)
-
-    def _of(self, x: Any) -> int:
-        n = self._numbers.of(x)
-        while n in self._behind:
-            n = self._behind[n]
-        return n
 
     def readers(self, x: Any, update: Any) -> list[Any]:
         """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
         block = update.operation.block
-        readers = dict.fromkeys(in_block(op, block) for op in self._uses[self._of(x)])
+        readers = dict.fromkeys(in_block(op, block) for op in self._uses[self._numbers.of(x)])
         return [op for op in readers if op is not None and op != update.operation]
 
 

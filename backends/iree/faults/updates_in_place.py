@@ -138,13 +138,18 @@ def _is_program(op: Any) -> bool:
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
+def given(function: Any) -> dict[int, int]:
+    """The numbers of the arguments whose memory results take, each with the number of its result."""
+    attributes = function.attributes.get("arg_attrs") or ()
+    return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
+
+
 def _is_given_away(function: Any, x: Any) -> bool:
     """Whether an argument's memory goes to a result whose op is the only reader of the argument."""
-    attributes, uses = function.attributes.get("arg_attrs"), list(x.uses)
-    if attributes is None or DONATED not in attributes[x.arg_number] or len(uses) != 1:
+    place, uses = given(function).get(x.arg_number), list(x.uses)
+    if place is None or len(uses) != 1:
         return False
-    result = list(operations(x.owner))[-1].operands[attributes[x.arg_number][DONATED].value]
-    return bool(result.owner == uses[0].owner)
+    return bool(list(operations(x.owner))[-1].operands[place].owner == uses[0].owner)
 
 
 def _is_carried_on(x: Any) -> bool:
