@@ -3,7 +3,6 @@
 import math
 import operator
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,15 +31,13 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 _LONGEST = 4
 """The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
 
-_NONE: Mapping[Any, Any] = MappingProxyType({})
 
-
-def known_number(x: Any, known: Mapping[Any, Any] = _NONE, steps: int = _LONGEST) -> Any | None:
+def known_number(x: Any, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:
     """The number, as a NumPy scalar, that all elements of an array equal; None if it is unknown or not finite.
 
     `known` holds the numbers of other values, such as block arguments.
     """
-    if x in known:
+    if known and x in known:
         return known[x]
     kind = _KINDS.get(str(x.type.element_type)) if isinstance(x.type, ir.RankedTensorType) else None
     if kind is None or isinstance(x.owner, ir.Block):

@@ -18,11 +18,10 @@ from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
-from tiduc.backends.iree.faults.einsums import sum_labels_first
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.fusions import separate_fusions
-from tiduc.backends.iree.faults.reads_before_updates import updates_after_reads
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
+from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
 from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
@@ -79,7 +78,6 @@ PIPELINE = (
     ),
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
-    Entry("legal", sum_labels_first),
     Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),

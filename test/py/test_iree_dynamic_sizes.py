@@ -11,7 +11,7 @@ from cases.iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.missing.dynamic import scatter as open_scatter
+from tiduc.backends.iree.faults import scatters
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import InputError, Unsupported
@@ -41,7 +41,7 @@ def on_gpu() -> Callable[[str], Executable]:
     except (ValueError, RuntimeError):
         pytest.skip("no such device")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_scatter, "STEPS", 4)  # with 6 updates, as with many
+        patch.setattr(scatters, "STEPS", 4)  # with 6 updates, as with many
         return compiled(ON_GPUS, "vulkan:llvmpipe")
 
 

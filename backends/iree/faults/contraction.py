@@ -9,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.faults.window_excess import drop_excess
+from tiduc.backends.iree.faults.windows import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape

@@ -77,7 +77,7 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
         new = last.operands[i]
         if not list(old.uses) or new not in varying or new in list(last.operands)[:i]:
             at_end = b.at(ir.InsertionPoint(last))
-            last.operands[i] = at_end.barrier(awaited(at_end, new), old)[0]
+            last.operands[i] = at_end.barrier(new, old)[0]
     _separated(b, op)
     _with_computed_sizes(b, op)
     if any(not y.type.shape and list(y.uses) for y in op.results) and _is_known(op):
@@ -94,14 +94,9 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
 def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The barrier, with copies of its loop-carried operands, and results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
-        if list(op.results[i].uses):
-            op.operands[i] = awaited(b, x)
+        if list(op.results[i].uses) and is_carry(x):
+            op.operands[i] = copied(b, x)
     return behind_barrier(b, *op.operands) if has_open_sizes(op) else None
-
-
-def awaited(b: Emitter, x: Any) -> Any:
-    """A value that a barrier may take: a copy of a loop-carried value, any other value as it is."""
-    return copied(b, x) if is_carry(x) else x
 
 
 def _is_known(op: Any) -> bool:

@@ -93,10 +93,8 @@ def _is_part(op: Any) -> bool:
 
 def _is_integer(x: Any) -> bool:
     """Whether a value is a reshaped scalar integer."""
-    if not isinstance(x.owner, ir.Operation | ir.OpView) or x.owner.operation.name != "stablehlo.reshape":
-        return False
-    of = x.owner.operation.operands[0].type
-    return not of.rank and isinstance(of.element_type, ir.IntegerType)
+    *_, of = traced(x, ["stablehlo.reshape"])
+    return not of.type.rank and isinstance(element(of), ir.IntegerType)
 
 
 @legalize("stablehlo.gather")

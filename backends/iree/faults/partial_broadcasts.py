@@ -16,10 +16,10 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import computed_from, is_constant
+from tiduc.backends.iree.dependences import computed_from, is_constant, traced
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
-from tiduc.backends.iree.missing.dynamic.arrays import of_sizes, sizes_of
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL
 from tiduc.dialect.types import element
@@ -44,9 +44,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     if len(dimensions) < 2 or not any(_is_rejected(op, i, dimensions) for i in range(count)):
         return None
     if count > 1 or element(op.operands[0]) != element(op.results[0]):
-        xs = list(op.operands)[:count]
-        behind = zip(b.barrier(*xs), xs, strict=True)
-        return b.clone(op, {i: of_sizes(b, y, sizes_of(b, x)) for i, (y, x) in enumerate(behind)})
+        return b.clone(op, dict(enumerate(behind_barrier(b, *list(op.operands)[:count]))))
     x, init = op.operands
     last = dimensions[-1]
     others = [d - (d > last) for d in op.attributes["dimensions"] if d != last]
@@ -59,9 +57,7 @@ def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):
         return False
-    product = x
-    while isinstance(product, ir.OpResult) and product.owner.name in _RESHAPES:
-        product = product.owner.operands[0]
+    *_, product = traced(x, _RESHAPES)
     if not isinstance(product, ir.OpResult):
         return False
     if product.owner.name == "stablehlo.dot_general":

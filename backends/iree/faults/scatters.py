@@ -10,6 +10,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import missing, wrong
+from tiduc.backends.iree.missing.dynamic.arrays import number, part, scalar_of
+from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import element, shape, with_shape
 
 
@@ -43,7 +45,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:
-        tables = [_in_parts(b, op, tables[0], where, news[0])]
+        tables = [in_parts(b, op, tables[0], where, news[0], places.updates, width)]
     kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
     return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
 
@@ -138,18 +140,20 @@ STEPS = 2**15
 """The most updates that one GPU thread gets: Mesa's software device ends its loops after 65,535."""
 
 
-def _in_parts(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
-    """Scatters rows; on GPUs, `STEPS` at a time, one part after the other."""
-    count, width = shape(new)
-    if b.cpu or count <= STEPS:
-        return scattered(b, op, table, where, new)
-    for start in range(0, count, STEPS):
-        end = min(start + STEPS, count)
-        indices, rows = (
-            b.slice(x, [start, 0], [end, size], [1, 1]) for x, size in ((where, 1), (new, width))
-        )
-        table = scattered(b, op, table, indices, rows)
-    return table
+def in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
+    """Scatters `count` rows; on GPUs, `STEPS` at a time, one part after the other."""
+    if b.cpu or isinstance(count, int) and count <= STEPS:
+        return scattered(b, op, table, where, news)
+    end, step = scalar_of(b, count), scalar_of(b, STEPS)
+
+    def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
+        first = number(b, start)
+        size = smaller(STEPS, count - first)
+        indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
+        return [b.add(start, step), scattered(b, op, table, indices, rows)]
+
+    zero = scalar_of(b, 0)
+    return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
 def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:

@@ -9,13 +9,12 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.window_excess import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.dialect.windows import Layout, dilated, padding, window_of, window_of_convolution
 from tiduc.dialect.windows import reduce_window as windows_over
-from tiduc.dialect.windows import window_of
 
 
 @legalize("stablehlo.select_and_scatter")
@@ -104,6 +103,33 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     types = [x.type for x in op.regions[0].blocks[0].arguments]
     body = b.region(types, lambda b, *xs: b.inlined(op.regions[0], xs))
     return windows_over(b, padded, inits, window.unpadded(), body)
+
+
+def drop_excess(b: Emitter, op: Any) -> None:
+    """Trims operands of a convolution or reduce_window, in place, to the end of a dimension's only window.
+
+    10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
+    """
+    if has_open_sizes(op):
+        return
+    if op.name == "stablehlo.convolution":
+        window, layout, count = window_of_convolution(op), Layout.of(op), 1
+        pairs = list(zip(layout.input[2:], layout.output[2:], strict=True))
+    else:
+        window, count = window_of(op), len(op.results)
+        pairs = [(d, d) for d in range(len(window.sizes))]
+    sizes, places = shape(op.operands[0]), shape(op.results[0])
+    ends, high = list(sizes), list(window.high)
+    for k, (d, place) in enumerate(pairs):
+        covered, base = window.extent[k] - window.low[k], window.base[k]
+        if places[place] == 1 and dilated(sizes[d], base) + high[k] > covered > 0:
+            ends[d] = min(sizes[d], (covered - 1) // base + 1)
+            high[k] = covered - dilated(ends[d], base)
+    if ends != sizes:
+        for i in range(count):
+            op.operands[i] = b.slice(op.operands[i], [0] * len(sizes), ends, [1] * len(sizes))
+    if high != list(window.high):
+        op.attributes["padding"] = padding(window.low, high)
 
 
 @legalize("stablehlo.reverse")

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from tiduc.backends.iree.fault import missing, wrong
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import run_passes
 
@@ -22,5 +25,30 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
 )
 def expand_composites(module: Any, settings: Settings) -> None:
     """Runs StableHLO's passes on a module, in place."""
+    sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
+
+
+@crash(
+    "Einsums do not compile if they sum along a label that one operand has alone; sums first.",
+    "einsum_of_sums",
+)
+def sum_labels_first(module: Any) -> None:
+    """Sums along the labels that one operand of an einsum has alone, in place, which StableHLO's passes forget.
+
+    %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"
+    """
+    for op in within(module.operation):
+        if op.name not in ("stablehlo.einsum", "stablehlo.unary_einsum"):
+            continue
+        b = Emitter(ir.InsertionPoint(op), op.location)
+        sources, _, target = (
+            ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "").partition("->")
+        )
+        labels = sources.split(",")
+        for i, (x, of) in enumerate(zip(list(op.operands), labels, strict=True)):
+            summed = [d for d, c in enumerate(of) if (sources + target).count(c) == 1]
+            op.operands[i] = b.reduce_sum(x, summed)
+            labels[i] = "".join(c for d, c in enumerate(of) if d not in summed)
+        op.attributes["einsum_config"] = ir.StringAttr.get(f"{','.join(labels)}->{target}")

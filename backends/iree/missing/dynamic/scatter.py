@@ -9,22 +9,19 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.scatters import STEPS, Places, scattered
+from tiduc.backends.iree.faults.scatters import Places, in_parts
 from tiduc.backends.iree.missing.dynamic.arrays import (
     computed,
     in_shape,
     inside,
-    number,
     part,
     repeated,
-    scalar_of,
     sizes_of,
     transposed,
     type_of,
     wide,
 )
 from tiduc.backends.iree.missing.dynamic.elements import starts
-from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
 
@@ -61,24 +58,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         "stablehlo.concatenate", (table, spare), type_of([rows + 1, width], element(x)), attributes
     )
     column = in_shape(b, where, [places.updates, 1])
-    table = _in_parts(b, op, table, column, news, places.updates, width)
+    table = in_parts(b, op, table, column, news, places.updates, width)
     return [in_shape(b, part(b, table, [0, 0], [rows, width], [1, 1]), sizes)]
-
-
-def _in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
-    """Scatters `count` rows; on GPUs, `STEPS` at a time."""
-    if b.cpu or isinstance(count, int) and count <= STEPS:
-        return scattered(b, op, table, where, news)
-    end, step = scalar_of(b, count), scalar_of(b, STEPS)
-
-    def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
-        first = number(b, start)
-        size = smaller(STEPS, count - first)
-        indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
-        return [b.add(start, step), scattered(b, op, table, indices, rows)]
-
-    zero = scalar_of(b, 0)
-    return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
 def _rows(b: Emitter, places: Places, indices: Any) -> Any:
