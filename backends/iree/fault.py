@@ -10,6 +10,7 @@ prints the records that the installed IREE no longer needs.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 Kind = Literal["wrong", "crash", "missing", "slow"]
@@ -57,23 +58,18 @@ FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _kind(kind: Kind) -> Callable[..., Callable[[_Function], _Function]]:
-    def fault(
-        text: str, witness: str = "", untested: str = "", upstream: str = ""
-    ) -> Callable[[_Function], _Function]:
-        def record(function: _Function) -> _Function:
-            # Python applies the last decorator first.
-            FAULTS[function] = (
-                Fault(kind, text, witness, untested, SEEN, upstream),
-                *FAULTS.get(function, ()),
-            )
-            return function
+def _fault(
+    kind: Kind, text: str, witness: str = "", untested: str = "", upstream: str = ""
+) -> Callable[[_Function], _Function]:
+    def record(function: _Function) -> _Function:
+        # Python applies the last decorator first.
+        faults = FAULTS.get(function, ())
+        FAULTS[function] = (Fault(kind, text, witness, untested, SEEN, upstream), *faults)
+        return function
 
-        return record
-
-    return fault
+    return record
 
 
-wrong, crash = _kind("wrong"), _kind("crash")
-missing, slow = _kind("missing"), _kind("slow")
+wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
+missing, slow = partial(_fault, "missing"), partial(_fault, "slow")
 """Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""

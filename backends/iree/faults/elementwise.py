@@ -260,16 +260,14 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
 def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""
     x = op.operands[0]
-    names = ("exponent_bits", "mantissa_bits")
-    counts = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
     if element(x) == ir.BF16Type.get():
-        most = dict(zip(names, (8, 7), strict=True))
-        if all(counts[name] >= most[name] for name in names):
+        most = {"exponent_bits": 8, "mantissa_bits": 7}
+        counts = {name: min(ir.IntegerAttr(op.attributes[name]).value, most[name]) for name in most}
+        if counts == most:
             return [x]
-        for name in names:
-            fewer = min(counts[name], most[name])
-            op.attributes[name] = ir.IntegerAttr.get(signless(32), fewer)
-    if counts["mantissa_bits"]:
+        for name, count in counts.items():
+            op.attributes[name] = ir.IntegerAttr.get(signless(32), count)
+    if ir.IntegerAttr(op.attributes["mantissa_bits"]).value:
         return None
     (y,) = b.clone(op, {})
     return [b.select(b.compare(x, x, "EQ"), y, np.inf)]

@@ -66,16 +66,15 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(y, element(x))]
 
 
-def sine(b: Emitter, x: Any, near: bool = False) -> Any:
-    """sin(x) for f64 numbers that were f32; `near` promises that all are below `NEAR`."""
-    most, last, sign = _reduced(b, x, near)
+def sine(b: Emitter, x: Any, near: bool = False, more: float | None = None) -> Any:
+    """sin(x + pi `more`) for f64 numbers that were f32; `near` promises that all are below `NEAR`."""
+    most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
 
 def cosine(b: Emitter, x: Any, near: bool = False) -> Any:
     """cos(x), as the sine of x + pi / 2; see `sine`."""
-    most, last, sign = _reduced(b, x, near, 0.5)
-    return _sine_of(b, _sum(b, x, [last], most), sign)
+    return sine(b, x, near, 0.5)
 
 
 def sine_and_cosine(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:

@@ -42,20 +42,20 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         """The element that stays, (v, i) or (w, j): calls `select` on the earlier and the later one."""
         ordered = b.compare(i, j, "LT")
         first, second = b.select(ordered, v, w), b.select(ordered, w, v)
-        (keeps,) = b.inlined(op.regions[0], [first, second])
-        keeps = b.or_(keeps, b.compare(b.maximum(i, j), count, "EQ"))
-        return [b.select(keeps, first, second), b.select(keeps, b.minimum(i, j), b.maximum(i, j))]
+        (prefers,) = b.inlined(op.regions[0], [first, second])
+        later = b.maximum(i, j)
+        keeps = b.or_(prefers, b.compare(later, count, "EQ"))
+        return [b.select(keeps, first, second), b.select(keeps, b.minimum(i, j), later)]
 
     body, inits = b.region([scalar, none.type] * 2, best), (b.constant(0, scalar), none)
     _, chosen = windows_over(b, (x, places), inits, window_of(op), body)
     flat = int(np.prod(shape(source)))
-    attributes = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     combine = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[1], xs))
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))
     operands = start, b.reshape(chosen, [flat, 1]), b.reshape(source, [flat])
-    attributes = {"scatter_dimension_numbers": numbers, **attributes}
-    y = b.emit_all("stablehlo.scatter", operands, (start.type,), attributes, [combine])[0]
+    attributes = {"scatter_dimension_numbers": numbers}
+    (y,) = b.emit_all("stablehlo.scatter", operands, (start.type,), attributes, [combine])
     return [b.reshape(y, sizes)]
 
 
