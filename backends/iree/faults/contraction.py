@@ -35,12 +35,18 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
 @crash("Crashes on padded convolutions of complex numbers; emits four real ones.", "convolution_complex")
 @crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
 @wrong(
+    "Forgets the reversal of windows where there are groups; reverses the kernel.",
+    "convolution_reversed_groups",
+)
+@crash("Some reversed windows do not compile; reverses the kernel.", "convolution_reversed")
+@wrong(
     "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
+    _reverse_kernel(b, op)
     if has_open_sizes(op):
         return None
     if (zero := _empty_sum(b, op)) is not None:
@@ -57,6 +63,17 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
         b.clone(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
     )
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
+
+
+def _reverse_kernel(b: Emitter, op: Any) -> None:
+    """Changes a convolution of reversed windows, in place, to one with a reversed kernel."""
+    if "window_reversal" not in op.attributes:
+        return
+    spatial = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"]).kernel_spatial_dimensions
+    turned = [d for d, backwards in zip(spatial, op.attributes["window_reversal"], strict=True) if backwards]
+    if turned:
+        op.operands[1] = b.reverse(op.operands[1], turned)
+    del op.attributes["window_reversal"]
 
 
 def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:

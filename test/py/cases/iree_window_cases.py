@@ -52,6 +52,19 @@ WRONG = {
         (np.ones((1, 1), np.float32),),
         np.full((1, 1), 64, np.float32),
     ),
+    "convolution_reversed_groups": Case(
+        "convolution",
+        "(%x: tensor<1x2x2xf32>, %k: tensor<1x2x2xf32>) -> tensor<1x2x1xf32>",
+        """%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0]x[i, o, 0]->[b, f, 0],
+          window = {reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+          : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x1xf32>
+        return %0 : tensor<1x2x1xf32>""",
+        (
+            np.array([[[1, 10], [100, 1000]]], np.float32),
+            np.array([[[2, 3], [4, 5]]], np.float32),
+        ),
+        np.array([[[23], [4500]]]),
+    ),
 }
 
 REJECTED = {
@@ -117,6 +130,17 @@ REJECTED = {
         return %0 : tensor<3xcomplex<f64>>""",
         (np.array([1 + 2j, 3]), np.array(5j)),
         np.array([5j, 1 + 2j, 3]),
+    ),
+    "convolution_reversed": Case(
+        "convolution",
+        "(%x: tensor<1x1x3xf32>, %k: tensor<1x1x2xf32>) -> tensor<1x1x1xf32>",
+        """%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0]x[i, o, 0]->[b, f, 0],
+          window = {stride = [2], reverse = [true]}
+          {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+          : (tensor<1x1x3xf32>, tensor<1x1x2xf32>) -> tensor<1x1x1xf32>
+        return %0 : tensor<1x1x1xf32>""",
+        (np.array([[[1, 10, 100]]], np.float32), np.array([[[2, 3]]], np.float32)),
+        np.array([[[23]]]),
     ),
     "convolution_excess": Case(
         "convolution",
