@@ -20,6 +20,7 @@ from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.fusions import separate_fusions
+from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
 from tiduc.backends.iree.missing.composites import expand_composites
@@ -83,6 +84,7 @@ PIPELINE = (
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),
+    Entry("legal", separate_parts),
     Entry("legal", separate_reads),
     Entry("legal", updates_after_reads),
     Entry("legal", distinguish_starts),

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
+from cases.iree_complex_programs import COMPLEX
 from cases.iree_sums import EINSUM_OF_SUMS, SUM_AND_GREATEST, SUM_OF_PRODUCTS
 
 RNG = np.random.default_rng(0)
@@ -302,6 +303,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         (np.arange(8, dtype=np.int32).reshape(2, 4), np.array(3, np.int32)),
         None,
     ),
+    **COMPLEX,
     "sums_along_rows_and_columns": (ROWS_AND_COLUMNS, (numbers(9, 9),), None),
     "reads_before_updates": (
         READ_AND_UPDATED,
