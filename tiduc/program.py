@@ -26,7 +26,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
-from tiduc.ports import Port, Wrt, chosen, name_of, shown, smooth, with_ports
+from tiduc.ports import Port, Wrt, chosen, result_name, shown, smooth, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
@@ -361,7 +361,7 @@ def from_module(
         for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
     ]
     outputs = [
-        Port(name_of(attributes, graph.location) or f"result{i}", x.type, x, attributes)
+        Port(result_name(attributes, i, graph.location), x.type, x, attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
