@@ -225,7 +225,8 @@ RELU = "tidu.relu"
 """On a maximum or minimum: where the operands are equal, the derivative is 0. The value `false` says the opposite."""
 
 
-def _is_relu(op: Definition) -> bool:
+def is_relu(op: Any) -> bool:
+    """Whether an op, a definition in a graph or an MLIR operation, has `RELU`."""
     if RELU not in op.attributes:
         return False
     value = op.attributes[RELU]
@@ -235,10 +236,10 @@ def _is_relu(op: Definition) -> bool:
 @linearize("stablehlo.maximum")
 def maximum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
-    return [_chosen(b, x, y, dx, ABOVE if _is_relu(op) else MAXIMUM)]
+    return [_chosen(b, x, y, dx, ABOVE if is_relu(op) else MAXIMUM)]
 
 
 @linearize("stablehlo.minimum")
 def minimum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
-    return [_chosen(b, x, y, dx, BELOW if _is_relu(op) else MINIMUM)]
+    return [_chosen(b, x, y, dx, BELOW if is_relu(op) else MINIMUM)]

@@ -128,3 +128,11 @@ def test_onnx(node: str, slope: float) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     for first in derivatives(tiduc.from_onnx(model))[:2]:
         np.testing.assert_allclose(first[1], slope, rtol=1e-6)
+
+
+def test_explain_states_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.mlir"
+    for name, choice in (("relu", "0, as in every framework"), ("f", "half to each")):
+        file.write_text(TEXT.replace("NAME", name).replace("NUMBER", "0.0").replace("ATTRIBUTE", ""))
+        assert run(["explain", str(file)]) == 0
+        assert choice in capsys.readouterr().out
