@@ -27,15 +27,8 @@ _EXTREMA = {
 _NAME = re.compile(r"(relu6?)(_\d+)?")
 """A function's name; JAX numbers functions of one name."""
 
-_SPREAD = frozenset(
-    {
-        "stablehlo.broadcast_in_dim",
-        "stablehlo.convert",
-        "stablehlo.dynamic_broadcast_in_dim",
-        "stablehlo.reshape",
-    }
-)
-"""Ops that give a splat of the number in their first operand."""
+_SPREAD = ("broadcast_in_dim", "convert")
+"""Ops, dynamic ones included, that give a splat of the number in their first operand."""
 
 
 def mark_relus(functions: dict[str, Any]) -> None:
@@ -79,7 +72,7 @@ def _splat(x: Any) -> float | None:
             value = op.attributes["value"]
             number = value.get_splat_value() if _is_splat(value) else None
             return float(number.value) if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
-        if op.name not in _SPREAD:
+        if op.name.removeprefix("stablehlo.").removeprefix("dynamic_") not in _SPREAD:
             return None
         x = op.operands[0]
     return None

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness.exports import exported
+from harness.exports import exported, exported_dynamic
 
 import tiduc
 from tiduc.cli import run
@@ -110,6 +110,11 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert ("tidu.relu" in capsys.readouterr().out) == bool(options)
     assert run(["opt", str(file), "--pass-pipeline=tidu-import{relu=true}"]) == 0
     assert "tidu.relu = true" in capsys.readouterr().out
+
+
+def test_dynamic_shapes() -> None:
+    text = exported_dynamic(lambda x: jax.nn.relu(x) + jax.nn.relu6(x), "(n,)")
+    assert tiduc.load(text).jvp().text.count("tidu.relu = true") == 2  # they share a maximum
 
 
 def test_the_option_keeps_smooth_functions() -> None:
