@@ -7,12 +7,12 @@ MLIR's parser forgets the names of SSA values, but an argument without a locatio
 
 import re
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 from torch_mlir import ir
 
 _NAME = re.compile(rb"%([A-Za-z_$.-][\w$.-]*)")
+_PLACE = re.compile(r"(\d+):(\d+)\)")
 _POSITIONAL = re.compile(r"arg\d+")
 """Names that MLIR's printer makes up."""
 
@@ -23,22 +23,27 @@ def name_arguments(module: Any, text: bytes, file: str) -> None:
     `file` is the name that locations in the text have. An argument keeps its location if the location names another
     file or already has a name, and where the text has no name at the location.
     """
-    arguments = [
-        argument
-        for function in _functions(module.body)
-        for argument in function.regions[0].blocks[0].arguments
-        if isinstance(argument.location, ir.FileLineColLoc) and argument.location.filename == file
-    ]
-    if not arguments:
-        return
-    last = max(argument.location.start_line for argument in arguments)
-    lines = text.split(b"\n", last)[:last]
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for argument in arguments:
-        line, column = argument.location.start_line, argument.location.start_col
-        found = _NAME.match(text, starts[line - 1] + column - 1) if 0 < line <= len(lines) else None
+    prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
+    placed = []
+    for function in _functions(module.body):
+        for argument in function.regions[0].blocks[0].arguments:
+            # The bindings abort on the name of a file that is not UTF-8; the printed location escapes the name.
+            printed = str(argument.location)
+            if printed.startswith(prefix) and (match := _PLACE.fullmatch(printed, len(prefix))):
+                placed.append((argument, int(match[1]), int(match[2])))
+    starts = _line_starts(text, max((line for _, line, _ in placed), default=0))
+    for argument, line, column in placed:
+        found = _NAME.match(text, starts[line - 1] + column - 1) if 0 < line <= len(starts) else None
         if found is not None and not _POSITIONAL.fullmatch(name := found[1].decode()):
             argument.set_location(ir.Location.name(name, childLoc=argument.location))
+
+
+def _line_starts(text: bytes, count: int) -> list[int]:
+    """The offsets of the first lines of a text, at most `count` of them."""
+    starts = [0]
+    while len(starts) < count and (end := text.find(b"\n", starts[-1])) >= 0:
+        starts.append(end + 1)
+    return starts
 
 
 def _functions(block: Any) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """Names of inputs and outputs: in hand-written text, and in the text that JAX writes."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ def test_arguments_have_the_names_of_the_text(tmp_path: Path) -> None:
     assert names(tiduc.load(file, isolated=True).inputs) == NAMES
 
 
+@pytest.mark.parametrize("name", ['we"ird é.mlir', "a b.mlir", "a\\b.mlir", os.fsdecode(b"\xff.mlir")])
+def test_names_of_files(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text(TEXT)
+    assert names(tiduc.load(file).inputs) == NAMES
+
+
 def test_functions_of_nested_modules() -> None:
     assert names(tiduc.load(f"module @outer {{\n{TEXT}\n}}").inputs) == NAMES
 
@@ -57,6 +65,13 @@ def test_a_location_that_names_another_file() -> None:
     assert names(tiduc.load(text).inputs) == ["a"]
     for elsewhere in ('"-":7:1', '"-":1:900', '"-":0:0', '"model.py":1:17', '"-":1:2'):
         assert names(tiduc.load(text.replace('"-":1:17', elsewhere)).inputs) == ["arg0"]
+
+
+def test_a_location_whose_file_is_not_text() -> None:
+    text = rb"""func.func @main(%x: tensor<f64> loc("\FF.py":1:2), %y: tensor<f64>) -> tensor<f64> {
+      return %x : tensor<f64>
+    }"""
+    assert names(tiduc.load(text).inputs) == ["arg0", "y"]
 
 
 def test_unknown_names_are_answered_with_the_inputs() -> None:
