@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError
 
 _BYTE = re.compile(r"\\[89A-F][0-9A-F]")  # MLIR prints the byte 0xF3 as \F3
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 
 
@@ -45,6 +46,7 @@ def readable_entries(attribute: Any) -> list[Any] | None:
 
 def location_name(location: Any) -> str:
     """The name in a `NameLoc`. `ParseError` for a name that is not UTF-8, on which the bindings abort."""
-    if _BYTE.search(str(location)):
+    name = _QUOTED.search(str(location))  # the location of the name may follow, with the name of a file
+    if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")
     return str(location.name_str)

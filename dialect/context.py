@@ -17,6 +17,7 @@ from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, oversized, without_words
 from tiduc.dialect.reading import read_whole
+from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
 
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
@@ -162,11 +163,20 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
             module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT}, len(spelled))
             shardy.fold(module)
             return module
-        return _parsed(ir.Module.parse, text, dialects, len(text))
+        module = _parsed(ir.Module.parse, text, dialects, len(text))
+        _name_arguments(module, text, "-")
+        return module
     except ir.MLIRError as error:
         if isinstance(text, bytes) and holds_shardy(text):
             return parse(text_by_jaxlib(text, file), file, dialects)
         raise _unread(error, file, text) from None
+
+
+def _name_arguments(module: Any, source: str | bytes, file: str) -> None:
+    """Keeps the names of arguments in a text, of which `file` is the name in locations."""
+    text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    if not text.startswith(BYTECODE):
+        name_arguments(module, text, file)
 
 
 def _check(source: str | bytes, file: str | None) -> None:
@@ -290,7 +300,9 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
             return parse(contents, str(path), dialects)
         _check(contents, str(path))
         # `parseFile`, unlike `parse`, makes locations that name the file.
-        return _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
+        module = _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
+        _name_arguments(module, contents, str(path))
+        return module
     except ir.MLIRError as error:
         raise _unread(error, str(path), contents) from None
     except OSError as error:

@@ -38,16 +38,26 @@ def logistic(op: Definition) -> Any | None:
 
 
 def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
-    """u, v and u - v, if the sum is max(u, v) + log1p(exp(-|u - v|)); else None."""
+    """u, v and u - v, if the sum is max(u, v) + log1p(exp(-|u - v|)); else None.
+
+    If v is 0, |u| may stand for |u - v|, as in softplus.
+    """
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := _made_by(x, "stablehlo.maximum")) is None:
             continue
-        gap = _made_by(y, "stablehlo.log_plus_one")
-        for name in ("exponential", "negate", "abs", "subtract"):
-            gap = None if gap is None else _made_by(gap.operands[0], f"stablehlo.{name}")
-        if gap is not None and all(map(_same, larger.operands, gap.operands)):
-            u, v = larger.operands
-            return u, v, gap.result
+        size = _made_by(y, "stablehlo.log_plus_one")
+        for name in ("exponential", "negate", "abs"):
+            size = None if size is None else _made_by(size.operands[0], f"stablehlo.{name}")
+        if size is None:
+            continue
+        u, v = larger.operands
+        (gap,) = size.operands
+        for a, b in ((u, v), (v, u)):
+            if gap is a and splat(b) == 0:
+                return a, b, gap
+        difference = _made_by(gap, "stablehlo.subtract")
+        if difference is not None and all(map(_same, larger.operands, difference.operands)):
+            return u, v, gap
     return None
 
 

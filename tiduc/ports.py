@@ -1,5 +1,6 @@
 """Ports: the arguments and results of a program, with their names, types and values in the graphs."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.attributes import named_attributes, readable
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
@@ -17,6 +18,8 @@ from tiduc.runtime.signature import TensorType, Value
 
 Wrt = Sequence[int | str] | int | str | None
 """Inputs to differentiate in, by position or name; None for all inputs that have tangents."""
+
+_PRINTED = re.compile(r"arg([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -87,15 +90,18 @@ def shown(ports: Sequence[Port]) -> str:
 
 
 def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
-    """The ports that `wrt` names, by position, by name or as a list; `RequestError` for unknown or repeated ones."""
+    """The ports that `wrt` names, by position, by name or as a list; `RequestError` for unknown or repeated ones.
+
+    `argN`, as MLIR prints the argument at position N, is that position if no port has this name.
+    """
     single = isinstance(wrt, str | Integral)
     if not single and not isinstance(wrt, Iterable):
         raise RequestError(f"wrt is a position, a name, or a list of these, not {wrt!r}")
     named, selected = {port.name: port for port in ports}, {}
     for entry in [wrt] if single else wrt:
         port = named.get(entry) if isinstance(entry, str) else None
-        if isinstance(entry, Integral) and not isinstance(entry, bool):
-            position = int(entry)
+        position = _position(entry)
+        if port is None and position is not None:
             port = ports[position] if 0 <= position < len(ports) else None
         if port is None:
             names = ", ".join(f"{i}: {port.name}" for i, port in enumerate(ports))
@@ -104,6 +110,14 @@ def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
             raise RequestError(f"input {port.name!r} is given twice in wrt")
         selected[port.name] = port
     return list(selected.values())
+
+
+def _position(entry: Any) -> int | None:
+    """The position that an entry of `wrt` gives: a number, or `argN`."""
+    if isinstance(entry, Integral) and not isinstance(entry, bool):
+        return int(entry)
+    printed = _PRINTED.fullmatch(entry) if isinstance(entry, str) else None
+    return int(printed[1]) if printed else None
 
 
 def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
@@ -141,8 +155,18 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
     return ir.ArrayAttr.get(described)
 
 
-def name_of(attributes: Any, location: Any) -> str | None:
-    """The name in the attributes of an argument or result; None if it has none."""
-    if attributes is None or NAME not in ir.DictAttr(attributes):
-        return None
-    return name_in(attributes, location)
+def result_name(attributes: Any, position: int, location: Any) -> str:
+    """The name of a result: its `tidu.name`, else the path that JAX gives in `jax.result_info`, else `resultN`.
+
+    JAX's path of the output "loss" of a dictionary is `result['loss']`. Paths without names, such as `result[0]`, only
+    repeat the position.
+    """
+    default = f"result{position}"
+    if attributes is None:
+        return default
+    if NAME in ir.DictAttr(attributes):
+        return name_in(attributes, location) or default
+    path = readable(ir.DictAttr(attributes), "jax.result_info")
+    if not isinstance(path, ir.StringAttr) or not re.search(r"[\['.][A-Za-z_]", path.value):
+        return default
+    return f"result{path.value.removeprefix('result')}"

@@ -26,7 +26,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
-from tiduc.ports import Port, Wrt, chosen, name_of, shown, smooth, with_ports
+from tiduc.ports import Port, Wrt, chosen, result_name, shown, smooth, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
@@ -323,6 +323,7 @@ def load(
     inline: bool = False,
     loop_memory: str = "auto",
     *,
+    relu: bool = False,
     isolated: bool = False,
     limits: "Limits | None" = None,
 ) -> Program:
@@ -331,14 +332,15 @@ def load(
     `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the source
     may contain ops of its dialects, in generic form, that MLIR does not know. With `inline`, every call is
     inlined that can be. `loop_memory` says how derivatives of loops get their residuals, unless a loop says
-    so itself: "stack", "sqrt", "log" or "auto". With `isolated`, a separate process reads the source first,
-    within `limits`: for untrusted sources. `TiducError` where the source cannot be read.
+    so itself: "stack", "sqrt", "log" or "auto". With `relu`, the derivative of each maximum of a value and 0 is 0 at
+    a tie; by default that holds in functions named `relu` and `relu6` only. With `isolated`, a separate process reads
+    the source first, within `limits`: for untrusted sources. `TiducError` where the source cannot be read.
     """
     if isolated:
         module = isolated_module(source, entry, opset.dialects, limits)
     else:
         module = module_in(source, opset.dialects)
-    return from_module(module, entry, opset, inline, loop_memory)
+    return from_module(module, entry, opset, inline, loop_memory, relu)
 
 
 @stage
@@ -348,10 +350,11 @@ def from_module(
     opset: OpSet = OPSET,
     inline: bool = False,
     loop_memory: str = "auto",
+    relu: bool = False,
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs that `import_stablehlo` made."""
     module, entry = entry_in(module, entry)
-    imported = import_stablehlo(module, entry, opset, inline)
+    imported = import_stablehlo(module, entry, opset, inline, relu)
     view = resolve(imported)
     graph = view.graph(entry)
     results = [y for y in graph.outputs if y is not None]
@@ -361,7 +364,7 @@ def from_module(
         for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
     ]
     outputs = [
-        Port(name_of(attributes, graph.location) or f"result{i}", x.type, x, attributes)
+        Port(result_name(attributes, i, graph.location), x.type, x, attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))

@@ -59,10 +59,14 @@ def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callab
     return add
 
 
-@_pass("tidu-import", Option("inline", "bool", "inline every call; default: false"))
-def import_in_place(module: Any, inline: bool = False, opset: OpSet = OPSET) -> None:
+@_pass(
+    "tidu-import",
+    Option("inline", "bool", "inline every call; default: false"),
+    Option("relu", "bool", "take each maximum with 0 for a relu, whose derivative at 0 is 0; default: false"),
+)
+def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset: OpSet = OPSET) -> None:
     """Converts each public function, and each private function called more than once, to a graph."""
-    imported = import_stablehlo(module, opset=opset, inline=inline)
+    imported = import_stablehlo(module, opset=opset, inline=inline, relu=relu)
     for op in list(operations(module.body)):
         op.erase()
     for op in list(operations(imported.body)):

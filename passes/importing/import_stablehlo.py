@@ -6,8 +6,9 @@
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
-scans become loops (`scans.py`). Each public function becomes a graph, and each function that is still called a private
-graph. An input's key is its `tidu.name` attribute, else the name in its location (as JAX writes it), else `argN`. All
+scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
+becomes a graph, and each function that is still called a private graph. An input's key is its `tidu.name` attribute,
+else the name in its location (as JAX writes it, and as the parser does with the names of text), else `argN`. All
 attributes of the module, functions, arguments, results and ops are kept.
 """
 
@@ -28,6 +29,7 @@ from tiduc.dialect.tuples import flatten_tuples
 from tiduc.dialect.verify import NAME, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
+from tiduc.passes.importing.relus import mark_every_relu, mark_relus
 from tiduc.passes.importing.scans import expand_scans
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -36,12 +38,14 @@ _OWN = ("sym_name", "function_type", "sym_visibility")
 
 
 @stage
-def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False) -> Any:
+def import_stablehlo(
+    module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False, relu: bool = False
+) -> Any:
     """A new module, with a graph for each public function; `module` is not changed.
 
     Functions that custom calls and composites name stay functions. `only` names the one function to import, public or
-    not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. `Unsupported`
-    where a function has several blocks, or is recursive.
+    not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. With `relu`, each
+    maximum of a value and 0 is a relu. `Unsupported` where a function has several blocks, or is recursive.
     """
     imported = clone(module)
     flatten_tuples(imported)
@@ -56,6 +60,9 @@ def import_stablehlo(module: Any, only: str | None = None, opset: OpSet = OPSET,
     expand_scans(imported)
     symbols = list(operations(imported.body))
     functions = {symbol(op): op for op in symbols if op.name == "func.func"}
+    mark_relus(functions)
+    if relu:
+        mark_every_relu(imported)
     named = _named_by_ops(symbols) & functions.keys() if len(symbols) > 1 else set()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
     convert_calls(functions, sorted(named), inline=True)

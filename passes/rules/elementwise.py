@@ -194,31 +194,52 @@ def _spread(b: Any, v: Any, like: Any) -> Any:
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
 """How the left operand compares with the right one if the left is chosen, and if the right is chosen."""
 
+ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
+"""`MAXIMUM` and `MINIMUM` where neither operand is chosen at a tie."""
+
 
 def _chosen(b: Any, x: Any, y: Any, dx: Tangents, wins: tuple[str, str]) -> Any | None:
     """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has one.
 
-    A select is used rather than a product with 0, so that a NaN or infinity of the other tangent does not
-    propagate.
+    With strict comparisons as `wins`, the tangent at a tie is 0. A select is used rather than a product with 0, so
+    that a NaN or infinity of the other tangent does not propagate.
     """
     if all(tangent is None for tangent in dx):
         return None
-    share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x), b.constant(1, x))
+    share = None
+    if wins not in (ABOVE, BELOW):
+        share = b.select(b.compare(x, y, "EQ"), b.constant(0.5, x), b.constant(1, x))
     terms = [
-        b.select(ordered(b, x, y, direction), b.multiply(share, tangent), b.zeros_like(x))
+        b.select(
+            ordered(b, x, y, direction),
+            tangent if share is None else b.multiply(share, tangent),
+            b.zeros_like(x),
+        )
         for direction, tangent in zip(wins, dx, strict=True)
         if tangent is not None
     ]
     return b.sum(terms)
 
 
+RELU = "tidu.relu"
+"""On a maximum or minimum: where the operands are equal, the derivative is 0. The value `false` says the opposite."""
+
+
+def is_relu(op: Any) -> bool:
+    """Whether an op, a definition in a graph or an MLIR operation, has `RELU`."""
+    if RELU not in op.attributes:
+        return False
+    value = op.attributes[RELU]
+    return not isinstance(value, ir.BoolAttr) or bool(value.value)
+
+
 @linearize("stablehlo.maximum")
 def maximum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
-    return [_chosen(b, x, y, dx, MAXIMUM)]
+    return [_chosen(b, x, y, dx, ABOVE if is_relu(op) else MAXIMUM)]
 
 
 @linearize("stablehlo.minimum")
 def minimum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
-    return [_chosen(b, x, y, dx, MINIMUM)]
+    return [_chosen(b, x, y, dx, BELOW if is_relu(op) else MINIMUM)]

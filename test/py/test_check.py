@@ -84,7 +84,7 @@ def test_a_small_derivative_beside_a_large_one() -> None:
     point = np.array(0.3), np.array([0.7, -0.4])
     program = tiduc.load(text, opset=seeded(Seed("jvp", "stablehlo.tanh", 1, ())))
     names = {c.name.partition(",")[0] for c in wrong(program, *point)}
-    assert {"tangent of result1", "cotangent of x"} <= {n.replace("arg0", "x") for n in names}
+    assert {"tangent of result1", "cotangent of x"} <= names
     assert wrong(tiduc.load(text), *point) == []
 
 
@@ -104,8 +104,8 @@ def test_dynamic_shapes() -> None:
     assert wrong(tiduc.load(OPEN), x, y) == []
     program = tiduc.load(OPEN, opset=seeded(Seed("transpose", "stablehlo.multiply", 1, ())))
     assert {c.name.partition(",")[0] for c in wrong(program, x, y)} == {
-        "cotangent of arg0",
-        "cotangent of arg1",
+        "cotangent of x",
+        "cotangent of y",
     }
 
 
@@ -166,7 +166,7 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
         capsysbinary, file, "--rules", rules, "--input", "0.1", "--modes", "fwd", "--rtol", "1e-3"
     )
     assert status == 1
-    assert "central differences: relative error 1.0e-02 along arg0 (tolerance 1.0e-03)\n" in out
+    assert "central differences: relative error 1.0e-02 along x (tolerance 1.0e-03)\n" in out
     assert "cotangent" not in out
     status, out = told(capsysbinary, file, "--rules", rules, "--input", "0.1", "--rtol", "2e-2")
     assert status == 0

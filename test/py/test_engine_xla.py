@@ -33,7 +33,7 @@ def compiled() -> XlaExecutable:
 
 
 def test_values_and_names(compiled: XlaExecutable) -> None:
-    assert str(compiled.signature) == "(x: 2x3xf64, arg1: 2xi1) -> (y: 2x3xf64, result1: 2xi1)"
+    assert str(compiled.signature) == "(x: 2x3xf64, p: 2xi1) -> (y: 2x3xf64, result1: 2xi1)"
     assert compiled.entry == "f" and compiled.donated == ()
     y, q = compiled(X, P)
     np.testing.assert_allclose(y, np.sinh(X), rtol=1e-14)
@@ -50,9 +50,9 @@ def test_results_are_kept_and_passed_on(compiled: XlaExecutable) -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ((), r"f takes 2 arguments \(x: 2x3xf64, arg1: 2xi1\), got 0"),
+        ((), r"f takes 2 arguments \(x: 2x3xf64, p: 2xi1\), got 0"),
         ((X.T, P), r"argument 0 \(x\): expected 2x3xf64, got 3x2xf64"),
-        ((X, P.astype(np.uint8)), r"argument 1 \(arg1\): expected 2xi1 \(dtype bool\), got dtype uint8"),
+        ((X, P.astype(np.uint8)), r"argument 1 \(p\): expected 2xi1 \(dtype bool\), got dtype uint8"),
         ((jax.numpy.zeros((2, 3), np.float32), P), r"argument 0 \(x\): .* got dtype float32"),
     ],
 )

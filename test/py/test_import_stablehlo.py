@@ -55,7 +55,7 @@ def keys(text: str) -> list[str]:
 def test_a_function_becomes_a_graph() -> None:
     text = imported(function("main", negate("%0", "%x")))
     assert "func.func" not in text and 'sym_name = "main"' in text
-    assert keys(text) == ["@arg0"] and "stablehlo.negate %arg0" in text
+    assert keys(text) == ["@x"] and "stablehlo.negate %arg0" in text
 
 
 def test_private_callees_are_inlined() -> None:
@@ -144,7 +144,7 @@ def test_a_declaration_is_not_a_program() -> None:
 
 
 def test_names() -> None:
-    """An input's key is `tidu.name`, else the name in its location, else `argN`; all keys are distinct."""
+    """An input's key is `tidu.name`, else a name in its location or the text, else `argN`; all keys are distinct."""
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),
@@ -152,9 +152,9 @@ def test_names() -> None:
       return %a, %a : {F64}, {F64}
     }}
     """
-    assert keys(imported(text)) == ["@w, @\"params['b']\", @arg2, @w.2, @arg2.2, @w.3"]
+    assert keys(imported(text)) == ["@w, @\"params['b']\", @c, @w.2, @arg2, @w.3"]
     p = load(text)
-    assert [port.name for port in p.inputs] == ["w", "params['b']", "arg2", "w.2", "arg2.2", "w.3"]
+    assert [port.name for port in p.inputs] == ["w", "params['b']", "c", "w.2", "arg2", "w.3"]
     assert [port.name for port in p.outputs] == ["loss", "result1"]
 
 
@@ -204,7 +204,7 @@ def test_attributes_are_exported(mode: str) -> None:
     for part in (
         "mhlo.num_partitions = 1 : i32",
         'mine.note = "kept"',
-        '%arg0: tensor<f64> {mhlo.layout_mode = "default", mine.rank = 2 : i64}',
+        '%arg0: tensor<f64> {mhlo.layout_mode = "default", mine.rank = 2 : i64, tidu.name = "x"}',
         "mine.function = [1, 2]",
     ):
         assert part in text

@@ -313,7 +313,7 @@ def test_targets_other_than_cpus(target: str, tmp_path: Path) -> None:
 def test_at_a_shell(tmp_path: Path) -> None:
     """A refused target writes no file; a module may have both parameters and the callback."""
     (tmp_path / "f.mlir").write_text(ROOTS)
-    write_weights(tmp_path / "x.irpa", {"arg0": np.diag([3.0, 1, 2])})
+    write_weights(tmp_path / "x.irpa", {"x": np.diag([3.0, 1, 2])})
     run = [sys.executable, "-m", "tiduc", "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"]
     refused = subprocess.run([*run, "--target=cuda"], cwd=tmp_path, capture_output=True, text=True)
     assert refused.returncode == 1 and not (tmp_path / "f.vmfb").exists()
@@ -353,7 +353,7 @@ def test_training_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A training step whose factorization uses the callback."""
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(MODEL)
-    options = ["--loss=none", "--train=arg0", "--lapack=callback", "-o", "step.vmfb"]
+    options = ["--loss=none", "--train=w", "--lapack=callback", "-o", "step.vmfb"]
     assert cli(["train-step", "model.mlir", *options]) == 0
     called: list[Array] = []
     monkeypatch.setattr(np.linalg, "cholesky", lambda x: called.append(x) or np.tril(x))

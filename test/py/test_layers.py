@@ -25,7 +25,16 @@ LAYERS = {
     "definitions": (
         tuple(
             f"tiduc.dialect.{name}"
-            for name in ("artifacts", "attributes", "foreign", "shardy", "tidu", "verify", "views")
+            for name in (
+                "artifacts",
+                "attributes",
+                "foreign",
+                "shardy",
+                "source_names",
+                "tidu",
+                "verify",
+                "views",
+            )
         ),
         ("errors",),
     ),

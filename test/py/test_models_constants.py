@@ -45,13 +45,13 @@ def test_a_weight_is_an_input_or_a_constant(array: Any) -> None:
     module = parse(program(w=array))
     freeze(module, named(w=array))
     model = model_of(module, {})
-    assert str(model.signature).startswith("(arg0: f32)")
+    assert str(model.signature).startswith("(x: f32)")
     np.testing.assert_array_equal(model.compile()(np.float32(0))[0], array)
     assert has_resources(module) == (array.nbytes > INLINE)
     weights = lift(module)
     assert list(weights) == ["w.0"]
     np.testing.assert_array_equal(weights["w.0"], array)
-    assert [port.name for port in model_of(module, weights).inputs] == ["w.0", "arg1"]
+    assert [port.name for port in model_of(module, weights).inputs] == ["w.0", "x"]
 
 
 @pytest.mark.parametrize("name", [n for n, d in DTYPES.items() if d.kind in "fcV" and "E8M0" not in n])

@@ -55,7 +55,7 @@ def test_a_serialized_export(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     file = tmp_path / "layer.jaxexport"
     file.write_bytes(exported.serialize())
     program = tiduc.import_model(file)
-    assert [port.name for port in program.inputs] == ["arg0['b']", "arg0['w']", "arg1"]
+    assert [port.name for port in program.inputs] == ["params['b']", "params['w']", "x"]
     (y,) = program.compile()(PARAMS["b"], PARAMS["w"], X)
     np.testing.assert_allclose(y, layer(PARAMS, X), rtol=1e-5, atol=1e-6)
     assert run(["import", str(file)]) == 0
@@ -85,7 +85,7 @@ def test_linear_algebra(tmp_path: Path) -> None:
     file.write_bytes(jax.export.export(jax.jit(solved))(a, y).serialize())
     program = tiduc.from_jax(solved, a, y)
     assert [port.name for port in tiduc.import_model(file).vjp().outputs] == [
-        *("result0", "arg0.cotangent", "arg1.cotangent")
+        *("result0", "a.cotangent", "y.cotangent")
     ]
     x, da, dy = program.vjp().compile()(a, y, ct)
     expected, pullback = jax.vjp(jax.jit(solved), a, y)

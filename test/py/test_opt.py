@@ -113,7 +113,7 @@ def test_columns_of_native_errors_are_those_of_the_whole_pipeline():
 
 def test_options_reach_the_pass():
     module = parse(EXP_AX)
-    run_pipeline(module, "tidu-import,tidu-linearize{wrt=arg1 name=mine}")
+    run_pipeline(module, "tidu-import,tidu-linearize{wrt=x name=mine}")
     assert 'sym_name = "mine"' in str(module)
 
 
@@ -131,7 +131,7 @@ def test_passes_are_passes_of_mlir():
         manager = PassManager("builtin.module")
         manager.add(PASSES["tidu-import"].bound(), name="tidu-import")
         manager.add("cse")
-        manager.add(PASSES["tidu-linearize"].bound(wrt=["arg1"]), name="tidu-linearize")
+        manager.add(PASSES["tidu-linearize"].bound(wrt=["x"]), name="tidu-linearize")
         manager.run(module.operation)
     assert 'sym_name = "L0"' in str(module)
 

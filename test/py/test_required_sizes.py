@@ -48,7 +48,7 @@ def test_command_line(tmp_path: Path) -> None:
             [sys.executable, "-m", "tiduc", "run", *arguments], capture_output=True, text=True
         )
         assert told.returncode == 1
-        assert "dimension 0 of arg0 is 2000000, dimension 0 of arg1 is 1, must be equal" in told.stderr
+        assert "dimension 0 of x is 2000000, dimension 0 of y is 1, must be equal" in told.stderr
         assert "oob.mlir:2:6" in told.stderr
         assert "Traceback" not in told.stderr
 
@@ -59,18 +59,18 @@ def test_command_line(tmp_path: Path) -> None:
         (
             CASES["two matrices"][0],
             [
-                "dimension 0 of arg0 is 5, dimension 0 of arg1 is 6, must be equal",
-                "dimension 1 of arg0 is 5, dimension 1 of arg1 is 6, must be equal",
+                "dimension 0 of x is 5, dimension 0 of y is 6, must be equal",
+                "dimension 1 of x is 5, dimension 1 of y is 6, must be equal",
             ],
         ),
-        (CASES["static beside dynamic"][0], ["dimension 0 of arg0 is 5, must be 8"]),
+        (CASES["static beside dynamic"][0], ["dimension 0 of x is 5, must be 8"]),
         (
             function(
                 f"%x: {V}, %y: {V}, %z: {V}",
                 f"%0 = stablehlo.concatenate %x, %x, %y, dim = 0 : ({V}, {V}, {V}) -> {V}\n"
                 f"%1 = stablehlo.add %0, %z : {V}\nreturn %1 : {V}",
             ),
-            ["2 * arg0[0] + arg1[0] is 16, dimension 0 of arg2 is 7, must be equal"],
+            ["2 * x[0] + y[0] is 16, dimension 0 of z is 7, must be equal"],
         ),
         (
             function(
@@ -80,9 +80,9 @@ def test_command_line(tmp_path: Path) -> None:
                 "tensor<4x4xf32>",
             ),
             [
-                "dimension 0 of arg0 is 5, must be 4",
-                "dimension 1 of arg1 is 6, must be 4",
-                "dimension 1 of arg0 is 5, dimension 0 of arg1 is 6, must be equal",
+                "dimension 0 of x is 5, must be 4",
+                "dimension 1 of y is 6, must be 4",
+                "dimension 1 of x is 5, dimension 0 of y is 6, must be equal",
             ],
         ),
         (
@@ -91,20 +91,20 @@ def test_command_line(tmp_path: Path) -> None:
                 f"%0 = stablehlo.slice %x [1:9] : ({V}) -> tensor<8xf32>\nreturn %0 : tensor<8xf32>",
                 "tensor<8xf32>",
             ),
-            ["dimension 0 of arg0 is 5, at least 9 is needed"],
+            ["dimension 0 of x is 5, at least 9 is needed"],
         ),
         (
             function(
                 f"%x: {V}, %y: {V}",
                 f"%0 = chlo.broadcast_add %x, %y : ({V}, {V}) -> {V}\nreturn %0 : {V}",
             ),
-            ["dimension 0 of arg0 is 5, dimension 0 of arg1 is 6, must be equal, or one of them 1"],
+            ["dimension 0 of x is 5, dimension 0 of y is 6, must be equal, or one of them 1"],
         ),
         (
             CASES["calls"][0],
             [
-                "dimension 0 of arg0 is 5, dimension 0 of arg1 is 6, must be equal",
-                "2 * arg0[0] is 10, dimension 0 of arg2 is 7, must be equal",
+                "dimension 0 of x is 5, dimension 0 of y is 6, must be equal",
+                "2 * x[0] is 10, dimension 0 of z is 7, must be equal",
             ],
         ),
         (loop(V, f"%w = stablehlo.tanh %z : {V}"), []),
@@ -127,16 +127,16 @@ def test_sizes_that_follow_are_not_required_twice() -> None:
 
 def test_derivatives_require_the_sizes_of_their_primals() -> None:
     vjp = tiduc.load(ADD).vjp().compile()
-    with pytest.raises(InputError, match="expected size 3 of dimension 0 beside arg0, got 4"):
+    with pytest.raises(InputError, match="expected size 3 of dimension 0 beside x, got 4"):
         vjp(a(3), a(3), a(4))
-    with pytest.raises(InputError, match="dimension 0 of arg1 is 4"):
+    with pytest.raises(InputError, match="dimension 0 of y is 4"):
         vjp(a(3), a(4), a(3))
     vjp(a(3), a(3), a(3))
 
 
 def test_arrays_on_the_device() -> None:
     with load(tiduc.load(ADD).compile().vmfb) as module:
-        with pytest.raises(InputError, match="dimension 0 of arg0 is 3, dimension 0 of arg1 is 1"):
+        with pytest.raises(InputError, match="dimension 0 of x is 3, dimension 0 of y is 1"):
             module["main"](module.put(a(3)), module.put(a(1)))
 
 

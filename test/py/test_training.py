@@ -59,7 +59,7 @@ def test_softmax_cross_entropy(sizes: tuple[int, ...]) -> None:
         picked = jnp.take_along_axis(jax.nn.log_softmax(y), jnp.asarray(labels)[..., None], -1)
         return -jnp.mean(picked)
 
-    loss, dy = run(with_loss(scores, "softmax-cross-entropy").grad("arg0", value=True), [y, labels])
+    loss, dy = run(with_loss(scores, "softmax-cross-entropy").grad("y", value=True), [y, labels])
     with jax.enable_x64(True):
         wanted, slope = jax.value_and_grad(by_jax)(y)
     np.testing.assert_allclose(loss, wanted, rtol=1e-12)
@@ -239,7 +239,7 @@ def test_refused(wanted: dict[str, Any], message: str) -> None:
 def test_losses_that_do_not_fit() -> None:
     with pytest.raises(RequestError, match="a loss of one output, and the model has 2"):
         train_step(tiduc.load(TWO), train=["w"])
-    with pytest.raises(RequestError, match="input 'arg0' of the loss is .*; the model's 'y' is"):
+    with pytest.raises(RequestError, match="input 'y' of the loss is .*; the model's 'y' is"):
         with_loss(tiduc.load(LINEAR), tiduc.load(OF_TWO))
     with pytest.raises(RequestError, match="a loss must have one output; this one has 2"):
         with_loss(tiduc.load(LINEAR), tiduc.load(TWO))
@@ -302,7 +302,7 @@ def lowered(b, op, x):
     return b.multiply(x, b.constant(5.0, x))
 """
     )
-    options = ["train-step", str(two), "--train", "arg0", "-o", str(out)]
+    options = ["train-step", str(two), "--train", "w", "-o", str(out)]
     assert cli([*options, "--rules", str(rules)]) == 0
     program = tiduc.load(out, opset=opset(str(rules)))
     new = program.compile(engine="reference")(np.ones(3, np.float32), np.zeros(3, np.float32), np.float32(1))[

@@ -125,9 +125,9 @@ def test_isolated_modules(vmfb: bytes, tmp_path: Any) -> None:
         main = module["main"]
         for ours, theirs in zip(main(x, w), run_module(vmfb, [x, w]), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-        assert list(module) == ["main"] and "main(arg0: ?xf32, arg1: 4xf32)" in repr(module) + repr(main)
+        assert list(module) == ["main"] and "main(x: ?xf32, w: 4xf32)" in repr(module) + repr(main)
         assert main.donated == () and main.signature == Executable(vmfb).signature
-        with pytest.raises(InputError, match=r"argument 1 \(arg1\): expected 4xf32, got 3xf32"):
+        with pytest.raises(InputError, match=r"argument 1 \(w\): expected 4xf32, got 3xf32"):
             main(x, x)
         with pytest.raises(RequestError, match="no function 'f' in the module; it has: main"):
             module["f"]

@@ -77,7 +77,7 @@ def test_a_bound_input_stands_for_a_value(tmp_path: Path) -> None:
 
 def test_regions_and_calls_open() -> None:
     shown = view(str(EXAMPLES / "newton.mlir"))
-    assert "while: cond" in shown and "while: do" in shown and "arg0 f64  from outside  active" in shown
+    assert "while: cond" in shown and "while: do" in shown and "a f64  from outside  active" in shown
     shown = view(str(EXAMPLES / "transformer_f32.mlir"))
     assert shown.count("\nfunction @_var ") == 1  # though it is called three times
 

@@ -42,9 +42,7 @@ def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
     entries: list[int | str] = []
     for text in texts:
         for part in [text] if text in names else [part.strip() for part in text.split(",")]:
-            entries.append(
-                int(part) if part.isdecimal() else part if part in names else part.removeprefix("@")
-            )
+            entries.append(int(part) if part.isdecimal() else part if part in names else part.lstrip("@%"))
     return entries
 
 

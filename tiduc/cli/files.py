@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tiduc.cli.colours import is_coloured
-from tiduc.cli.models import imported, is_model, model_options
+from tiduc.cli.models import imported, is_model, model_options, with_relus
 from tiduc.dialect import progress
 from tiduc.dialect.context import parse, read
 from tiduc.dialect.emit import EMITTERS
@@ -85,11 +85,11 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
     """
     progress.work_on(file)
     if is_model(file):
-        return imported(file).module
+        return with_relus(imported(file).module)
     if file != "-" and (contents is None or os.path.isfile(file)):
-        return read(file, dialects)
+        return with_relus(read(file, dialects))
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
-    return parse(read_input(file) if contents is None else contents, name, dialects)
+    return with_relus(parse(read_input(file) if contents is None else contents, name, dialects))
 
 
 def write(data: bytes | str, output: str = "-") -> None:

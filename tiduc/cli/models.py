@@ -9,6 +9,7 @@ import click
 from tiduc.dialect.errors import RequestError
 from tiduc.models.files import MODELS, import_model
 from tiduc.models.model import Model
+from tiduc.passes.importing.relus import mark_every_relu
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -43,11 +44,27 @@ LIFT_CONSTANTS = click.option(
     help="Turn a model's weights into inputs, named as in the model, so that they can be differentiated and "
     "updated; by default they are constants.",
 )
+RELU = click.option(
+    "--relu",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Take each maximum of a value and 0 for a relu, whose derivative at 0 is 0; by default only "
+    "functions named relu and relu6, as in exports of JAX.",
+)
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that reads a program from a file, which may be a model."""
-    return LIFT_CONSTANTS(SIZES(TRUST(command)))
+    return LIFT_CONSTANTS(SIZES(TRUST(RELU(command))))
+
+
+def with_relus(module: Any) -> Any:
+    """The module of functions, with every relu marked if the running command has the option `--relu`."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(f"{__name__}.relu"):
+        mark_every_relu(module)
+    return module
 
 
 def is_model(file: str) -> bool:

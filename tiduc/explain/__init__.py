@@ -16,6 +16,7 @@ from tiduc.dialect.errors import TiducError, describe
 from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
+from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Wrt
 from tiduc.program import Program, from_module
@@ -91,6 +92,7 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`."""
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
+    mark_relus(functions(module))  # as on import
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.activity import Activity, functions
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import operations
+from tiduc.passes.rules.elementwise import is_relu
 from tiduc.view.label import reducer
 
 PAGE = "docs/conventions.md"
@@ -24,6 +25,7 @@ class Choice:
     section: str = KINKS
     of: str = "real"  # or complex
     body: tuple[str, ...] = ()  # the only op in the op's region
+    relu: bool | None = None  # whether the op is part of a relu; None for either
 
     @property
     def link(self) -> str:
@@ -36,7 +38,8 @@ CHOICES = (
     Choice(
         ("sign", "floor", "ceil", "round_nearest_afz", "round_nearest_even", "compare"), "everywhere", "0"
     ),
-    Choice(_EXTREMA, "equal operands", "half to each"),
+    Choice(_EXTREMA, "equal operands", "half to each", relu=False),
+    Choice(_EXTREMA, "equal operands", "0, as in every framework", relu=True),
     Choice(
         ("clamp",),
         "operand at a bound",
@@ -114,5 +117,7 @@ _NAMES = frozenset(name for choice in CHOICES for name in choice.ops)
 def _fits(op: Any, choice: Choice) -> bool:
     element = getattr(op.operands[0].type, "element_type", None)
     if isinstance(element, ir.ComplexType) != (choice.of == "complex"):
+        return False
+    if choice.relu is not None and choice.relu != is_relu(op):
         return False
     return not choice.body or reducer(op).removeprefix("stablehlo.") in choice.body

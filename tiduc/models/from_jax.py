@@ -7,11 +7,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.attributes import location_name, named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of, lift
+from tiduc.models.jax_export import Export, read_export
 from tiduc.models.model import Model, model_of
 
 
@@ -30,27 +31,28 @@ def from_jax(
         exported = jax.export.export(jitted)(*example, **keywords)
     except Exception as error:  # raised by the function itself, or by tracing
         raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
-    return _model(exported, _names(jax, function, example, keywords), lift_constants)
+    export = Export(
+        module=exported.mlir_module_serialized,
+        arguments=_names(jax, function, example, keywords),
+        results=[""] * len(exported.out_avals),
+        kept=list(exported.module_kept_var_idx),
+        has_effects=bool(exported.ordered_effects),
+    )
+    return _model(export, lift_constants)
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
-    """The program in a `jax.export` serialization, or in a file of one; inputs are named by their position.
+    """The program in a `jax.export` serialization, or in a file of one. JAX need not be installed.
 
+    An input has the name that JAX stored in the module, else the path of its argument, such as `arg0['w']`.
     `ParseError` where the bytes are not a JAX export.
     """
-    jax = _jax()
     try:
-        data = Path(source).read_bytes() if isinstance(source, str | Path) else source
+        data = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", str(source)) from None
     file = str(source) if isinstance(source, str | Path) else None
-    try:
-        exported = jax.export.deserialize(bytearray(data))
-        args, keywords = jax.tree.unflatten(exported.in_tree, range(len(exported.in_avals)))
-        names = _names(jax, None, args, keywords)
-    except Exception as error:  # raised by flatbuffers or JAX
-        raise ParseError(f"not a serialized export of JAX: {_line(error)}", file) from error
-    return _model(exported, names, lift_constants)
+    return _model(read_export(data, file), lift_constants, file, names_of_module=True)
 
 
 def _jax() -> Any:
@@ -89,40 +91,30 @@ def _parameters(function: Any, count: int) -> list[str]:
 
 
 @stage
-def _model(exported: Any, names: list[str], lift_constants: bool) -> Model:
-    module = _parsed(exported)
+def _model(
+    export: Export, lift_constants: bool, file: str | None = None, names_of_module: bool = False
+) -> Model:
+    """The model of an export; with `names_of_module`, the names of locations come before those of `export`."""
+    module = parse(export.module, file)
     function = entry_of(module)
-    if len(names) != len(exported.in_avals) or not set(exported.module_kept_var_idx) <= set(
-        range(len(names))
-    ):
-        raise Unsupported("the export's arguments are not its function's inputs")
-    if len(exported.ordered_effects) or len(function.regions[0].blocks[0].arguments) != len(
-        exported.module_kept_var_idx
-    ):
+    arguments = list(function.regions[0].blocks[0].arguments)
+    if export.has_effects or len(arguments) != len(export.kept):
         raise Unsupported(
-            "a function with side effects, or with sizes as arguments, cannot be differentiated"
+            "a function with side effects, or with sizes as arguments, cannot be differentiated", file
         )
-    kept = [names[i] for i in exported.module_kept_var_idx]
+    results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
+    if len(results) != len(export.results):
+        raise ParseError("the export has other results than its module", file)
     before = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
     attributes = []
-    for i, name in enumerate(kept):
+    for i, (number, argument) in enumerate(zip(export.kept, arguments, strict=True)):
         own = named_attributes(before[i]) if before is not None else {}
+        is_named = names_of_module and isinstance(argument.location, ir.NameLoc)
+        name = location_name(argument.location) if is_named else export.arguments[number]
         attributes.append(ir.DictAttr.get(own | {NAME: ir.StringAttr.get(name)}))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
     weights = lift(module) if lift_constants else {}
     return model_of(module, weights)
-
-
-def _parsed(exported: Any) -> Any:
-    """The export's module; parsed as text where calls carry Shardy attributes (LAPACK), which bytecode hides."""
-    try:
-        return parse(exported.mlir_module_serialized)
-    except ParseError as error:
-        try:
-            text = exported.mlir_module()
-        except Exception:  # JAX cannot read the bytes either
-            raise error from None
-        return parse(text)
 
 
 def _line(error: Exception) -> str:

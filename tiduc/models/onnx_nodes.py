@@ -69,6 +69,11 @@ class Nodes:
             return np.asarray(number, self.constants[name].dtype)
         return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type))
 
+    def like_result(self, node: Any, number: float) -> Array:
+        """A scalar with the element type of the node's first result."""
+        kind = self.types[node.output[0]].elem_type
+        return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(kind))
+
     def fresh(self) -> str:
         """A name that is not in use."""
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)

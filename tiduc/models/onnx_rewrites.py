@@ -16,6 +16,7 @@ import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.interpolation import table
+from tiduc.models.onnx_kinks import leaky_relu, relu
 from tiduc.models.onnx_nodes import Nodes
 from tiduc.runtime.arrays import Array
 
@@ -368,6 +369,7 @@ REWRITES: dict[str, Rewrite] = {
     "GRU": _recurrent,
     "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
     "LSTM": _recurrent,
+    "LeakyRelu": leaky_relu,
     "LpNormalization": _lp_normalization,
     "LpPool": _refused("of three dimensions", lambda _, node, given: len(given["kernel_shape"]) > 2),
     "MaxPool": _largest,
@@ -378,6 +380,7 @@ REWRITES: dict[str, Rewrite] = {
     "RNN": _recurrent,
     "ReduceMax": _refused("of booleans", _is_boolean),
     "ReduceMin": _refused("of booleans", _is_boolean),
+    "Relu": relu,
     "Resize": _resize,
     "SpaceToDepth": _refused("of mode CRD", lambda _, node, given: given.get("mode") == "CRD"),
     "Swish": _swish,

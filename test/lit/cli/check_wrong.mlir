@@ -2,8 +2,8 @@
 
 // At a kink, a central difference is the mean of two slopes, but the derivative is one of them: `check` reports this.
 
-// CHECK:      DISAGREES  tangent of result0, against central differences: relative error 1.0e+00 along arg0 (tolerance
-// CHECK:      DISAGREES  cotangent of arg0, against central differences: relative error 1.0e+00 from result0 (tolerance
+// CHECK:      DISAGREES  tangent of result0, against central differences: relative error 1.0e+00 along x (tolerance
+// CHECK:      DISAGREES  cotangent of x, against central differences: relative error 1.0e+00 from result0 (tolerance
 // CHECK:      2 of 3 comparisons disagree
 func.func @main(%x: tensor<f64>) -> tensor<f64> {
   %0 = stablehlo.constant dense<0.0> : tensor<f64>

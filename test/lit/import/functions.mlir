@@ -6,7 +6,7 @@
 // CHECK:       module @m attributes {mhlo.num_partitions = 1 : i32}
 // CHECK:         stablehlo.tanh
 // CHECK-NEXT:    stablehlo.negate
-// CHECK:       {arg_attrs = [{jax.unknown = "kept"}], inputs = [@arg0], my.attribute, {{.*}}sym_name = "f"}
+// CHECK:       {arg_attrs = [{jax.unknown = "kept"}], inputs = [@x], my.attribute, {{.*}}sym_name = "f"}
 // CHECK:         stablehlo.tanh
 // CHECK:       sym_name = "g"
 // CHECK-NOT:   func.func

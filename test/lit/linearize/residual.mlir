@@ -3,7 +3,7 @@
 // The cosine reads primal values only: it is in the linear graph, but is not a linear op.
 
 // CHECK:      stablehlo.return
-// CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@arg0}
+// CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@x}
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.cosine %[[X]] : tensor<f64>
 // CHECK-NEXT:   stablehlo.multiply %[[C]], %{{.*}} {tidu.active = array<i1: false, true>}
 func.func @main(%x: tensor<f64>) -> tensor<f64> {

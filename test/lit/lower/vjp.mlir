@@ -2,7 +2,7 @@
 
 // The five passes with default options compute the VJP.
 
-// CHECK:      func.func @main(%[[X:.*]]: tensor<f64>, %[[CT:.*]]: tensor<f64> {{.*}}) -> (tensor<f64>, tensor<f64>) {
+// CHECK:      func.func @main(%[[X:.*]]: tensor<f64> {{.*}}, %[[CT:.*]]: tensor<f64> {{.*}}) -> (tensor<f64>, tensor<f64>) {
 // CHECK-NEXT:   %[[Y:.*]] = stablehlo.exponential %[[X]] : tensor<f64>
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.multiply %[[Y]], %[[CT]] : tensor<f64>
 // CHECK-NEXT:   return %[[Y]], %[[C]] : tensor<f64>, tensor<f64>

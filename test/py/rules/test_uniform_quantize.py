@@ -81,7 +81,7 @@ def test_quantized_inputs_have_no_tangent() -> None:
       %y = stablehlo.multiply %r, %x : {F}
       return %y : {F}
     }}"""
-    assert [x.name for x in load(text).jvp().inputs] == ["arg0", "arg1", "arg1.tangent"]
+    assert [x.name for x in load(text).jvp().inputs] == ["q", "x", "x.tangent"]
 
 
 DOT = "stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :"

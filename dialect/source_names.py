@@ -1,0 +1,55 @@
+"""Names that hand-written text gives to the arguments of functions, kept as names of locations.
+
+    func.func @main(%x: tensor<f64>)   ->   func.func @main(%arg0: tensor<f64> loc("x"(file.mlir:1:17)))
+
+MLIR's parser forgets the names of SSA values, but an argument without a location of its own gets that of its name.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from torch_mlir import ir
+
+_NAME = re.compile(rb"%([A-Za-z_$.-][\w$.-]*)")
+_PLACE = re.compile(r"(\d+):(\d+)\)")
+_POSITIONAL = re.compile(r"arg\d+")
+"""Names that MLIR's printer makes up."""
+
+
+def name_arguments(module: Any, text: bytes, file: str) -> None:
+    """Names the location of each argument of a function after the argument's name in the text.
+
+    `file` is the name that locations in the text have. An argument keeps its location if the location names another
+    file or already has a name, and where the text has no name at the location.
+    """
+    prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
+    placed = []
+    for function in _functions(module.body):
+        for argument in function.regions[0].blocks[0].arguments:
+            # The bindings abort on the name of a file that is not UTF-8; the printed location escapes the name.
+            printed = str(argument.location)
+            if printed.startswith(prefix) and (match := _PLACE.fullmatch(printed, len(prefix))):
+                placed.append((argument, int(match[1]), int(match[2])))
+    starts = _line_starts(text, max((line for _, line, _ in placed), default=0))
+    for argument, line, column in placed:
+        found = _NAME.match(text, starts[line - 1] + column - 1) if 0 < line <= len(starts) else None
+        if found is not None and not _POSITIONAL.fullmatch(name := found[1].decode()):
+            argument.set_location(ir.Location.name(name, childLoc=argument.location))
+
+
+def _line_starts(text: bytes, count: int) -> list[int]:
+    """The offsets of the first lines of a text, at most `count` of them."""
+    starts = [0]
+    while len(starts) < count and (end := text.find(b"\n", starts[-1])) >= 0:
+        starts.append(end + 1)
+    return starts
+
+
+def _functions(block: Any) -> Iterator[Any]:
+    """The functions with a body in a module's block and in the modules nested in it."""
+    for op in (each.operation for each in block.operations):
+        if op.name == "builtin.module":
+            yield from _functions(op.regions[0].blocks[0])
+        elif op.name == "func.func" and len(op.regions[0].blocks):
+            yield op

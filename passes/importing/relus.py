@@ -1,0 +1,82 @@
+"""Marks the extrema of a relu, whose derivative at the kink is 0 in every framework; part of import.
+
+    func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu, which gives its own derivative; the
+      %0 = stablehlo.constant dense<0.0>          export does not contain that derivative
+      %1 = stablehlo.maximum %x, %0          ->   %1 = stablehlo.maximum %x, %0 {tidu.relu = true}
+
+Any other maximum of a value and 0 keeps the convention of `maximum`, half of the tangent at a tie, unless marked in the
+source or by `mark_every_relu`.
+"""
+
+import re
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.functions import within
+from tiduc.dialect.graph import operations
+from tiduc.passes.rules.elementwise import RELU
+
+_EXTREMA = {
+    "relu": (("stablehlo.maximum", 0.0),),
+    "relu6": (("stablehlo.maximum", 0.0), ("stablehlo.minimum", 6.0)),
+}
+"""The ops other than constants in a function of this name, each with its constant operand, in order."""
+
+_NAME = re.compile(r"(relu6?)(_\d+)?")
+"""A function's name; JAX numbers functions of one name."""
+
+_SPREAD = ("broadcast_in_dim", "convert")
+"""Ops, dynamic ones included, that give a splat of the number in their first operand."""
+
+
+def mark_relus(functions: dict[str, Any]) -> None:
+    """Marks the extrema in functions that are named `relu` or `relu6` and compute it."""
+    for name, function in functions.items():
+        match = _NAME.fullmatch(name)
+        if match is None or len(function.regions[0].blocks) != 1:
+            continue
+        extrema = [op for op in operations(function.regions[0].blocks[0]) if op.name in _KINKS]
+        if tuple((op.name, _constant(op)) for op in extrema) == _EXTREMA[match[1]]:
+            _mark(extrema)
+
+
+@stage
+def mark_every_relu(module: Any) -> None:
+    """Marks each maximum of a value and 0 in a module of functions."""
+    _mark([op for op in within(module.operation, ("stablehlo.maximum",)) if _constant(op) == 0])
+
+
+def _mark(extrema: list[Any]) -> None:
+    """Marks ops; an op that has the attribute keeps it."""
+    for op in extrema:
+        if RELU not in op.attributes:
+            op.attributes[RELU] = ir.BoolAttr.get(True)  # a portable artifact cannot hold a unit attribute
+
+
+_KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
+
+
+def _constant(op: Any) -> float | None:
+    """The number that fills one of the two operands; None where neither, or each, is a known splat of floats."""
+    known = [number for x in op.operands if (number := _splat(x)) is not None]
+    return known[0] if len(known) == 1 else None
+
+
+def _splat(x: Any) -> float | None:
+    """The number that fills x; None where x is not a splat, or is the argument of a block."""
+    while isinstance(x, ir.OpResult):
+        op = x.owner
+        if op.name == "stablehlo.constant":
+            value = op.attributes["value"]
+            number = value.get_splat_value() if _is_splat(value) else None
+            return float(number.value) if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
+        if op.name.removeprefix("stablehlo.").removeprefix("dynamic_") not in _SPREAD:
+            return None
+        x = op.operands[0]
+    return None
+
+
+def _is_splat(value: Any) -> bool:
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
