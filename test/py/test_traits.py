@@ -246,7 +246,6 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
     "backends/iree/faults/conflicting_reads.py": "the ops that the pass knows to move dimensions",
-    "backends/iree/fast/barriers.py": "functions that IREE was measured to compute once for each reader",
     "backends/iree/fast/loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
     "backends/iree/fast/scalars.py": "the names in the dialect arith: an implementation for each op",
     "backends/iree/fast/sines.py": "the ops that the pass rewrites",
