@@ -17,7 +17,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless, within
 from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, is_cheap, summed
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
@@ -181,7 +181,9 @@ def to_kernel(loop: Any) -> None:
     for inner in within(loop)[::-1]:
         if inner.name in BRANCHES:
             as_choice(inner)
-    loop = signed_carries(loop)
+    for inner in within(loop):
+        if inner.name == "stablehlo.while":
+            signed_carries(inner)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)
@@ -201,7 +203,7 @@ def to_kernel(loop: Any) -> None:
             as_number(inner)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = _wanted(loop)  # unused results would be arrays of the dispatch, too
-    uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
+    uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
         never = k.differs_from_zero(k.element(zero))
@@ -216,8 +218,7 @@ def to_kernel(loop: Any) -> None:
 
     results = dispatch(b, [y.type for y in old], moved)
     for y, of_one in zip(results, uses, strict=True):
-        for owner, number in of_one:
-            owner.operands[number] = y
+        replace_uses(of_one, y)
 
 
 def _read_through_barriers(b: Emitter, loop: Any) -> None:
@@ -308,12 +309,10 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
     carries = []
     for x in body.arguments:
-        uses = [(use.owner, use.operand_number) for use in x.uses]
+        uses = list(x.uses)
         if element(x).width > 1 and uses:
-            written = _written_if(k, never, x)
-            for owner, number in uses:
-                owner.operands[number] = written
-            x = written
+            x = _written_if(k, never, x)
+            replace_uses(uses, x)
         carries.append(x)
     return carries
 
