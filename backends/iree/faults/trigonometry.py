@@ -86,7 +86,9 @@ def tangent(b: Emitter, x: Any, near: bool = False) -> Any:
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.emit("stablehlo.xor", (bits, b.and_(others, b.like(-(1 << 63), bits))), bits.type)
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    return b.divide(_sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign))
+    return b.divide(
+        _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
+    )
 
 
 def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple[Any, Any, Any]:
