@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.types import element
 
 _FLOATS = {"f32": np.float32, "f64": np.float64}
@@ -44,3 +43,11 @@ def known_number(x: Any, steps: int = _LONGEST) -> Any | None:
     else:
         return None
     return number if math.isfinite(number) else None
+
+
+def splat(x: Any) -> Any | None:
+    """The attribute of a splat constant's number; None if x is not a splat constant."""
+    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
+        return None
+    value = x.owner.attributes["value"]
+    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None

@@ -48,7 +48,10 @@ REWRITES = {
     ),
     "loops": Rewrite(("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")),
     "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
-    "carries": Rewrite(("betainc", "recurrence"), part=(LOOPS + "signed_carries", lambda loop: None)),
+    "carries": Rewrite(
+        ("betainc", "recurrence"),
+        part=("tiduc.backends.iree.fast.carries._is_converted", lambda new, old: False),
+    ),
     "branches": Rewrite(("expm",), part=(LOOPS + "is_cheap", lambda op: False)),
     "single_updates": Rewrite(
         ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.is_single", lambda op, places: False)

@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
 from tiduc.backends.iree.fast.slices import UPDATE
+from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, with_element
 
@@ -46,9 +47,9 @@ def _convert(loop: Any, end: Any, i: int) -> None:
 def _signed(b: Emitter, x: Any) -> Any:
     """A value as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
-    value = None if isinstance(x.owner, ir.Block) else x.owner.attributes.get("value")
-    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-        number, end = int(value.get_splat_value().value), 1 << type_.element_type.width
+    value = splat(x)
+    if value is not None:
+        number, end = int(value.value), 1 << type_.element_type.width
         return b.constant(number - end if 2 * number >= end else number, type_)
     return b.convert(x, type_.element_type) if is_boolean(x) else b.bitcast(x, type_.element_type)
 

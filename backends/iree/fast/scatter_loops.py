@@ -20,9 +20,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
-from tiduc.backends.iree.fast.packing import splat
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
+from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.types import element, shape, with_element

@@ -40,19 +40,15 @@ def as_slice(gather: Any) -> None:
     gather.erase()
 
 
-def is_number(op: Any) -> bool:
-    """Whether a slice that is read or updated is one element, and no predicate, which IREE stores as a byte."""
-    return (
-        element(op.operands[0]).width > 1
-        and int(math.prod(shape(op.operands[1] if op.name == UPDATE else op.results[0]))) == 1
-    )
-
-
 def as_number(op: Any) -> None:
-    """Rewrites a read or update of one element to scalar ops.
+    """Rewrites a read or update of a slice to scalar ops, if the slice is one element and no predicate.
 
-    As a slice, the element would be a part of the array and would have to be read before the array is updated.
+    As a slice, the element would be a part of the array and would have to be read before the array is updated. IREE
+    stores predicates as bytes.
     """
+    size = math.prod(shape(op.operands[1] if op.name == UPDATE else op.results[0]))
+    if size > 1 or element(op.operands[0]).width == 1:
+        return
     k = Kernel(ir.InsertionPoint(op), op.location)
     x, *starts = op.operands
     (update,) = starts[:1] if op.name == UPDATE else (None,)

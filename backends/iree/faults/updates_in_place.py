@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import behind, in_block, reached, read_by, traced
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.fast.packing import splat
+from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
