@@ -67,7 +67,7 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
 def updates_between(x: Any, old: Any) -> list[Any]:
     """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
     chain = []
-    while not isinstance(x.owner, ir.Block) and x.owner.name in (UPDATE, "tensor.insert"):
+    while not isinstance(x.owner, ir.Block) and x.owner.name == UPDATE:
         chain.append(x.owner)
-        x = x.owner.operands[x.owner.name == "tensor.insert"]
+        x = x.owner.operands[0]
     return chain[::-1] if x == old else []

@@ -22,7 +22,7 @@ from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, count_of, is_
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
-from tiduc.backends.iree.fast.slices import GATHER, OF_SLICES, as_number, as_slice, is_one_slice
+from tiduc.backends.iree.fast.slices import GATHER, as_slice, is_one_slice
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
@@ -268,8 +268,7 @@ def _replace(op: Any, values: Any) -> None:
 _REWRITES: tuple[dict[str, Callable[[Any], None]], ...] = (
     dict.fromkeys(BRANCHES, as_choice),
     {"stablehlo.while": signed_carries, KERNEL: _in_line, GATHER: as_slice},
-    {"stablehlo.pad": _concatenated, "stablehlo.optimization_barrier": _without}
-    | dict.fromkeys(OF_SLICES, as_number),
+    {"stablehlo.pad": _concatenated, "stablehlo.optimization_barrier": _without},
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 

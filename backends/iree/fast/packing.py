@@ -17,7 +17,6 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, within
 from tiduc.backends.iree.fast.carries import updates_between
-from tiduc.backends.iree.fast.slices import UPDATE
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, is_open, shape, with_shape
@@ -107,7 +106,7 @@ def _updates(loop: Any, i: int) -> list[Any]:
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
     steps = [body.arguments[i], *(op.results[0] for op in chain)]
     alone = all(len(list(x.uses)) == 1 for x in steps) and not list(condition.arguments[i].uses)
-    return chain if alone and all(op.name == UPDATE for op in chain) else []
+    return chain if alone else []
 
 
 def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
