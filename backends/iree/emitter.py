@@ -1,6 +1,6 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,6 +227,12 @@ def within(op: Any) -> list[Any]:
 
     op.walk(note, ir.WalkOrder.PRE_ORDER)
     return ops
+
+
+def replace_uses(uses: Iterable[Any], y: Any) -> None:
+    """Makes the given uses of a value read y instead."""
+    for use in list(uses):
+        use.owner.operands[use.operand_number] = y
 
 
 def is_in_loop(op: Any) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.fast.packing import splat
 from tiduc.dialect.types import element
 
 _WIDTHS = 8, 16, 32, 64
@@ -63,3 +62,11 @@ def _function(op: Any) -> Callable[..., Any] | None:
         return _ARITHMETIC.get(op.name)
     direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     return getattr(operator, direction.lower())  # type: ignore[no-any-return]
+
+
+def splat(x: Any) -> Any | None:
+    """The attribute of a splat constant's number; None if x is not a splat constant."""
+    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
+        return None
+    value = x.owner.attributes["value"]
+    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
-from tiduc.backends.iree.fast.barriers import barriers_at_reductions
 from tiduc.backends.iree.fast.convolution import convolutions_to_products
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
@@ -60,11 +59,6 @@ PIPELINE = (
         "speed",
         convolutions_to_products,
         "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
-    ),
-    Entry(
-        "speed",
-        barriers_at_reductions,
-        "Has what is dear to compute, and reduced, computed once, behind a barrier.",
     ),
     Entry(
         "speed",

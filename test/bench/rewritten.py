@@ -43,14 +43,18 @@ REWRITES = {
         ("ode", "kmeans", "softmax of rows", "rows", "products of rows"),
         part=("tiduc.backends.iree.prepare.REASSOCIATED", ()),
     ),
-    "barriers": Rewrite(("softmax", "attention", "transformer"), SUMS),
-    "lanes": Rewrite(("rows", "squares", "odd squares", "gelu", "softmax of rows", "gmm", "kmeans"), SUMS),
+    "lanes": Rewrite(
+        ("rows", "squares", "odd squares", "gelu", "softmax", "softmax of rows", "gmm", "kmeans"), SUMS
+    ),
     "loops": Rewrite(("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")),
     "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
-    "carries": Rewrite(("betainc", "recurrence"), part=(LOOPS + "signed_carries", lambda loop: loop)),
+    "carries": Rewrite(
+        ("betainc", "recurrence"),
+        part=("tiduc.backends.iree.fast.carries._is_converted", lambda new, old: False),
+    ),
     "branches": Rewrite(("expm",), part=(LOOPS + "is_cheap", lambda op: False)),
     "single_updates": Rewrite(
-        ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.single_update", lambda b, op: None)
+        ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.is_single", lambda op, places: False)
     ),
     "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
     "window_loops": Rewrite(("pooling",)),

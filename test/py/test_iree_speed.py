@@ -259,31 +259,6 @@ def test_iotas_have_their_final_shape() -> None:
     np.testing.assert_array_equal(zeros, np.zeros((3, 5)))
 
 
-# ---- reductions --------------------------------------------------------------------------------------------
-
-
-def softmax(n: int) -> str:
-    t = f"tensor<{n}x{n}xf32>"
-    return f"""func.func @main(%x: {t}) -> {t} {{
-      %zero = stablehlo.constant dense<0.0> : tensor<f32>
-      %e = stablehlo.exponential %x : {t}
-      %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1]
-        : ({t}, tensor<f32>) -> tensor<{n}xf32>
-      %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<{n}xf32>) -> {t}
-      %y = stablehlo.divide %e, %b : {t}
-      return %y : {t}
-    }}"""
-
-
-@pytest.mark.parametrize(("n", "count"), [(20, 0), (300, 1)])
-def test_exponentials_that_are_reduced_are_computed_once(n: int, count: int) -> None:
-    program, x = tiduc.load(softmax(n)), np.random.default_rng(0).standard_normal((n, n)).astype(np.float32)
-    source = program.source()
-    assert isinstance(source.stablehlo, str) and source.stablehlo.count("optimization_barrier") == count
-    expected = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(program.compile()(x)[0], expected, rtol=1e-5)
-
-
 # ---- estimates of work -------------------------------------------------------------------------------------
 
 

@@ -30,20 +30,19 @@ def is_cheap(op: Any) -> bool:
         return False
     types = [y.type for x in inner for y in x.results]
     known = all(isinstance(type_, ir.RankedTensorType) and type_.has_static_shape for type_ in types)
-    return known and sum(map(_numbers, inner)) <= _WORK
+    return known and sum(map(count_of, inner)) <= _WORK
 
 
-def _numbers(op: Any) -> int:
+def count_of(op: Any) -> int:
     """The number of elements that an op computes, or of multiplications for a product."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
-    return count * summed(op) if op.name == "stablehlo.dot_general" else count
-
-
-def summed(product: Any) -> int:
-    """The contracted size of a dot_general: the number of terms in each element of the result."""
-    numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
-    sizes = shape(product.operands[0])
-    return int(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions))
+    if op.name == "stablehlo.dot_general":
+        numbers, sizes = (
+            hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]),
+            shape(op.operands[0]),
+        )
+        count *= math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions)
+    return count
 
 
 def as_choice(op: Any) -> None:

@@ -143,19 +143,9 @@ class Kernel(Emitter):
         then: Callable[["Kernel"], Sequence[Any]],
         otherwise: Callable[["Kernel"], Sequence[Any]],
     ) -> Any:
-        """The result of one of two branches (`scf.if`); only that branch runs."""
-        return self.choices(condition, [type_], then, otherwise)[0]
-
-    def choices(
-        self,
-        condition: Any,
-        types: Sequence[Any],
-        then: Callable[["Kernel"], Sequence[Any]],
-        otherwise: Callable[["Kernel"], Sequence[Any]],
-    ) -> tuple[Any, ...]:
-        """The results, of the given types, of one of two branches."""
+        """The result, of the given type, of one of two branches (`scf.if`); only that branch runs."""
         regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
-        return self.emit_all("scf.if", (condition,), types, None, regions)
+        return self.emit_all("scf.if", (condition,), [type_], None, regions)[0]
 
     def loop(
         self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]

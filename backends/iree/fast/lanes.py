@@ -15,7 +15,6 @@ a reduction to a single number is padded with the neutral element: -0 for a sum,
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -25,7 +24,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, shape
 
 _LANES = tuple(range(256, 31, -32))
 _FEW = 16, 8  # lanes of a reduction to several numbers, if none of `_LANES` divides
@@ -70,15 +69,15 @@ def _in_lanes(b: Emitter, op: Any) -> Any | None:
         lanes = reduced[-1]
     if lanes is None and kept:
         return None
-    x, neutral = _summed(b, op), b.constant(NEUTRAL[str(reducer(op))], init)
+    combine = str(reducer(op))
+    x, neutral = _summed(b, op), b.constant(NEUTRAL[combine], init)
     if lanes is None:
         lanes = _LANES[0]
         x = b.pad(b.reshape(x, [n]), neutral, [0], [-n % lanes], [0])
     steps = -(-n // lanes)
     # Lanes start from the neutral element, so that the initial value counts once.
-    x = b.reshape(x, [*kept, steps, lanes])
-    x = _reduced(b, op, x, neutral, [len(kept)], with_shape(x.type, [*kept, lanes]))
-    return _reduced(b, op, x, init, [len(kept)], op.results[0].type)
+    x = b.reduce(b.reshape(x, [*kept, steps, lanes]), neutral, [len(kept)], combine)
+    return b.reduce(x, init, [len(kept)], combine)
 
 
 def _summed(b: Emitter, op: Any) -> Any:
@@ -89,10 +88,3 @@ def _summed(b: Emitter, op: Any) -> Any:
     if x.owner.name != "stablehlo.multiply":
         return x
     return b.emit("math.fma", (*x.owner.operands, b.constant(-0.0, x)), x.type)
-
-
-def _reduced(b: Emitter, op: Any, x: Any, start: Any, dimensions: Sequence[int], type_: Any) -> Any:
-    """The array x reduced by the op's body along `dimensions`, from `start`."""
-    body = b.region([start.type] * 2, lambda b, *xs: b.inlined(op.regions[0], xs))
-    along = {"dimensions": ir.DenseI64ArrayAttr.get(list(dimensions))}
-    return b.emit_all("stablehlo.reduce", (x, start), (type_,), along, [body])[0]

@@ -12,18 +12,19 @@ are packed into few. IREE fails to compile some loops; the program is then compi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless, within
-from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, is_cheap, summed
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless, within
+from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, count_of, is_cheap
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
-from tiduc.backends.iree.fast.slices import GATHER, OF_SLICES, as_number, as_slice, is_number, is_one_slice
+from tiduc.backends.iree.fast.slices import GATHER, as_slice, is_one_slice
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
@@ -113,11 +114,11 @@ def fits(loop: Any) -> bool:
             return False
         if inner.name == "stablehlo.pad" and _odd(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and _multiplications(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and count_of(inner) > _PRODUCTS:
             return False
         if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
             continue
-        sizes = [math.prod(y.type.shape) * _bytes(y) for y in inner.results]
+        sizes = [_size(y) for y in inner.results]
         if any(size > _ELEMENTS for size in sizes):
             return False
         stack += sum(sizes) // _FUSED
@@ -139,24 +140,15 @@ def _plain(type_: Any) -> bool:
     return isinstance(kind, ir.F32Type | ir.F64Type)
 
 
-def _bytes(x: Any) -> int:
-    """The bytes of an element."""
-    return max(int(element(x).width) // 8, 1)
-
-
 def _size(x: Any) -> int:
     """The bytes of a value."""
-    return int(math.prod(shape(x))) * _bytes(x)
+    return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
 
 
 def _odd(pad: Any) -> bool:
     """Whether a pad cuts off or pads between elements, instead of only adding elements before and after."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
-
-
-def _multiplications(product: Any) -> int:
-    return int(math.prod(shape(product.results[0])) * summed(product))
 
 
 def _on_stack(loop: Any) -> list[int]:
@@ -178,30 +170,16 @@ def _on_stack(loop: Any) -> list[int]:
 
 def to_kernel(loop: Any) -> None:
     """Puts a loop into a dispatch, in place."""
-    for inner in within(loop)[::-1]:
-        if inner.name in BRANCHES:
-            as_choice(inner)
-    loop = signed_carries(loop)
+    for rewrites in _REWRITES:
+        for inner in within(loop)[::-1]:
+            if inner.name in rewrites:
+                rewrites[inner.name](inner)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)
-    for inner in within(loop):
-        if inner.name == KERNEL:
-            _in_line(inner)
-        elif inner.name == GATHER:
-            as_slice(inner)
-    for inner in within(loop)[::-1]:
-        if inner.name == "stablehlo.pad":
-            _concatenated(inner)
-        elif inner.name == "stablehlo.optimization_barrier":
-            for y, x in zip(inner.results, list(inner.operands), strict=True):
-                y.replace_all_uses_with(x)
-            inner.erase()
-        elif inner.name in OF_SLICES and is_number(inner):
-            as_number(inner)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = _wanted(loop)  # unused results would be arrays of the dispatch, too
-    uses = [[(use.owner, use.operand_number) for use in y.uses] for y in old]
+    uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
         never = k.differs_from_zero(k.element(zero))
@@ -216,8 +194,7 @@ def to_kernel(loop: Any) -> None:
 
     results = dispatch(b, [y.type for y in old], moved)
     for y, of_one in zip(results, uses, strict=True):
-        for owner, number in of_one:
-            owner.operands[number] = y
+        replace_uses(of_one, y)
 
 
 def _read_through_barriers(b: Emitter, loop: Any) -> None:
@@ -249,7 +226,7 @@ def _is_constant(x: Any) -> bool:
 def _is_table(x: Any) -> bool:
     """Whether a constant becomes an array of the dispatch: not a splat, and large or converted to signed integers."""
     turned = is_boolean(x) or is_unsigned(x)  # converted to signed integers, before the loop
-    return (turned or _size(x) > _INLINED) and not getattr(x.owner.attributes["value"], "is_splat", False)
+    return (turned or _size(x) > _INLINED) and splat(x) is None
 
 
 def _concatenated(pad: Any) -> None:
@@ -273,9 +250,27 @@ def _in_line(kernel: Any) -> None:
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
-    for y, x in zip(kernel.results, list(end.operands), strict=True):
+    _replace(kernel, end.operands)
+
+
+def _without(barrier: Any) -> None:
+    """Removes a barrier."""
+    _replace(barrier, barrier.operands)
+
+
+def _replace(op: Any, values: Any) -> None:
+    """Replaces the results of an op by values and erases the op."""
+    for y, x in zip(op.results, list(values), strict=True):
         y.replace_all_uses_with(x)
-    kernel.erase()
+    op.erase()
+
+
+_REWRITES: tuple[dict[str, Callable[[Any], None]], ...] = (
+    dict.fromkeys(BRANCHES, as_choice),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, GATHER: as_slice},
+    {"stablehlo.pad": _concatenated, "stablehlo.optimization_barrier": _without},
+)
+"""Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 
 
 def _in_place(loop: Any, never: Any) -> None:
@@ -308,13 +303,9 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
     carries = []
     for x in body.arguments:
-        uses = [(use.owner, use.operand_number) for use in x.uses]
-        if element(x).width > 1 and uses:
-            written = _written_if(k, never, x)
-            for owner, number in uses:
-                owner.operands[number] = written
-            x = written
-        carries.append(x)
+        uses = list(x.uses)
+        carries.append(_written_if(k, never, x) if element(x).width > 1 and uses else x)
+        replace_uses(uses, carries[-1])
     return carries
 
 

@@ -16,10 +16,12 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, within
+from tiduc.backends.iree.fast.carries import updates_between
+from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, is_open, shape, with_shape
 
-_UPDATE, _SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
+_SLICE = "stablehlo.dynamic_slice"
 
 
 @dataclass(frozen=True)
@@ -92,35 +94,28 @@ def _groups(loop: Any) -> list[list[int]]:
             and not is_open(x.type)
             and isinstance(element(x), (ir.FloatType, ir.IntegerType))
             and not is_boolean(x)
-            and updates(loop, i)
+            and _updates(loop, i)
         ):
             groups[x.type].append(i)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def updates(loop: Any, i: int) -> list[Any]:
+def _updates(loop: Any, i: int) -> list[Any]:
     """The chain of updates that makes the next value of carry `i`; empty if anything else reads or makes it."""
     condition, body = (region.blocks[0] for region in loop.regions)
-    chain: list[Any] = []
-    x = body.arguments[i]
-    while not list(condition.arguments[i].uses):
-        uses = [(use.owner.operation, use.operand_number) for use in x.uses]
-        if len(uses) != 1 or uses[0][0].block != body:
-            break
-        (owner, number) = uses[0]
-        if owner.name == "stablehlo.return" and number == i:
-            return chain
-        if owner.name != _UPDATE or number != 0:
-            break
-        x = owner.results[0]
-        chain.append(x)
-    return []
+    chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
+    steps = [body.arguments[i], *(op.results[0] for op in chain)]
+    alone = all(len(list(x.uses)) == 1 for x in steps) and not list(condition.arguments[i].uses)
+    return chain if alone else []
 
 
 def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
     """Fills a region of the packed loop with the ops of `block`; updates of stacks become updates of packed arrays."""
     places = {
-        y: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group) for y in updates(loop, i)
+        op.results[0]: (g, n)
+        for g, group in enumerate(groups)
+        for n, i in enumerate(group)
+        for op in _updates(loop, i)
     }
 
     def fill(b: Emitter, *carries: Any) -> list[Any]:
@@ -152,14 +147,6 @@ def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
     if all(number is not None and number == same for number in numbers):
         return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
-
-
-def splat(x: Any) -> Any | None:
-    """The attribute of a splat constant's number; None if x is not a splat constant."""
-    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
-        return None
-    value = x.owner.attributes["value"]
-    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None
 
 
 def _part(b: Emitter, x: Any, n: int) -> Any:

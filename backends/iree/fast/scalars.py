@@ -1,9 +1,8 @@
-"""Scalar arithmetic in `arith` ops, and `linalg.generic` ops that compute several arrays at once with it.
+"""Scalar arithmetic in `arith` ops, and `linalg.generic` ops that compute arrays with it in kernels.
 
-    %y:2 = linalg.generic ins(%x : tensor<9xf32>) { ... arith.mulf ... linalg.yield %0, %1 } -> tensor<9xf32>, ...
+    %y = linalg.generic ins(%x : tensor<9xf32>) { ... arith.mulf ... linalg.yield %0 } -> tensor<9xf32>
 
-IREE fuses elementwise StableHLO into such ops itself, but never two ops that share operands only: it computes the
-shared operands first and stores them.
+IREE fuses elementwise StableHLO into such ops itself, but not within kernels: each op would need an array.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -70,38 +69,28 @@ class Numbers(Kernel):
         return self.either(condition, x, y)
 
 
-def elementwise(
-    b: Emitter, x: Any, outputs: Sequence[Any], fill: Callable[[Numbers, Any], Sequence[Any]]
-) -> tuple[Any, ...]:
-    """Writes `fill(emitter, element)` for each element of x to `outputs`; all have the one-dimensional shape of x."""
-    maps = [ir.AffineMap.get_identity(1)] * (1 + len(outputs))
-    return _generic(b, x, outputs, maps, "parallel", lambda k, x, *_: fill(k, x))
+def elementwise(b: Emitter, x: Any, output: Any, fill: Callable[[Numbers, Any], Any]) -> Any:
+    """Writes `fill(emitter, element)` for each element of x to `output`; both have one dimension."""
+    return _generic(b, x, output, ir.AffineMap.get_identity(1), "parallel", lambda k, x, _: fill(k, x))
 
 
 def accumulated(b: Emitter, x: Any, start: Any, fill: Callable[[Numbers, Any, Any], Any]) -> Any:
     """A fold of `fill(emitter, element, accumulator)` over a one-dimensional x, from `start`, without dimensions."""
-    maps = [ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])]
-    return _generic(b, x, [start], maps, "reduction", lambda k, x, y: [fill(k, x, y)])[0]
+    return _generic(b, x, start, ir.AffineMap.get(1, 0, []), "reduction", fill)
 
 
-def _generic(
-    b: Emitter,
-    x: Any,
-    outputs: Sequence[Any],
-    maps: Sequence[Any],
-    iterator: str,
-    fill: Callable[..., Sequence[Any]],
-) -> tuple[Any, ...]:
-    types = [element(x), *(element(y) for y in outputs)]
+def _generic(b: Emitter, x: Any, output: Any, of_output: Any, iterator: str, fill: Callable[..., Any]) -> Any:
+    types = [element(x), element(output)]
 
     def run(region: Any) -> None:
-        block = region.blocks.append(*types, arg_locs=[b.location] * len(types))
+        block = region.blocks.append(*types, arg_locs=[b.location] * 2)
         inner = Numbers(ir.InsertionPoint(block), b.location)
-        inner.emit_all("linalg.yield", tuple(fill(inner, *block.arguments)), ())
+        inner.emit_all("linalg.yield", (fill(inner, *block.arguments),), ())
 
+    maps = [ir.AffineMapAttr.get(map_) for map_ in (ir.AffineMap.get_identity(1), of_output)]
     attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+        "indexing_maps": ir.ArrayAttr.get(maps),
         "iterator_types": ir.Attribute.parse(f"[#linalg.iterator_type<{iterator}>]"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(outputs)]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
     }
-    return b.emit_all("linalg.generic", (x, *outputs), [y.type for y in outputs], attributes, [run])
+    return b.emit_all("linalg.generic", (x, output), [output.type], attributes, [run])[0]

@@ -2,19 +2,30 @@
 
 IREE's own scatter writes out of bounds if an index is out of range, so it needs an array with an extra row, which is
 appended before and cut off afterwards. Here the loop over an out-of-range row has trip count 0.
+
+In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
+back, without a copy of the array:
+
+    %y = scatter %x, %i, %u { add }
+    ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
+
+If the index is out of range, the slice is written back unchanged. With a GPU the host would wait for the index.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
-from tiduc.backends.iree.fast.packing import splat
-from tiduc.backends.iree.fast.single_updates import single_update
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
-from tiduc.dialect.types import shape
+from tiduc.backends.iree.known import splat
+from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.dialect.types import element, shape, with_element
 
 _LONG = 32
 """Elements of a row, from which on finding the row costs little."""
@@ -25,10 +36,9 @@ _LONG = 32
 @slow("A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
-    single = single_update(b, op) if is_in_loop(op) else None
-    if single is not None:
-        return single
     count, places = len(op.results), Places.of(op)
+    if is_in_loop(op) and is_single(op, places):
+        return [_one_slice(b, op, places)]
     xs = list(op.operands)[:count]
     if not _pays(op, places):
         return None
@@ -36,6 +46,43 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     tables = [b.reshape(x, [places.count, places.width]) for x in xs]
     updated = _by_loops(b, op, tables, places.rows(b, op.operands[count]), news)
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
+
+
+def is_single(op: Any, places: Places) -> bool:
+    """Whether a scatter updates one slice of one array, by elementwise ops."""
+    body = op.regions[0].blocks[0]
+    *ops, end = operations(body)
+    known = {*body.arguments, *(y for inner in ops for y in inner.results)}
+    alike = all(inner.name in ELEMENTWISE and known.issuperset(inner.operands) for inner in ops)
+    return len(op.results) == 1 and places.is_one_slice and alike and known.issuperset(end.operands)
+
+
+def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
+    """The result of a scatter of which `is_single` holds: the slice is in range or out of range as a whole."""
+    x, indices, update = op.operands
+    at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
+    for i, start in places.starts(b, indices).items():
+        if element(indices).width < 32:
+            (start,) = b.barrier(start)  # else the host would read the narrow number, as unsigned
+        at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
+        same = b.compare(at[i], start, "EQ")
+        inside = same if inside is None else b.and_(inside, same)
+    # A single element gets no dimensions: in kernels, IREE makes no array of a predicate without dimensions.
+    sizes = [] if math.prod(places.window) == 1 else places.window
+    old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
+    new = b.select(inside, _combined(b, op.regions[0].blocks[0], old, new), old)
+    return b.dynamic_update_slice(x, b.reshape(new, places.window), at)
+
+
+def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
+    """The result of a body of elementwise ops on scalars for two arrays."""
+    values = dict(zip(body.arguments, (old, new), strict=True))
+    *ops, end = operations(body)
+    for inner in ops:
+        type_ = with_element(old.type, element(inner.results[0]))
+        attributes = {name: inner.attributes[name] for name in inner.attributes}
+        values[inner.results[0]] = b.emit(inner.name, [values[x] for x in inner.operands], type_, attributes)
+    return values[end.operands[0]]
 
 
 def _pays(op: Any, places: Places) -> bool:

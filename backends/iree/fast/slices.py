@@ -1,4 +1,4 @@
-"""Slices in kernels: a gather of one slice becomes a slice, and slices of one element become scalars."""
+"""Slices in kernels: a gather of one slice becomes a slice."""
 
 import math
 from typing import Any
@@ -7,11 +7,9 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import shape, with_shape
 
 UPDATE = "stablehlo.dynamic_update_slice"
-OF_SLICES = ("stablehlo.dynamic_slice", UPDATE)
 GATHER = "stablehlo.gather"
 
 
@@ -38,32 +36,3 @@ def as_slice(gather: Any) -> None:
     y = b.dynamic_slice(x, start, list(gather.attributes["slice_sizes"]))
     gather.results[0].replace_all_uses_with(b.reshape(y, shape(gather.results[0])))
     gather.erase()
-
-
-def is_number(op: Any) -> bool:
-    """Whether a slice that is read or updated is one element, and no predicate, which IREE stores as a byte."""
-    return (
-        element(op.operands[0]).width > 1
-        and int(math.prod(shape(op.operands[1] if op.name == UPDATE else op.results[0]))) == 1
-    )
-
-
-def as_number(op: Any) -> None:
-    """Rewrites a read or update of one element to scalar ops.
-
-    As a slice, the element would be a part of the array and would have to be read before the array is updated.
-    """
-    k = Kernel(ir.InsertionPoint(op), op.location)
-    x, *starts = op.operands
-    (update,) = starts[:1] if op.name == UPDATE else (None,)
-    place = []
-    for start, n in zip(starts[update is not None :], shape(x), strict=True):
-        number = k.element(start)
-        zero, last = (k.number(i, number.type) for i in (0, n - 1))
-        place.append(k.cast(k.arith("minsi", k.arith("maxsi", number, zero), last), ir.IndexType.get()))
-    if update is None:
-        y = k.emit("tensor.from_elements", (k.element(x, *place),), op.results[0].type)
-    else:
-        y = k.put(k.element(update, *[0] * len(place)), x, *place)
-    op.results[0].replace_all_uses_with(y)
-    op.erase()

@@ -60,9 +60,9 @@ class Places:
         self.windowed = dict(
             zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True)
         )
-        window = [updates[self.windowed[i]] if i in self.windowed else 1 for i in range(len(sizes))]
+        self.window = [updates[self.windowed[i]] if i in self.windowed else 1 for i in range(len(sizes))]
         split = len(sizes)
-        while split and self._whole(split - 1, window):
+        while split and self._whole(split - 1):
             split -= 1
         self.split = split
         row = [self.windowed[i] for i in range(split, len(sizes))]
@@ -82,10 +82,22 @@ class Places:
         """The updates as matrices with one row for each row of the operand that they change."""
         return [b.reshape(b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
 
-    def _whole(self, i: int, window: list[Any]) -> bool:
+    @property
+    def is_one_slice(self) -> bool:
+        """Whether there is one update, which has size 1 in indexed dimensions and covers the others whole."""
+        indexed = list(self.d.scattered_dims_to_operand_dims)
+        size = [1 if i in indexed else n for i, n in enumerate(self.sizes)]
+        return bool(indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
+
+    def starts(self, b: Emitter, indices: Any) -> dict[int, Any]:
+        """The starts of the only update's window, as scalars of i64, by indexed dimension."""
+        indexed = enumerate(self.d.scattered_dims_to_operand_dims)
+        return {i: b.reshape(self._component(b, indices, k), []) for k, i in indexed}
+
+    def _whole(self, i: int) -> bool:
         return (
             i in self.windowed
-            and window[i] == self.sizes[i]
+            and self.window[i] == self.sizes[i]
             and i not in self.d.scattered_dims_to_operand_dims
         )
 

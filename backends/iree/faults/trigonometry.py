@@ -57,7 +57,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     wide, near = b.convert(x, ir.F64Type.get()), isinstance(element(x), ir.F16Type)
     if op.name == "stablehlo.tan":
-        y = b.divide(*sine_and_cosine(b, wide, near))
+        y = tangent(b, wide, near)
     elif op.name == "stablehlo.cosine":
         # cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
         y = cosine(b, b.negate(wide), near)
@@ -77,15 +77,17 @@ def cosine(b: Emitter, x: Any, near: bool = False) -> Any:
     return sine(b, x, near, 0.5)
 
 
-def sine_and_cosine(b: Emitter, x: Any, near: bool = False) -> tuple[Any, Any]:
-    """sin(x) and cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
+def tangent(b: Emitter, x: Any, near: bool = False) -> Any:
+    """sin(x) / cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
     left = b.subtract(b.like(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    return _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
+    return b.divide(
+        _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
+    )
 
 
 def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple[Any, Any, Any]:

@@ -26,9 +26,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.backends.iree.emitter import Emitter, signless, within
-from tiduc.backends.iree.fast.packing import splat
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
+from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
