@@ -21,8 +21,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.arrays import computed, in_shape, scalar_of, sizes_of, transposed
-from tiduc.backends.iree.missing.dynamic.sizes import read
-from tiduc.backends.iree.missing.merge_sort import places_along
+from tiduc.backends.iree.missing.merge_sort import at_index, places_along
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, with_element, with_shape
 
@@ -48,10 +47,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
         partners = computed(
             b, size, signless(32), [mask], lambda k, place, mask: _partner(k, place, mask, size)
         )
-        met = [
-            computed(b, size, element(x), [x, partners], lambda k, place, x, rows: _at_row(k, place, x, rows))
-            for x in arrays
-        ]
+        met = [computed(b, size, element(x), [x, partners], at_index(0)) for x in arrays]
         lower = b.compare(places, partners, "LE")
         first = _comes_first(b, op, arrays, met)
         stays = b.compare(b.convert(first, signless(32)), b.convert(lower, signless(32)), "EQ")
@@ -71,12 +67,6 @@ def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) ->
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))
     return k.either(k.below(other, k.cast(size[0], i32)), other, row)
-
-
-def _at_row(k: Kernel, place: Sequence[Any], x: Any, rows: Any) -> Any:
-    """The element of x in the row that `rows` has at a place."""
-    row = k.cast(k.element(rows, *place), ir.IndexType.get())
-    return k.element(x, read(row), place[1])
 
 
 def _comes_first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any]) -> Any:
