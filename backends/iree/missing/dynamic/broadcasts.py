@@ -12,7 +12,6 @@ from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of, transposed
 from tiduc.backends.iree.missing.dynamic.sizes import known, smaller
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
@@ -25,7 +24,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The broadcast with a list of the dimensions that it expands; else the result, element by element."""
-    x, sizes = op.operands
+    x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
     places = {
         name: set(op.attributes[name]) if name in op.attributes else set() for name in (_REPEATED, _KEPT)
@@ -35,7 +34,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
             continue
         if n == 1:
             places[_REPEATED].add(i)
-        elif n >= 0 or op.results[0].type.shape[dimensions[i]] == 1 or _is_size(sizes, dimensions[i], x, i):
+        elif n >= 0 or op.results[0].type.shape[dimensions[i]] == 1:
             places[_KEPT].add(i)
         else:
             return [_by_element(b, op, dimensions)]
@@ -62,29 +61,6 @@ def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
 
 def _i64s(values: Iterable[int]) -> Any:
     return ir.DenseI64ArrayAttr.get(sorted(values))
-
-
-_KEEPING = VIEWS | {"stablehlo.convert"}
-"""Ops whose result holds the number that their operand holds, if they have one operand of one element."""
-
-
-def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
-    """Whether entry k of the sizes is the size of dimension i of x."""
-    op = _producer(sizes)
-    if op is None or op.name != "stablehlo.concatenate" or len(op.operands) <= k:
-        return False
-    if any(list(part.type.shape) != [1] for part in op.operands):
-        return False
-    op = _producer(op.operands[k])
-    while op is not None and op.name in _KEEPING and len(op.operands) == 1:
-        op = _producer(op.operands[0])
-    if op is None or op.name != "stablehlo.get_dimension_size" or op.operands[0] != x:
-        return False
-    return bool(ir.IntegerAttr(op.attributes["dimension"]).value == i)
-
-
-def _producer(x: Any) -> Any | None:
-    return x.owner if isinstance(x, ir.OpResult) else None
 
 
 @legalize("stablehlo.dynamic_conv")
