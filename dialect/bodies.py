@@ -63,12 +63,18 @@ class Body(StablehloBuilder):
             values[inside] = outside.definition.create((), (), self._ip).result
         for inner in operations(block):
             if inner.name != "stablehlo.return":
-                copy = inner.clone(self._ip)
-                for i, x in enumerate(inner.operands):
-                    copy.operands[i] = values[x]
-                replace_captured(copy, [values[x] for x in captured(inner)])
-                values.update(zip(inner.results, copy.results, strict=True))
+                self.copied(inner, values)
         return values
+
+    def copied(self, op: Any, values: dict[Any, Any]) -> Any:
+        """Emits a copy of an op that reads other values, by the map `values`, which gains the op's results."""
+        copy = op.clone(self._ip)
+        for i, x in enumerate(op.operands):
+            if x in values:
+                copy.operands[i] = values[x]
+        replace_captured(copy, [values.get(x, x) for x in captured(op)])
+        values.update(zip(op.results, copy.results, strict=True))
+        return copy
 
 
 def self_contained(op: Definition) -> bool:

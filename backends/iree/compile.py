@@ -148,16 +148,11 @@ def _ended(
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """Flags that select the linkers in IREE's own package, so that none has to be installed."""
-    if not sys.platform.startswith("linux"):
+    """Flags that select the linker in IREE's own package, so that none has to be installed."""
+    if not target.shared or not sys.platform.startswith("linux"):
         return ()
     # The flag's value is a shell command line, hence the quotes.
-    linker = shlex.quote(find_tool("iree-lld"))
-    if target.linker == "system":
-        return (f"--iree-llvmcpu-system-linker-path={linker} -flavor gnu",)
-    if target.linker == "wasm":
-        return (f"--iree-llvmcpu-wasm-linker-path={linker} -flavor wasm",)
-    return ()
+    return (f"--iree-llvmcpu-system-linker-path={shlex.quote(find_tool('iree-lld'))} -flavor gnu",)
 
 
 def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:

@@ -118,12 +118,10 @@ class Emitter(Body):
         self.emitted.append(copy)
         return tuple(copy.results)
 
-    def copied(self, op: Any, values: dict[Any, Any]) -> None:
-        """Emits a copy of an op with operands mapped by `values`, and maps the op's results to the copy's results."""
-        copy = op.clone(self._ip)
-        _rename(copy, values)
+    def copied(self, op: Any, values: dict[Any, Any]) -> Any:
+        copy = super().copied(op, values)
         self.emitted.append(copy)
-        values.update(zip(op.results, copy.results, strict=True))
+        return copy
 
     def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
         """Inlines a region: emits its ops for these arguments and gives the values that it returns."""
@@ -245,15 +243,3 @@ def is_in_loop(op: Any) -> bool:
 
 def _i64s(values: Any) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
-
-
-def _rename(op: Any, values: Mapping[Any, Any]) -> None:
-    """Replaces operands, by the given mapping, in an op and in the ops nested in it."""
-
-    def rename(inner: Any) -> Any:
-        for i, x in enumerate(inner.operation.operands):
-            if x in values:
-                inner.operation.operands[i] = values[x]
-        return ir.WalkResult.ADVANCE
-
-    op.walk(rename)

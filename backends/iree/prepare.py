@@ -57,9 +57,9 @@ def source_of(program: Lowered, options: Options) -> Source:
 def _settings(target: Target, options: Options) -> Settings:
     """The pipeline's settings for a target."""
     # A system's linker finds the C library, which some of what is emitted for CPUs calls.
-    cpu = target.linker == "system"
+    cpu = target.shared
     if options.lapack == CALLBACK and not cpu:
-        cpus = ", ".join(known.name for known in TARGETS.values() if known.linker == "system")
+        cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
     return Settings(cpu, target.spirv, options.lapack, target.fused, options.fast)
 

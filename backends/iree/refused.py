@@ -1,6 +1,7 @@
 """Refuses, by name and location, programs that IREE or the target cannot run, before IREE's compiler runs."""
 
 import math
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from torch_mlir import ir
@@ -91,17 +92,12 @@ def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
 
 
 def _check_recursion(called: dict[str, dict[str, Any]]) -> None:
-    """Refuses recursion: repeatedly removes functions that call no remaining function; the rest call in a cycle."""
-    left = dict(called)
-    while True:
-        leaves = [name for name, calls in left.items() if not any(callee in left for callee in calls)]
-        if not leaves:
-            break
-        for name in leaves:
-            del left[name]
-    for name, calls in left.items():
-        for callee, call in calls.items():
-            if callee in left:
-                raise refused(
-                    call, f"@{name} calls itself, directly or through others, and the compiler never ends"
-                )
+    """Refuses a function that calls itself; `called` has, for each function, its calls by callee."""
+    try:
+        TopologicalSorter(called).prepare()
+    except CycleError as error:
+        callee, caller = error.args[1][:2]
+        raise refused(
+            called[caller][callee],
+            f"@{caller} calls itself, directly or through others, and the compiler never ends",
+        ) from None

@@ -27,7 +27,7 @@ class Target:
     variant: str = ""
     variants: tuple[str, ...] = ()
     default: str = ""
-    linker: str = ""  # "system": links shared libraries with the linker in IREE's own package
+    shared: bool = False  # code is a shared library, linked with the linker in IREE's own package
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
     spirv: bool = False
@@ -100,7 +100,7 @@ _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
 def _linux(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
     """A target whose code is a shared library for Linux."""
     triple = f"--iree-llvmcpu-target-triple={triple}"
-    return Target(name, description, (*_SHARED, triple, *flags), linker="system", **more)
+    return Target(name, description, (*_SHARED, triple, *flags), shared=True, **more)
 
 
 _CPU = Target(
@@ -110,7 +110,7 @@ _CPU = Target(
     variant=_CPU_FLAG,
     variants=("host", "generic", *_HERE),
     default="host",  # 3 to 4 times as fast as generic
-    linker="system",
+    shared=True,
 )
 
 # The full description of sm_90: with the flag --iree-cuda-target=sm_90 the compiler crashes.

@@ -172,24 +172,36 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
 
 
 def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
-    """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function.
+    """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function, also in regions.
 
     `inputs` are the inputs of the graph that the function was lowered from; the graph may know more about their sizes.
     """
-    block, graph = function.regions[0].blocks[0], Graph("")
-    values = {x: Value(x.type, graph, key=str(i)) for i, x in enumerate(block.arguments)}
+    graph, values = Graph(""), dict[Any, Value]()
+
+    def enter(block: Any) -> None:
+        for x in block.arguments:
+            values[x] = Value(x.type, graph, key=str(len(values)))
+
+    def visit(block: Any) -> None:
+        for op in operations(block):
+            operands, given = tuple(values[x] for x in op.operands), op.attributes
+            definition = Definition(op.name, operands, graph, given={name: given[name] for name in given})
+            definition.results = tuple(Value(y.type, graph, definition) for y in op.results)
+            values.update(zip(op.results, definition.results, strict=True))
+            if op.name == BROADCAST:
+                into = shape(definition.result)
+                along = [into[d] for d in given["broadcast_dimensions"]]
+                for name, which in expanding(shape(operands[0]), along).items():
+                    said = given[name] if name in given else ()
+                    given[name] = dims(sorted({*said, *which}))
+            for inner in [inner for region in op.regions for inner in region.blocks]:
+                enter(inner)
+                visit(inner)
+
+    body = function.regions[0].blocks[0]
+    enter(body)
     carry_sizes(dict(zip(inputs, values.values(), strict=True)))
-    for op in operations(block):
-        operands, given = tuple(values[x] for x in op.operands), op.attributes
-        definition = Definition(op.name, operands, graph, given={name: given[name] for name in given})
-        definition.results = tuple(Value(y.type, graph, definition) for y in op.results)
-        values.update(zip(op.results, definition.results, strict=True))
-        if op.name == BROADCAST:
-            into = shape(definition.result)
-            along = [into[d] for d in given["broadcast_dimensions"]]
-            for name, which in expanding(shape(operands[0]), along).items():
-                said = given[name] if name in given else ()
-                given[name] = dims(sorted({*said, *which}))
+    visit(body)
 
 
 def _scalar() -> Any:

@@ -194,3 +194,33 @@ def test_sizes_that_a_program_asserts_to_be_equal() -> None:
         np.testing.assert_allclose(actual, expected)
     with pytest.raises(InputError, match=r"argument 1 \(w\): expected size 3 of dimension 0 beside x, got 1"):
         compiled(x, a(1), ct)
+
+
+def test_broadcasts_in_loops_state_what_they_expand() -> None:
+    """IREE compiles only broadcasts that state it; the loop repeats x = x - (the sums of its rows)."""
+    text = f"""func.func @main(%x: {XX}) -> {XX} {{
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %z, %y = %x) : tensor<i32>, {XX}
+      cond {{
+        %n = stablehlo.constant dense<3> : tensor<i32>
+        %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        %zero = stablehlo.constant dense<0.0> : {SCALAR}
+        %s = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1]
+          : ({XX}, {SCALAR}) -> {X}
+        {sizes_of("%y")}
+        %0 = stablehlo.dynamic_broadcast_in_dim %s, %shape, dims = [0] : ({X}, tensor<2xi32>) -> {XX}
+        %1 = stablehlo.subtract %y, %0 : {XX}
+        stablehlo.return %j, %1 : tensor<i32>, {XX}
+      }}
+      return %r#1 : {XX}
+    }}"""
+    p = load(text)
+    assert "known_nonexpanding_dimensions = array<i64: 0>" in str(p)
+    x = expected = a(2, 3)
+    for _ in range(3):
+        expected = expected - expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(run(p, [x])[0], expected)

@@ -16,15 +16,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.missing.dynamic.arrays import computed, in_shape, scalar_of, sizes_of, transposed
-from tiduc.backends.iree.missing.dynamic.sizes import read
-from tiduc.backends.iree.missing.merge_sort import places_along
+from tiduc.backends.iree.missing.dynamic.arrays import (
+    computed,
+    in_shape,
+    mapped,
+    scalar_of,
+    sizes_of,
+    transposed,
+)
+from tiduc.backends.iree.missing.merge_sort import at_index, places_along
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, with_element, with_shape
+from tiduc.dialect.types import element
 
 
 def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
@@ -48,10 +53,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
         partners = computed(
             b, size, signless(32), [mask], lambda k, place, mask: _partner(k, place, mask, size)
         )
-        met = [
-            computed(b, size, element(x), [x, partners], lambda k, place, x, rows: _at_row(k, place, x, rows))
-            for x in arrays
-        ]
+        met = [computed(b, size, element(x), [x, partners], at_index(0)) for x in arrays]
         lower = b.compare(places, partners, "LE")
         first = _comes_first(b, op, arrays, met)
         stays = b.compare(b.convert(first, signless(32)), b.convert(lower, signless(32)), "EQ")
@@ -73,25 +75,10 @@ def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) ->
     return k.either(k.below(other, k.cast(size[0], i32)), other, row)
 
 
-def _at_row(k: Kernel, place: Sequence[Any], x: Any, rows: Any) -> Any:
-    """The element of x in the row that `rows` has at a place."""
-    row = k.cast(k.element(rows, *place), ir.IndexType.get())
-    return k.element(x, read(row), place[1])
-
-
 def _comes_first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any]) -> Any:
     """Whether elements come before those they meet; `mine` and `others` begin with the original indices."""
     less, more = (
-        _compared(b, op, [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
+        mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
         for xs, ys in ((mine, others), (others, mine))
     )
     return b.or_(less, b.and_(b.not_(more), b.compare(mine[0], others[0], "LT")))
-
-
-def _compared(b: Emitter, op: Any, pairs: Sequence[Any]) -> Any:
-    """The comparator of a sort, on all elements at once."""
-    type_ = with_element(pairs[0].type, signless(1))
-    scalars = [with_shape(x.type, []) for x in pairs]
-    body = b.region(scalars, lambda b, *xs: b.inlined(op.regions[0], xs))
-    dimensions = ir.DenseI64ArrayAttr.get(range(len(type_.shape)))
-    return b.emit_all("stablehlo.map", pairs, (type_,), {"dimensions": dimensions}, [body])[0]

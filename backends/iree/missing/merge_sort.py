@@ -8,7 +8,7 @@ IREE's own sort takes O(n^2) exchanges, keeps the row on a stack of 32 KiB, and 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     sizes_of,
     transposed,
 )
-from tiduc.dialect.types import element, is_open, shape, with_element, with_shape
+from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.dialect.types import element, is_open, shape, with_element
 
 
 def sorted_dimension(op: Any) -> int:
@@ -74,18 +75,9 @@ class Rows:
 
     def in_order(self, b: Emitter, places: Any) -> list[Any]:
         """The operands with their rows in the order of `places`, which may have fewer columns."""
-        static = not is_open(places.type)
-        size = tuple(shape(places)) if static else self.size
-        turned = [*self.turned[:-1], size[1]]
-
-        def taken(xs: list[Any]) -> tuple[Any, ...]:
-            types = [with_shape(x.type, shape(places)) if static else x.type for x in xs]
-            return dispatch(b, types, lambda k: _taken(k, xs, places, types, size), size)
-
-        # An unread result of a dispatch is put on its stack, which cannot hold dynamic shapes.
-        parts = [self.keys] if static else [[x] for x in self.keys]
-        ys = [y for xs in parts for y in taken(xs)]
-        back = [int(i) for i in np.argsort(self.order)]
+        size = self.size if is_open(places.type) else shape(places)
+        ys = [computed(b, size, element(x), [x, places], at_index(1)) for x in self.keys]
+        turned, back = [*self.turned[:-1], size[1]], [int(i) for i in np.argsort(self.order)]
         results = [transposed(b, in_shape(b, y, turned), back) for y in ys]
         return [_as(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
 
@@ -108,6 +100,17 @@ def places_along(b: Emitter, x: Any, dimension: int) -> Any:
     if is_open(x.type):
         return computed(b, sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32))
     return b.iota(dimension, with_element(x.type, i32))
+
+
+def at_index(dimension: int) -> Callable[..., Any]:
+    """For `computed`: the element of x whose index along a dimension is that in `indices`, an array of equal rank."""
+
+    def fill(k: Kernel, places: Sequence[Any], x: Any, indices: Any) -> Any:
+        at = list(places)
+        at[dimension] = read(k.index_at(indices, *places))
+        return k.element(x, *at)
+
+    return fill
 
 
 def _stored(b: Emitter, x: Any) -> Any:
@@ -162,20 +165,3 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
         return k.loop(start, end, one, [out, start, middle], take)[0]
 
     return k.loop(zero, count, one, [k.empty(places.type, rows.size)], row_of)[0]
-
-
-def _taken(
-    k: Kernel, keys: Sequence[Any], places: Any, types: Sequence[Any], size: Sequence[Any]
-) -> Sequence[Any]:
-    """The elements of each key at the indices `places`."""
-    rows, n = map(k.index, size)
-    zero, one = k.index(0), k.index(1)
-
-    def at(k: Kernel, row: Any, i: Any, *outs: Any) -> Sequence[Any]:
-        place = k.cast(k.element(places, row, i), ir.IndexType.get())
-        return [k.put(k.element(x, row, place), out, row, i) for x, out in zip(keys, outs, strict=True)]
-
-    def row_of(k: Kernel, row: Any, *outs: Any) -> Sequence[Any]:
-        return k.loop(zero, n, one, outs, lambda k, i, *outs: at(k, row, i, *outs))
-
-    return k.loop(zero, rows, one, [k.empty(t, size) for t in types], row_of)

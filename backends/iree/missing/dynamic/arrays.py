@@ -18,7 +18,8 @@ from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
 from tiduc.dialect.dynamic.origins import DYNAMIC
-from tiduc.dialect.types import element, is_open
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import element, is_open, with_element
 
 _LARGEST = 2**31 - 1
 
@@ -196,6 +197,16 @@ def computed(
 
     y = b.emit_all("linalg.generic", (empty,), (type_,), attributes, [run])[0]
     return y if own == element_type else b.bitcast(y, element_type)
+
+
+def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
+    """Result i of a region over scalars, for each place of arrays of one shape."""
+    body = b.region(
+        [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
+    )
+    type_ = with_element(xs[0].type, element(list(operations(region.blocks[0]))[-1].operands[i]))
+    dimensions = {"dimensions": _i64s(range(len(type_.shape)))}
+    return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
 def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:

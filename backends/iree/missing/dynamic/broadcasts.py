@@ -1,94 +1,66 @@
 """Broadcasts that state which dynamic dimensions they expand; and `dynamic_conv`, which is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, transposed
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of, transposed
+from tiduc.backends.iree.missing.dynamic.sizes import known, smaller
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.traits import VIEWS
+from tiduc.dialect.types import element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
-_UNDECIDED = 3  # the most undecided dimensions; each doubles the code
 
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 @crash(
-    "Must state which dimensions it expands; emits that, with branches on the sizes of dynamic dimensions.",
+    "Must state which dimensions it expands; emits that, or computes the result element by element.",
     "dynamic/widened",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The broadcast, with branches on the sizes of dynamic dimensions."""
-    x, sizes = op.operands
+    """The broadcast with a list of the dimensions that it expands; else the result, element by element."""
+    x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
-    known = {
+    places = {
         name: set(op.attributes[name]) if name in op.attributes else set() for name in (_REPEATED, _KEPT)
     }
     for i, n in enumerate(x.type.shape):
-        if i in known[_REPEATED] | known[_KEPT]:
+        if i in places[_REPEATED] | places[_KEPT]:
             continue
         if n == 1:
-            known[_REPEATED].add(i)
-        elif n >= 0 or op.results[0].type.shape[dimensions[i]] == 1 or _is_size(sizes, dimensions[i], x, i):
-            known[_KEPT].add(i)
-    open_ = [i for i in range(len(x.type.shape)) if i not in known[_REPEATED] | known[_KEPT]]
-    if len(open_) > _UNDECIDED:
-        raise refused(op, f"which of {len(open_)} open dimensions it repeats is not known")
-    if dimensions != sorted(dimensions):  # IREE gives the result the sizes of its operand's order
-        order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
-        x = op.operands[0] = transposed(b, x, order)
-        op.attributes["broadcast_dimensions"] = ir.DenseI64ArrayAttr.get(sorted(dimensions))
-        known = {name: {order.index(i) for i in places} for name, places in known.items()}
-        open_ = sorted(order.index(i) for i in open_)
-    if not b.cpu and any(x.type.shape[i] != 1 for i in (*open_, *known[_REPEATED])):
+            places[_REPEATED].add(i)
+        elif n >= 0 or op.results[0].type.shape[dimensions[i]] == 1:
+            places[_KEPT].add(i)
+        else:
+            return [_by_element(b, op, dimensions)]
+    order = [int(i) for i in np.argsort(dimensions)]  # IREE gives the result the sizes of its operand's order
+    x = transposed(b, x, order)
+    if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
         # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
-        (op.operands[0],) = behind_barrier(b, x)
-    return [_decided(b, op, known, open_)]
+        (x,) = behind_barrier(b, x)
+    given = {name: _i64s(order.index(i) for i in of) for name, of in places.items() if of}
+    return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": _i64s(dimensions)})
 
 
-def _decided(b: Emitter, op: Any, known: dict[str, set[int]], left: Sequence[int]) -> Any:
-    """The broadcast, with a branch for each dimension in `left` by whether its size is 1."""
-    x, type_ = op.operands[0], op.results[0].type
-    if not left:
-        lists = {name: ir.DenseI64ArrayAttr.get(sorted(places)) for name, places in known.items() if places}
-        attributes = {name: op.attributes[name] for name in op.attributes} | lists
-        return b.emit(op.name, list(op.operands), type_, attributes)
-    i, *rest = left
+def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
+    """The broadcast, element by element. If a dimension has size 1, all its places read index 0, the last one."""
+    x, sizes = op.operands
+    type_, own = op.results[0].type, sizes_of(b, x)
+    result = known(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
 
-    def branch(name: str) -> Any:
-        more = {**known, name: known[name] | {i}}
-        return b.region([], lambda inner: [_decided(inner, op, more, rest)])
+    def fill(k: Kernel, places: Sequence[Any], x: Any) -> Any:
+        return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))
 
-    size = b.reshape(b.size_of(x, i), [])
-    repeats = b.compare(size, b.constant(1, size), "EQ")
-    regions = [branch(_REPEATED), branch(_KEPT)]
-    return b.emit_all("stablehlo.if", (repeats,), (type_,), None, regions)[0]
+    return computed(b, result, element(x), [x], fill)
 
 
-_KEEPING = VIEWS | {"stablehlo.convert"}
-"""Ops whose result holds the number that their operand holds, if they have one operand of one element."""
-
-
-def _is_size(sizes: Any, k: int, x: Any, i: int) -> bool:
-    """Whether entry k of the sizes is the size of dimension i of x."""
-    op = _producer(sizes)
-    if op is None or op.name != "stablehlo.concatenate" or len(op.operands) <= k:
-        return False
-    if any(list(part.type.shape) != [1] for part in op.operands):
-        return False
-    op = _producer(op.operands[k])
-    while op is not None and op.name in _KEEPING and len(op.operands) == 1:
-        op = _producer(op.operands[0])
-    if op is None or op.name != "stablehlo.get_dimension_size" or op.operands[0] != x:
-        return False
-    return bool(ir.IntegerAttr(op.attributes["dimension"]).value == i)
-
-
-def _producer(x: Any) -> Any | None:
-    return x.owner if isinstance(x, ir.OpResult) else None
+def _i64s(values: Iterable[int]) -> Any:
+    return ir.DenseI64ArrayAttr.get(sorted(values))
 
 
 @legalize("stablehlo.dynamic_conv")

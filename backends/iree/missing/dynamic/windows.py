@@ -10,7 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import missing
-from tiduc.backends.iree.missing.dynamic.arrays import part, repeated, sizes_of, transposed, type_of
+from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, transposed, type_of
 from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
@@ -81,15 +81,8 @@ def _part(b: Emitter, x: Any, d: int, first: int, count: Any, stride: int) -> An
 
 
 def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
-    """The op's reducer on arrays, by a `map` for each result, since a `map` has only one."""
-    pairs = [*xs, *ys]
-    scalars = [ir.RankedTensorType.get([], element(x)) for x in pairs]
-    dimensions = ir.DenseI64ArrayAttr.get(range(len(xs[0].type.shape)))
-    results = []
-    for i, x in enumerate(xs):
-        body = b.region(scalars, lambda b, *vs, i=i: [b.inlined(op.regions[0], vs)[i]])
-        results.append(b.emit_all("stablehlo.map", pairs, (x.type,), {"dimensions": dimensions}, [body])[0])
-    return results
+    """The op's reducer on arrays."""
+    return [mapped(b, op.regions[0], [*xs, *ys], i) for i in range(len(xs))]
 
 
 @legalize("stablehlo.convolution", where=DYNAMIC)
