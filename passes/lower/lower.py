@@ -51,7 +51,8 @@ def lower(
 
     `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
     function's. The ops `beside` are copied into the module, except private functions without uses. `view` holds the
-    graphs of structured control flow; graphs that are called become private functions.
+    graphs of structured control flow; graphs that are called become private functions. `InvalidIR` if the verifier
+    rejects an op of the graph; the simplified module is verified where it is written or compiled.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
@@ -91,7 +92,6 @@ def lower(
         run_passes(module.operation, "builtin.module(symbol-dce)")
     if holds_calls(names, special):
         manual_regions(function)
-    verify(module, source.location)
     return module
 
 
