@@ -1,6 +1,6 @@
 """Constraints of ops that rules rely on and that MLIR's verifier does not check; each error has a location."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch_mlir import ir
@@ -16,18 +16,11 @@ from tiduc.dialect.signatures import compatible
 from tiduc.dialect.traits import BROADCASTING
 
 
-def check_constraints(operation: Any) -> None:
-    """Raises `ParseError` for the first op nested in an operation that violates a constraint."""
-    ops: list[Any] = []
-
-    def look(op: Any) -> Any:
-        if op.name in CONSTRAINTS:
-            ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    operation.walk(look)
+def check_constraints(ops: Iterable[Any]) -> None:
+    """Raises `ParseError` for the first of the ops that violates a constraint."""
     for op in ops:
-        CONSTRAINTS[op.name](op)
+        if (check := CONSTRAINTS.get(op.name)) is not None:
+            check(op)
 
 
 def _violation(op: Any, reason: str) -> ParseError:

@@ -4,32 +4,34 @@
                                                      %t = tuple %y, %z
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.functions import within
-
 CUSTOM_CALL, TUPLE = "stablehlo.custom_call", "stablehlo.tuple"
 
 
-def flatten_tuples(module: Any) -> None:
-    """Replaces each custom call whose only result is a tuple, in place; nested tuples too."""
-    for op in within(module.operation, (CUSTOM_CALL,)):
-        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
-            continue
-        type_, ip = op.results[0].type, ir.InsertionPoint(op)
-        call = ir.Operation.create(
-            CUSTOM_CALL,
-            list(_parts(type_)),
-            list(op.operands),
-            {name: op.attributes[name] for name in op.attributes},
-            loc=op.location,
-            ip=ip,
-        )
-        op.results[0].replace_all_uses_with(_packed(type_, iter(call.results), op.location, ip))
-        op.erase()
+def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
+    """The ops, with each custom call whose only result is a tuple replaced in its module; nested tuples too."""
+    return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
+
+
+def _flattened(op: Any) -> Any:
+    if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
+        return op
+    type_, ip = op.results[0].type, ir.InsertionPoint(op)
+    call = ir.Operation.create(
+        CUSTOM_CALL,
+        list(_parts(type_)),
+        list(op.operands),
+        {name: op.attributes[name] for name in op.attributes},
+        loc=op.location,
+        ip=ip,
+    )
+    op.results[0].replace_all_uses_with(_packed(type_, iter(call.results), op.location, ip))
+    op.erase()
+    return call
 
 
 def _parts(type_: Any) -> Iterator[Any]:

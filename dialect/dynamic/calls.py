@@ -10,7 +10,7 @@ their rule: the body of such a call is a function, which rules do not see.
     custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,9 +148,9 @@ def _replace(
     return op
 
 
-def mark_sums(module: Any) -> None:
-    """Adds the attribute `SUMS` to each call of a dynamic window, in place."""
-    calls = [op for op in within(module.operation, ("stablehlo.custom_call",)) if target(op) == REDUCE_WINDOW]
+def mark_sums(module: Any, ops: Iterable[Any]) -> None:
+    """Adds the attribute `SUMS` to each call of a dynamic window among the ops, which are in the module, in place."""
+    calls = [op for op in ops if op.name == CALL and target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:
         body = functions.get(op.attributes[GRAPHS][0].value) if GRAPHS in op.attributes else None

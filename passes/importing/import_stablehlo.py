@@ -18,23 +18,30 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.attributes import location_name, readable
-from tiduc.dialect.constraints import check_constraints
+from tiduc.dialect.constraints import CONSTRAINTS, check_constraints
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.control_ops import GRAPHS
 from tiduc.dialect.dynamic.calls import mark_sums
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
+from tiduc.dialect.lapack import CALL
 from tiduc.dialect.tuples import flatten_tuples
 from tiduc.dialect.verify import NAME, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus
-from tiduc.passes.importing.scans import expand_scans
+from tiduc.passes.importing.scans import SCAN, expand_scans
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
+_COMPOSITE = "stablehlo.composite"
+_NAMING = (CALL, _COMPOSITE)
+"""Ops that name functions, besides calls."""
+
+_CHECKED = {*CONSTRAINTS, *_NAMING, SCAN}
+"""Ops that import checks or replaces: one walk collects them, because a walk calls Python for every op."""
 
 
 @stage
@@ -48,22 +55,21 @@ def import_stablehlo(
     maximum of a value and 0 is a relu. `Unsupported` where a function has several blocks, or is recursive.
     """
     imported = clone(module)
-    flatten_tuples(imported)
-    mark_sums(imported)
-    check_constraints(imported.operation)
+    names = _check_ops(imported)
     derivatives = keep_functions(imported, opset)
-    kept = ",".join(opset.called("stablehlo.composite"))
+    kept = ",".join(opset.called(_COMPOSITE))
     run_passes(
         imported.operation,
         f"builtin.module(func.func(stablehlo-legalize-composite-to-call{{except={kept}}}))",
     )
-    expand_scans(imported)
+    if SCAN in names:
+        expand_scans(imported)
     symbols = list(operations(imported.body))
     functions = {symbol(op): op for op in symbols if op.name == "func.func"}
     mark_relus(functions)
     if relu:
         mark_every_relu(imported)
-    named = _named_by_ops(symbols) & functions.keys() if len(symbols) > 1 else set()
+    named = set() if names.isdisjoint(_NAMING) else _named_by_ops(symbols) & functions.keys()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
     convert_calls(functions, sorted(named), inline=True)
     called = [*derivatives, *convert_calls(functions, [*roots, *derivatives], inline)]
@@ -78,6 +84,14 @@ def import_stablehlo(
     return imported
 
 
+def _check_ops(module: Any) -> set[str]:
+    """Checks the ops in `_CHECKED`, and flattens and marks custom calls, in place; the names of the ops."""
+    ops = flatten_tuples(within(module.operation, _CHECKED))
+    mark_sums(module, ops)
+    check_constraints(ops)
+    return {op.name for op in ops}
+
+
 def _is_root(name: str, function: Any, only: str | None) -> bool:
     if not len(function.regions[0].blocks):
         return False
@@ -88,9 +102,8 @@ def _is_root(name: str, function: Any, only: str | None) -> bool:
 def _named_by_ops(symbols: Iterable[Any]) -> set[str]:
     """The functions that custom calls and composites name, in functions and in graphs."""
     names: set[str] = set()
-    naming = [op for each in symbols for op in within(each, ("stablehlo.custom_call", "stablehlo.composite"))]
-    for op in naming:
-        if op.name == "stablehlo.composite":
+    for op in (op for each in symbols for op in within(each, _NAMING)):
+        if op.name == _COMPOSITE:
             names.add(op.attributes["decomposition"].value)
         elif GRAPHS in op.attributes:
             names.update(callee.value for callee in op.attributes[GRAPHS])

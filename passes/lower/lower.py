@@ -51,7 +51,8 @@ def lower(
 
     `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
     function's. The ops `beside` are copied into the module, except private functions without uses. `view` holds the
-    graphs of structured control flow; graphs that are called become private functions.
+    graphs of structured control flow; graphs that are called become private functions. `InvalidIR` if the verifier
+    rejects an op of the graph; the simplified module is verified where it is written or compiled.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
@@ -91,7 +92,6 @@ def lower(
         run_passes(module.operation, "builtin.module(symbol-dce)")
     if holds_calls(names, special):
         manual_regions(function)
-    verify(module, source.location)
     return module
 
 
@@ -178,12 +178,9 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
         elif definition.name == "stablehlo.reduce" and _is_misread_reduce(definition):
             return True
     # Ops that rules emitted share the op that holds their regions.
-    regions = {id(definition.source): definition.regions for definition in definitions if definition.regions}
-    blocks = [block for each in regions.values() for region in each for block in region.blocks]
-    nested = (
-        inner for block in blocks for op in operations(block) for inner in within(op, ("stablehlo.reduce",))
-    )
-    return any(map(_is_misread_reduce, nested))
+    sources = {id(op.source): op.source for op in definitions if op.source is not None}
+    nested = ((op, source) for source in sources.values() for op in within(source, ("stablehlo.reduce",)))
+    return any(op != source and _is_misread_reduce(op) for op, source in nested)
 
 
 def _is_misread_reduce(op: Any) -> bool:

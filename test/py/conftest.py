@@ -42,7 +42,8 @@ def pytest_deselected(items: Any) -> None:
 
 def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
-    _Session.whole = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
+    collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
+    _Session.whole = collected and not session.config.option.collectonly
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tiduc.backends.iree.calls import CALLS
 from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import InvalidIR, ParseError
+from tiduc.dialect.functions import within
 from tiduc.dialect.lapack import BY_TARGET, Routine
 from tiduc.dialect.signatures import Shape, positions
 
@@ -123,7 +124,8 @@ def test_reflections_of_a_matrix_with_fewer_columns() -> None:
 
 def check(text: str) -> None:
     with context(), ir.Location.unknown():
-        check_constraints(parse(text).operation)
+        module = parse(text)  # held, since ops do not keep their module alive
+        check_constraints(within(module.operation))
 
 
 def test_the_table_has_every_call_that_passes_support() -> None:
