@@ -21,9 +21,8 @@ import numpy as np
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
-from tiduc.models.kinks import kinks
+from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.pooling import pooling
 from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
 from tiduc.models.torch_dialect import imported_apart, lower_written
 from tiduc.models.untrusted import load_export
@@ -67,6 +66,9 @@ def from_torch(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about PyTorch's own names
         exported = exported.run_decompositions(_decompositions(torch))
+    from tiduc.models.torch_ops.control import lower_control
+
+    lower_control(exported)
     inputs, weights = _inputs(exported)
     outputs = _outputs(exported)
     lowered = imported_apart(_lowered, limits, _imported(exported))
@@ -75,7 +77,7 @@ def from_torch(
 
 
 def _lowered(written: bytes) -> bytes:
-    return lower_written(written, _FIRST, STOPS)
+    return lower_written(written, _FIRST, {**STOPS, "torch.tiduc.call": call_text})
 
 
 def _torch() -> Any:
@@ -144,7 +146,9 @@ def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
 
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    own = {**kinks(torch), **stops(torch), **pooling(torch), aten.empty.memory_format: torch.zeros}
+    from tiduc.models.torch_ops.table import TABLE
+
+    own = {**TABLE, **stops(torch), aten.empty.memory_format: torch.zeros}
     return {**get_decomposition_table(), **get_decompositions(nearest), **own}
 
 
