@@ -76,6 +76,17 @@ def take(x: Any, index: Any) -> Any:
     return torch.index_select(x.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
 
 
+@decomposes(aten.block_diag.default)
+def block_diag(blocks: Any) -> Any:
+    blocks = [torch.atleast_2d(x) for x in blocks]
+    width = sum(x.shape[1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        rows.append(torch.nn.functional.pad(x, (before, width - before - x.shape[1])))
+        before += x.shape[1]
+    return torch.cat(rows)
+
+
 # ---- sorting -----------------------------------------------------------------------------------------------
 
 
@@ -232,9 +243,42 @@ def _norm(x: Any, p: float) -> Any:
 # ---- functions with sizes that depend on data --------------------------------------------------------------
 
 
-@decomposes(aten.bincount.default)
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    raise Unsupported(
-        "torch.bincount has a size that depends on its data: write "
-        "torch.nn.functional.one_hot(x, SIZE).sum(0), with the size as a number"
-    )
+_FIXED = {
+    aten._unique2.default: ("torch.unique", "torch.sort"),
+    aten.bincount.default: ("torch.bincount", "torch.nn.functional.one_hot(x, SIZE).sum(0)"),
+    aten.masked_select.default: ("torch.masked_select", "torch.where"),
+    aten.nonzero.default: ("torch.nonzero", "torch.where with three arguments"),
+    aten.repeat_interleave.Tensor: ("torch.repeat_interleave", "numbers as repeats, or torch.searchsorted"),
+    aten.unique_consecutive.default: ("torch.unique_consecutive", "torch.sort"),
+    aten.unique_dim.default: ("torch.unique", "torch.sort"),
+}
+"""Functions whose result has a size that depends on data, and what can replace them."""
+
+
+def _sized(name: str, instead: str) -> Any:
+    def refuse(*arguments: Any, **keywords: Any) -> Any:
+        raise Unsupported(f"the size of the result of {name} depends on data; use {instead}")
+
+    return refuse
+
+
+TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
+
+
+@decomposes(aten.index.Tensor)
+def index(x: Any, indices: Any) -> Any:
+    if any(i is not None and i.dtype == torch.bool for i in indices):
+        raise Unsupported("the size of the result of x[mask] depends on data; use torch.where(mask, x, 0)")
+    return NotImplemented
+
+
+@decomposes(aten.index_put.default)
+def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """y[mask] = number is a select."""
+    if not any(i is not None and i.dtype == torch.bool for i in indices):
+        return NotImplemented
+    if len(indices) > 1 or values.numel() != 1:
+        raise Unsupported("y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)")
+    mask = indices[0].reshape(*indices[0].shape, *[1] * (x.dim() - indices[0].dim()))
+    value = values.reshape([])
+    return torch.where(mask, x + value if accumulate else value, x)

@@ -31,8 +31,9 @@ def _network(
     given = [states] if isinstance(states, torch.Tensor) else list(states)
     count = 2 if bidirectional else 1
     each = len(parameters) // (num_layers * count)
-    if each not in (2, 4) or given[0].shape[-1] != parameters[1].shape[-1]:
-        return unrolled(x, states, *rest)  # with projections
+    is_dynamic = not all(isinstance(n, int) for n in x.shape)
+    if is_dynamic or each not in (2, 4) or given[0].shape[-1] != parameters[1].shape[-1]:
+        return unrolled(x, states, *rest)  # also with projections
     y = x.transpose(0, 1) if batch_first else x
     lasts: list[list[Any]] = [[] for _ in given]
     for layer in range(num_layers):

@@ -1,6 +1,6 @@
 """Decompositions of PyTorch's special functions into those of CHLO, and into series where CHLO has none."""
 
-from math import factorial, pi, prod
+from math import pi
 from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
@@ -51,24 +51,26 @@ def erfcx(x: Any) -> Any:
 
 
 def _bessel(order: int, x: Any, scaled: bool) -> Any:
-    """The modified Bessel function of the first kind, times exp(-|x|) if `scaled`: DLMF 10.25.2 and 10.40.1."""
+    """The modified Bessel function of the first kind, times exp(-|x|) if `scaled`: DLMF 10.25.2 and 10.40.1.
+
+    Each series is a sum of products of the ratios of its terms.
+    """
     limit, terms, late = 30.0, 60, 20
     size = x * torch.sign(x)
     is_large = size > limit
     small, large = torch.where(is_large, 0, size), torch.where(is_large, size, limit)
-    square = small * small / 4
-    series = torch.zeros_like(x)
-    for k in range(terms, -1, -1):
-        series = series * square + 1 / (factorial(k) * factorial(k + order))
-    series = series * (small / 2) ** order
-    tail = torch.zeros_like(x)
-    for k in range(late, -1, -1):
-        term = prod(4 * order**2 - (2 * i - 1) ** 2 for i in range(1, k + 1)) / (factorial(k) * (-8) ** k)
-        tail = tail / large + term
-    tail = tail / torch.sqrt(2 * pi * large)
+    n = torch.arange(1, terms + 1, dtype=x.dtype)
+    series = _sum((small * small / 4).unsqueeze(-1) / (n * (n + order))) * (small / 2) ** order
+    n = n[:late]
+    tail = _sum(((2 * n - 1) ** 2 - 4 * order**2) / (8 * n * large.unsqueeze(-1))) / torch.sqrt(2 * pi * large)
     y = torch.where(is_large, tail, series * torch.exp(-small))
     y = y if order == 0 else y * torch.sign(x)
     return y if scaled else y * torch.exp(size)
+
+
+def _sum(ratios: Any) -> Any:
+    """1 plus the sum of the products of the first ratios."""
+    return 1 + torch.cumprod(ratios, -1).sum(-1)
 
 
 TABLE[aten.i0.default] = TABLE[aten.special_i0.default] = lambda x: _bessel(0, x, False)
