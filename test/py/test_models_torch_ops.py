@@ -43,7 +43,10 @@ class Outer(torch.nn.Module):  # type: ignore[misc,name-defined]
 REFUSED = {
     "x[mask]": (lambda x: x[x > 0], r"the result of x\[mask\] depends on data; use torch.where"),
     "unique": (torch.unique, "the result of torch.unique depends on data; use torch.sort"),
-    "a function": (torch.special.bessel_j0, "torch.aten.special_bessel_j0 .* write the function in other ops"),
+    "a function": (
+        torch.special.bessel_j0,
+        "torch.aten.special_bessel_j0 .* write the function in other ops",
+    ),
     "a branch": (lambda x: x if x.sum() > 0 else -x, "cannot export .* use torch.where, torch.cond"),
     "an alias": (lambda x: torch.cond(x.sum() > 0, lambda y: y, lambda y: 2 * y, (x,)), "clone one of them"),
 }
@@ -75,7 +78,7 @@ class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
 def test_attention_with_a_dynamic_batch() -> None:
     module, x = Attention(), torch.randn(3, 5, 8)
     sizes = ({0: torch.export.Dim("batch", min=2)},)
-    (y,) = tiduc.from_torch(module, (x,), dynamic_shapes=sizes).compile(engine="reference")(x.numpy())
+    (y,) = tiduc.from_torch(module, (x,), dynamic_shapes=sizes).compile()(x.numpy())
     np.testing.assert_allclose(y, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -97,6 +100,7 @@ def test_attention_in_bfloat16() -> None:
 
 def test_a_recurrent_network_is_a_loop() -> None:
     texts = [
-        tiduc.from_torch(torch.nn.LSTM(3, 4), (torch.zeros(steps, 2, 3),)).text.splitlines() for steps in (5, 50)
+        tiduc.from_torch(torch.nn.LSTM(3, 4), (torch.zeros(steps, 2, 3),)).text.splitlines()
+        for steps in (5, 50)
     ]
     assert len(texts[0]) == len(texts[1]) < 100

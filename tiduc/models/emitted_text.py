@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 Type = tuple[Sequence[int], str]
 """The sizes and the element type of a tensor."""
@@ -62,7 +61,10 @@ class Body:
         names = [name] if count == 1 else [f"{name}#{i}" for i in range(count)]
         ys = [Value(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
         given, of_x = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
-        held, nested = f" <{{{attributes}}}>" if attributes else "", f" ({', '.join(regions)})" if regions else ""
+        held, nested = (
+            f" <{{{attributes}}}>" if attributes else "",
+            f" ({', '.join(regions)})" if regions else "",
+        )
         full = op if "." in op else f"stablehlo.{op}"
         result = name if count == 1 else f"{name}:{count}"
         of_y = ", ".join(y.type for y in ys)

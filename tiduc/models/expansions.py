@@ -60,7 +60,9 @@ def _replace_operator(op: Any) -> None:
             for x in (op.operands[i] for i in there)
         ]
         detail = {each.name: each.attr for each in map(op.attributes.__getitem__, range(len(op.attributes)))}
-        detail |= {TEXT: x.owner.attributes["value"] for x in op.operands if str(x.type) == _STRING}
+        for x in op.operands:
+            if str(x.type) == _STRING:
+                detail[TEXT] = x.owner.attributes["value"]
         attributes = {
             "call_target_name": ir.StringAttr.get(_PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
@@ -130,13 +132,14 @@ def call_text(call: Any, module: Any) -> Sequence[Any]:
 
 def _declarations(text: str, module: Any) -> str:
     """Declarations of the module's functions that a text calls: it is verified before it is part of the module."""
-    called = set(_CALLEE.findall(text))
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
-    types = {name: ir.TypeAttr(functions[name].attributes["function_type"]).value for name in sorted(called)}
-    return "".join(
-        f'"func.func"() <{{sym_name = "{name}", sym_visibility = "private", function_type = {type_}}}> ({{}}) : () -> ()\n'
-        for name, type_ in types.items()
-    )
+    lines = []
+    for name in sorted(set(_CALLEE.findall(text))):
+        given = f'sym_name = "{name}", sym_visibility = "private"'
+        lines.append(
+            f'"func.func"() <{{{given}, function_type = {functions[name].attributes["function_type"]}}}> '
+        )
+    return "".join(f"{line} ({{}}) : () -> ()\n" for line in lines)
 
 
 def _named(op: Any) -> str:

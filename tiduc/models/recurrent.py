@@ -138,9 +138,7 @@ def _attributes(name: str, call: Any) -> dict[str, Any]:
     return given
 
 
-def directions(
-    body: Body, name: str, operands: Mapping[str, Value], given: Mapping[str, Any]
-) -> list[Value]:
+def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapping[str, Any]) -> list[Value]:
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's

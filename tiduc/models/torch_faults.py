@@ -16,9 +16,18 @@ _WAYS_OUT = (
         "a size or a branch depends on data; use torch.where, torch.cond, or a size that is a number",
     ),
     (re.compile("alias"), "an operand or a result is the same tensor as another; clone one of them"),
-    (re.compile("with_effects|effect"), "an op has a side effect; leave it out of the module that is exported"),
-    (re.compile("Dim|dynamic_shapes|specializ"), "leave out dynamic_shapes, or change the dimension that it names"),
-    (re.compile("to StableHLO"), "write the function in other ops of PyTorch, or give its result as an input"),
+    (
+        re.compile("with_effects|effect"),
+        "an op has a side effect; leave it out of the module that is exported",
+    ),
+    (
+        re.compile("Dim|dynamic_shapes|specializ"),
+        "leave out dynamic_shapes, or change the dimension that it names",
+    ),
+    (
+        re.compile("to StableHLO"),
+        "write the function in other ops of PyTorch, or give its result as an input",
+    ),
 )
 """What an error says, and what the user can do about it."""
 
@@ -68,7 +77,11 @@ def _line_in(text: str) -> str:
 def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
     """The last line of the user's in the error's traceback, and the innermost submodule that was running."""
     line, name, trace = "", None, error.__traceback__
-    paths = {id(inner): path for path, inner in module.named_modules()} if hasattr(module, "named_modules") else {}
+    paths = (
+        {id(inner): path for path, inner in module.named_modules()}
+        if hasattr(module, "named_modules")
+        else {}
+    )
     while trace is not None:
         frame = trace.tb_frame
         if not _PACKAGES.search(frame.f_code.co_filename) and paths:
@@ -87,7 +100,9 @@ def _recorded(exported: Any, location: str) -> tuple[str, str | None]:
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")
         if stack and place in _PLACE.findall(text):
             path, kind = list(stack.values())[-1]
-            return _line_in(text) or location, _name(path, str(getattr(kind, "__name__", kind)).rpartition(".")[2])
+            return _line_in(text) or location, _name(
+                path, str(getattr(kind, "__name__", kind)).rpartition(".")[2]
+            )
     return location, None
 
 

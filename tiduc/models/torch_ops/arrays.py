@@ -1,5 +1,6 @@
 """Decompositions of PyTorch's functions that move, select, sort or accumulate elements."""
 
+import sys
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
@@ -30,7 +31,13 @@ def diagonal_scatter(x: Any, values: Any, offset: int = 0, dim1: int = 0, dim2: 
     moved = x.movedim((dim1, dim2), (-2, -1))
     m, n = moved.shape[-2:]
     rows, columns = torch.arange(m).unsqueeze(-1), torch.arange(n)
-    spread = torch.index_select(values, -1, (rows + 0 * columns if offset >= 0 else columns + 0 * rows).flatten().clamp(0, max(0, values.shape[-1] - 1)))
+    spread = torch.index_select(
+        values,
+        -1,
+        (rows + 0 * columns if offset >= 0 else columns + 0 * rows)
+        .flatten()
+        .clamp(0, max(0, values.shape[-1] - 1)),
+    )
     spread = spread.reshape(moved.shape)
     return torch.where(columns - rows == offset, spread, moved).movedim((-2, -1), (dim1, dim2))
 
@@ -39,19 +46,29 @@ def diagonal_scatter(x: Any, values: Any, offset: int = 0, dim1: int = 0, dim2: 
 def slice_scatter(
     x: Any, values: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
+    """The parts before, inside and after the slice, or, with steps, a select between x and the spread values."""
     size = x.shape[dim]
-    first, last, _ = slice(start, end).indices(size) if isinstance(size, int) else (start or 0, size, 1)
     if not isinstance(size, int):
-        return NotImplemented
+        return _scattered_to_end(x, values, dim, start or 0, end, step)
+    first, last, _ = slice(start, end).indices(size)
+    if last <= first:
+        return x.clone()
     if step == 1:
-        before, after = x.narrow(dim, 0, first), x.narrow(dim, last, max(0, size - last))
-        return torch.cat([part for part in (before, values, after) if part.shape[dim]], dim) if last > first else x.clone()
+        parts = (x.narrow(dim, 0, first), values, x.narrow(dim, last, size - last))
+        return torch.cat([part for part in parts if part.shape[dim]], dim)
     index = torch.arange(size)
     is_inside = (index >= first) & (index < last) & ((index - first) % step == 0)
     spread = torch.index_select(values, dim, ((index - first) // step).clamp(0, values.shape[dim] - 1))
     shape = [1] * x.dim()
     shape[dim] = size
     return torch.where(is_inside.reshape(shape), spread, x)
+
+
+def _scattered_to_end(x: Any, values: Any, dim: int, first: Any, end: Any, step: int) -> Any:
+    """`slice_scatter` along a dynamic dimension, to which torch-mlir gives unlimited memory."""
+    if step != 1 or not isinstance(first, int) or first < 0 or (isinstance(end, int) and end < sys.maxsize):
+        raise Unsupported("an assignment to a slice of a dynamic dimension must reach its end, in steps of 1")
+    return torch.cat([x.narrow(dim, 0, first), values], dim) if first else values.clone()
 
 
 @decomposes(aten.select_scatter.default)
@@ -146,7 +163,13 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @decomposes(aten.searchsorted.Tensor)
 def searchsorted(
-    edges: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+    edges: Any,
+    x: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
 ) -> Any:
     """The number of edges before each value."""
     if sorter is not None:
@@ -209,8 +232,12 @@ def _extremes(x: Any, dim: int, is_later: Any) -> tuple[Any, Any]:
     return torch.gather(x, dim, index), index
 
 
-TABLE[aten.cummax.default] = lambda x, dim: _extremes(x, dim, lambda old, new: (new >= old) | torch.isnan(new))
-TABLE[aten.cummin.default] = lambda x, dim: _extremes(x, dim, lambda old, new: (new <= old) | torch.isnan(new))
+TABLE[aten.cummax.default] = lambda x, dim: _extremes(
+    x, dim, lambda old, new: (new >= old) | torch.isnan(new)
+)
+TABLE[aten.cummin.default] = lambda x, dim: _extremes(
+    x, dim, lambda old, new: (new <= old) | torch.isnan(new)
+)
 
 
 # ---- distances ---------------------------------------------------------------------------------------------
@@ -278,7 +305,9 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return NotImplemented
     if len(indices) > 1 or values.numel() != 1:
-        raise Unsupported("y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)")
+        raise Unsupported(
+            "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
+        )
     mask = indices[0].reshape(*indices[0].shape, *[1] * (x.dim() - indices[0].dim()))
     value = values.reshape([])
     return torch.where(mask, x + value if accumulate else value, x)

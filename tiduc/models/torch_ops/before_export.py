@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch_ops.framework import torch
 
 
@@ -32,7 +33,17 @@ def _cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = N
     return (rest @ rest.mH / (x.shape[-1] - correction)).squeeze()
 
 
-_REPLACED: dict[Any, Callable[..., Any]] = {torch.cov: _cov, torch.linalg.lstsq: _lstsq}
+def _ctc_loss(*arguments: Any, **keywords: Any) -> Any:
+    raise Unsupported(
+        "torch.nn.functional.ctc_loss is not supported; write its recursion with torch.logaddexp"
+    )
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    torch.cov: _cov,
+    torch.linalg.lstsq: _lstsq,
+    torch.nn.functional.ctc_loss: _ctc_loss,
+}
 
 
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]

@@ -28,7 +28,9 @@ def together(real: Any, imaginary: Any) -> Any:
     """The complex tensor of two parts."""
     real, imaginary = torch.broadcast_tensors(real, imaginary)
     kind = f"complex<{element(real)}>"
-    return call("complex", [real, imaginary], lambda b, x, y: [b.emit("complex", [x, y], x.sizes, element=kind)])
+    return call(
+        "complex", [real, imaginary], lambda b, x, y: [b.emit("complex", [x, y], x.sizes, element=kind)]
+    )
 
 
 def eye(m: int, n: int, like: Any) -> Any:
@@ -58,7 +60,11 @@ def _of_complex(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition for complex tensors only."""
 
     def run(x: Any, *rest: Any, **keywords: Any) -> Any:
-        return function(x, *rest, **keywords) if isinstance(x, torch.Tensor) and x.is_complex() else NotImplemented
+        return (
+            function(x, *rest, **keywords)
+            if isinstance(x, torch.Tensor) and x.is_complex()
+            else NotImplemented
+        )
 
     return run
 
@@ -96,7 +102,9 @@ def _arithmetic(op: str, x: Any, y: Any, *, alpha: Any = 1) -> Any:
 
 def _of_parts(function: Callable[..., Any]) -> Callable[..., Any]:
     """A linear function of a complex tensor, applied to its parts."""
-    return _of_complex(lambda x, *rest, **keywords: together(*(function(y, *rest, **_of_reals(keywords)) for y in parts(x))))
+    return _of_complex(
+        lambda x, *rest, **keywords: together(*(function(y, *rest, **_of_reals(keywords)) for y in parts(x)))
+    )
 
 
 def _of_reals(keywords: dict[str, Any]) -> dict[str, Any]:
@@ -109,18 +117,31 @@ for _name, _op in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("d
     for _suffix in ("Tensor", "Scalar"):
         TABLE[getattr(getattr(aten, _name), _suffix)] = partial(_arithmetic, _op)
 TABLE[aten.pow.Tensor_Scalar] = TABLE[aten.pow.Tensor_Tensor] = partial(_arithmetic, "power")
-for _name, _op in (("exp", "exponential"), ("log", "log"), ("sqrt", "sqrt"), ("sin", "sine"), ("cos", "cosine")):
+for _name, _op in (
+    ("exp", "exponential"),
+    ("log", "log"),
+    ("sqrt", "sqrt"),
+    ("sin", "sine"),
+    ("cos", "cosine"),
+):
     TABLE[getattr(aten, _name).default] = _of_complex(partial(unary, _op))
 TABLE[aten.neg.default] = _of_complex(partial(unary, "negate"))
 TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
+def _is_static(size: Any) -> bool:
+    return not isinstance(size, list | tuple) or all(isinstance(n, int) for n in size)
+
+
 def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The decomposition of a function that creates a complex tensor, which torch-mlir does not import."""
+    """The decomposition of a function that creates a tensor: torch-mlir lowers no complex and no dynamic ones."""
 
     def run(*arguments: Any, dtype: Any = None, **keywords: Any) -> Any:
         if dtype is None and isinstance(arguments[0], torch.Tensor):
             dtype = arguments[0].dtype
+        if not isinstance(arguments[0], torch.Tensor) and not _is_static(arguments[0]):
+            value = function([], *arguments[1:], dtype=dtype)
+            return value.expand(arguments[0]).clone(memory_format=torch.contiguous_format)
         if dtype is None or not dtype.is_complex:
             return NotImplemented
         *first, last = arguments

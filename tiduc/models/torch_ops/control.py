@@ -102,7 +102,9 @@ def _types(values: Sequence[Value]) -> Types:
     return [(x.sizes, x.element) for x in values]
 
 
-def _cond(body: Body, types: Types, graphs: list[str], which: list[Value], operands: list[Value]) -> list[Value]:
+def _cond(
+    body: Body, types: Types, graphs: list[str], which: list[Value], operands: list[Value]
+) -> list[Value]:
     branches = [body.region([], lambda g=graph: _call(body, g, operands, types)) for graph in graphs]
     return body.emit_all("if", which, types, regions=branches)
 
@@ -135,9 +137,7 @@ def _scan(
     return body.loop(steps, step, [*first, *(body.zeros(shape, kind) for shape, kind in types[kept:])])
 
 
-def _map(
-    body: Body, types: Types, graphs: list[str], rows: list[Value], fixed: list[Value]
-) -> list[Value]:
+def _map(body: Body, types: Types, graphs: list[str], rows: list[Value], fixed: list[Value]) -> list[Value]:
     return _scan(body, types, graphs, [], rows, fixed)
 
 

@@ -70,7 +70,9 @@ def _rows(body: Body, pivots: Value, m: int) -> Value:
         zeros = [body.number(0) for _ in batch]
         slices = f"slice_sizes = array<i64: {', '.join(map(str, [*batch, 1]))}>"
         pivot = body.emit("dynamic_slice", [pivots, *zeros, i], [*batch, 1], slices)
-        other = body.subtract(body.broadcast(pivot, range(len(sizes)), sizes), body.broadcast(body.number(1), [], sizes))
+        other = body.subtract(
+            body.broadcast(pivot, range(len(sizes)), sizes), body.broadcast(body.number(1), [], sizes)
+        )
         at_i = body.compare(numbers, body.broadcast(i, [], sizes), "EQ")
         at_other = body.compare(numbers, other, "EQ")
         mine, theirs = (_only(body, rows, at) for at in (at_i, at_other))
@@ -144,7 +146,9 @@ def general(x: Any) -> tuple[Any, Any]:
         kind = f"complex<{_real(a)}>"
         vectors: Type = ([*batch, n, n], kind)
         values: list[Type] = [([*batch, n], a.element)] * (2 if is_real else 1)
-        *parts, _, right, _ = _routine(body, "geev", [a], [*values, vectors, vectors, (batch, "i32")], settings)
+        *parts, _, right, _ = _routine(
+            body, "geev", [a], [*values, vectors, vectors, (batch, "i32")], settings
+        )
         together = body.emit("complex", parts, parts[0].sizes, element=kind) if is_real else parts[0]
         return [together, right]
 
@@ -154,7 +158,9 @@ def general(x: Any) -> tuple[Any, Any]:
 # ---- text --------------------------------------------------------------------------------------------------
 
 
-def _routine(body: Body, name: str, operands: Sequence[Value], types: Sequence[Type], settings: str = "") -> list[Value]:
+def _routine(
+    body: Body, name: str, operands: Sequence[Value], types: Sequence[Type], settings: str = ""
+) -> list[Value]:
     """A call of LAPACK's routine for the operands' element type; matrices are stored by columns."""
     kind = operands[0].element
     name = _OF_COMPLEX.get(name, name) if kind.startswith("complex") else name

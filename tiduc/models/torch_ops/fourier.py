@@ -6,7 +6,7 @@ from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.torch_ops.calls import call, element
-from tiduc.models.torch_ops.framework import TABLE, aten, decomposes, torch
+from tiduc.models.torch_ops.framework import aten, decomposes, torch
 
 _LONGEST = 3  # dimensions in one transform of StableHLO
 
@@ -19,7 +19,9 @@ def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int],
     inverse = [permutation.index(d) for d in range(x.dim())]
     real = element(x).removeprefix("complex<").removesuffix(">")
     of_result = real if kind == "IRFFT" else f"complex<{real}>"
-    settings = f"fft_type = #stablehlo<fft_type {kind}>, fft_length = array<i64: {', '.join(map(str, lengths))}>"
+    settings = (
+        f"fft_type = #stablehlo<fft_type {kind}>, fft_length = array<i64: {', '.join(map(str, lengths))}>"
+    )
 
     def emit(body: Body, a: Value) -> list[Value]:
         return [body.emit("fft", [a], [*a.sizes[:-1], result], settings, of_result)]

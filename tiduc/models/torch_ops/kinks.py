@@ -11,6 +11,9 @@ from tiduc.models.torch_ops.framework import TABLE, aten, decomposes, torch
 
 where = torch.where
 
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+"""The constants of self-normalizing networks: Klambauer et al. 2017, equation 14."""
+
 
 @decomposes(aten.abs.default)
 def abs_(x: Any) -> Any:
@@ -50,6 +53,3 @@ TABLE[aten.hardsigmoid.default] = lambda x: hardtanh(x / 6 + 0.5, 0, 1)
 TABLE[aten.leaky_relu.default] = lambda x, slope=0.01: where(x > 0, x, x * slope)
 TABLE[aten.relu.default] = lambda x: where(x <= 0, 0, x)
 TABLE[aten.selu.default] = lambda x: elu(x, _SELU_ALPHA, _SELU_SCALE)
-
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-"""The constants of self-normalizing networks: Klambauer et al. 2017, equation 14."""

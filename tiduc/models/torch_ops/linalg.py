@@ -111,9 +111,7 @@ def lu_solve(factors: Any, pivots: Any, b: Any, left: bool = True, adjoint: bool
 
 
 @decomposes(aten.linalg_solve_triangular.default)
-def solve_triangular(
-    a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
+def solve_triangular(a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     return lapack.triangular(a, b, upper=upper, left=left, unit=unitriangular)
 
 
@@ -219,7 +217,9 @@ def matrix_exp(x: Any) -> Any:
     times = torch.clamp(torch.ceil(torch.log2(norm / greatest)), 0, squarings)[..., None, None]
     scaled = x * torch.exp2(-times).to(x.dtype)
     coefficients = [
-        factorial(2 * order - j) * factorial(order) / (factorial(2 * order) * factorial(j) * factorial(order - j))
+        factorial(2 * order - j)
+        * factorial(order)
+        / (factorial(2 * order) * factorial(j) * factorial(order - j))
         for j in range(order + 1)
     ]
     power = square = scaled @ scaled

@@ -61,7 +61,9 @@ def embedding_bag(
 ) -> Any:
     """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag; a bag is a range of the indices."""
     if scale_grad_by_freq:
-        raise Unsupported("scale_grad_by_freq of an embedding is not supported: it changes the derivative only")
+        raise Unsupported(
+            "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
+        )
     offsets = offsets[:-1] if include_last_offset else offsets
     places = torch.arange(indices.shape[0])
     ends = torch.cat([offsets[1:], torch.full([1], indices.shape[0], dtype=offsets.dtype)])
@@ -79,11 +81,6 @@ def embedding_bag(
         result = result / counts.clamp(min=1) if mode == 1 else result
     nothing = torch.zeros([0], dtype=torch.int64)
     return result, nothing, counts.squeeze(-1), nothing
-
-
-@decomposes(aten._ctc_loss.default, aten._ctc_loss.Tensor)
-def ctc_loss(*arguments: Any, **keywords: Any) -> Any:
-    raise Unsupported("torch.nn.functional.ctc_loss is not supported: write its recursion with torch.logaddexp")
 
 
 @decomposes(aten.multilabel_margin_loss.default)

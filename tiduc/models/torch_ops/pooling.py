@@ -27,12 +27,14 @@ def _largest(pool: Any, rank: int) -> Callable[..., Any]:
     return emit
 
 
-def _with_indices(rank: int) -> Callable[..., Any]:
+def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
     def emit(
         x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
             raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
+        if not stride:  # torch-mlir takes no stride for a stride of 1
+            return pool(x, size, size, padding, dilation, ceil_mode)
         return NotImplemented
 
     return emit
@@ -105,4 +107,5 @@ for _rank in (1, 2, 3):
     TABLE[_pool] = _largest(_pool, _rank)
     TABLE[getattr(aten, f"avg_pool{_rank}d").default] = _mean(_rank)
 for _rank in (2, 3):
-    TABLE[getattr(aten, f"max_pool{_rank}d_with_indices").default] = _with_indices(_rank)
+    _pool = getattr(aten, f"max_pool{_rank}d_with_indices").default
+    TABLE[_pool] = _with_indices(_pool, _rank)

@@ -41,7 +41,9 @@ def _network(
             y = torch.nn.functional.dropout(y, dropout, True)
         mine = parameters[layer * count * each : (layer + 1) * count * each]
         first = [s[layer * count : (layer + 1) * count] for s in given]
-        y, *last = _layer(kind, activations, y, first, [mine[i * each : (i + 1) * each] for i in range(count)])
+        y, *last = _layer(
+            kind, activations, y, first, [mine[i * each : (i + 1) * each] for i in range(count)]
+        )
         for finals, state in zip(lasts, last, strict=True):
             finals.append(state)
     ends = [torch.cat(finals, 0) for finals in lasts]
@@ -52,7 +54,9 @@ def _layer(
     kind: str, activations: Sequence[str], x: Any, states: Sequence[Any], weights: Sequence[Sequence[Any]]
 ) -> tuple[Any, ...]:
     """The output, with the directions side by side, and the last states of one layer."""
-    w, r, *biases = (torch.stack([_reordered(kind, one[i]) for one in weights]) for i in range(len(weights[0])))
+    w, r, *biases = (
+        torch.stack([_reordered(kind, one[i]) for one in weights]) for i in range(len(weights[0]))
+    )
     given = {
         "activations": [*activations] * len(weights),
         "direction": "bidirectional" if len(weights) == 2 else "forward",

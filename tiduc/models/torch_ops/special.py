@@ -62,7 +62,9 @@ def _bessel(order: int, x: Any, scaled: bool) -> Any:
     n = torch.arange(1, terms + 1, dtype=x.dtype)
     series = _sum((small * small / 4).unsqueeze(-1) / (n * (n + order))) * (small / 2) ** order
     n = n[:late]
-    tail = _sum(((2 * n - 1) ** 2 - 4 * order**2) / (8 * n * large.unsqueeze(-1))) / torch.sqrt(2 * pi * large)
+    tail = _sum(((2 * n - 1) ** 2 - 4 * order**2) / (8 * n * large.unsqueeze(-1))) / torch.sqrt(
+        2 * pi * large
+    )
     y = torch.where(is_large, tail, series * torch.exp(-small))
     y = y if order == 0 else y * torch.sign(x)
     return y if scaled else y * torch.exp(size)
