@@ -1,8 +1,8 @@
 """Functions written as StableHLO text within PyTorch programs, for ops that PyTorch's other ops cannot express.
 
-torch.ops.tiduc.call_1_2(x, sizes, "func.func private @NAME(...) ...")   in the exported program
-stablehlo.custom_call @tiduc.torch.tiduc.call(%x) {text = ...}         while torch-mlir's pipelines run
-func.call @NAME.7(%x)                                                    in the module that torch-mlir returns
+torch.ops.tiduc.call_1_2(x, sizes, "func.func private @NAME ...")   in the exported program
+stablehlo.custom_call @tiduc.torch.tiduc.call(%x) {text = ...}      while torch-mlir's pipelines run
+func.call @NAME.7(%x)                                               in the module that torch-mlir returns
 """
 
 import functools

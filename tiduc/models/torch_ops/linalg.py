@@ -239,6 +239,8 @@ def matrix_exp(x: Any) -> Any:
 
 # ---- functions that check for failure ----------------------------------------------------------------------
 
+# PyTorch's own decompositions of these ops ask whether the factorization failed, which StableHLO cannot answer.
+
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)
 def ldl(*arguments: Any, **keywords: Any) -> Any:
@@ -255,7 +257,6 @@ TABLE[aten.linalg_inv.default] = TABLE[aten.inverse.default] = lambda x: inv_ex(
 TABLE[aten.linalg_tensorinv.default] = tensorinv
 TABLE[aten.linalg_lu_factor.default] = lambda x, pivot=True: lu_factor_ex(x, pivot)[:2]
 TABLE[aten.linalg_solve.default] = lambda a, b, left=True: solve_ex(a, b, left)[0]
-# PyTorch's own decompositions of these ops ask whether the factorization failed, which StableHLO cannot answer.
 
 
 def _refuse(condition: bool, what: str) -> None:
