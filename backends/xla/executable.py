@@ -126,7 +126,10 @@ def _client(target: str) -> tuple[Any, Any]:
 def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
     """XLA's executable, partitioned over these devices as the program specifies."""
     from jaxlib import xla_client
+    from jaxlib.cpu import _lapack
 
+    if "@lapack_" in stablehlo:
+        _lapack.initialize()  # otherwise a call of LAPACK crashes the process
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = 1, len(devices)
     build = options.executable_build_options

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+Type = tuple[Sequence[int], str]
+"""The sizes and the element type of a tensor."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of static shape in the text."""
+    """A tensor in the text. A size that is no `int`, such as a `torch.SymInt`, is dynamic."""
 
     name: str
     sizes: tuple[int, ...]
@@ -15,16 +17,18 @@ class Value:
 
     @property
     def type(self) -> str:
-        return f"tensor<{''.join(f'{n}x' for n in self.sizes)}{self.element}>"
+        sizes = (f"{n}x" if isinstance(n, int) else "?x" for n in self.sizes)
+        return f"tensor<{''.join(sizes)}{self.element}>"
 
 
 class Body:
     """A function body under construction; emitted ops return values, and `arguments` are the function's arguments."""
 
-    def __init__(self, types: Sequence[Any]) -> None:
+    def __init__(self, types: Sequence[Type]) -> None:
+        """`types` are the sizes and element types of the function's arguments."""
         self._lines: list[str] = []
         self._count = 0
-        self.arguments = [Value(f"%arg{i}", tuple(t.shape), str(t.element_type)) for i, t in enumerate(types)]
+        self.arguments = [Value(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
 
     def function(self, name: str, results: Sequence[Value]) -> str:
         """The text of a private function with this name that returns these values."""
@@ -41,12 +45,31 @@ class Body:
         attributes: str = "",
         element: str | None = None,
     ) -> Value:
-        """Emits a StableHLO op and returns its result; the element type defaults to the first operand's."""
-        y = Value(self._fresh(), tuple(sizes), element or operands[0].element)
-        names, types = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
-        held = f" <{{{attributes}}}>" if attributes else ""
-        self._lines.append(f'{y.name} = "stablehlo.{op}"({names}){held} : ({types}) -> {y.type}')
-        return y
+        """Emits an op and returns its result; the element type defaults to the first operand's."""
+        return self.emit_all(op, operands, [(sizes, element or operands[0].element)], attributes)[0]
+
+    def emit_all(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        types: Sequence[Type],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> list[Value]:
+        """Emits an op with results of these sizes and element types; the op is StableHLO's if no dialect is named."""
+        name, count = self._fresh(), len(types)
+        names = [name] if count == 1 else [f"{name}#{i}" for i in range(count)]
+        ys = [Value(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
+        given, of_x = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
+        held, nested = (
+            f" <{{{attributes}}}>" if attributes else "",
+            f" ({', '.join(regions)})" if regions else "",
+        )
+        full = op if "." in op else f"stablehlo.{op}"
+        result = name if count == 1 else f"{name}:{count}"
+        of_y = ", ".join(y.type for y in ys)
+        self._lines.append(f'{result} = "{full}"({given}){held}{nested} : ({of_x}) -> ({of_y})')
+        return ys
 
     def _fresh(self) -> str:
         self._count += 1
@@ -81,7 +104,8 @@ class Body:
 
     def zeros(self, sizes: Sequence[int], element: str) -> Value:
         type_ = Value("", tuple(sizes), element).type
-        return self.emit("constant", [], sizes, f"value = dense<0.0> : {type_}", element)
+        zero = "0.0" if "f" in element else "0"
+        return self.emit("constant", [], sizes, f"value = dense<{zero}> : {type_}", element)
 
     def number(self, n: int) -> Value:
         return self.emit("constant", [], [], f"value = dense<{n}> : tensor<i32>", "i32")
@@ -111,21 +135,34 @@ class Body:
         sizes[d] = sum(x.sizes[d] for x in parts)
         return self.emit("concatenate", parts, sizes, f"dimension = {d} : i64")
 
-    def _broadcast(self, x: Value, places: Sequence[int], sizes: Sequence[int]) -> Value:
+    def iota(self, sizes: Sequence[int], d: int) -> Value:
+        """Each element's index along dimension `d`."""
+        return self.emit("iota", [], sizes, f"iota_dimension = {d} : i64", "i32")
+
+    def sum(self, x: Value, d: int) -> Value:
+        """The sum along dimension `d`."""
+        zero = self.zeros([], x.element)
+        adder = self.region([((), x.element)] * 2, lambda a, b: [self.add(a, b)])
+        sizes = [*x.sizes[:d], *x.sizes[d + 1 :]]
+        types, attributes = [(sizes, x.element)], f"dimensions = array<i64: {d}>"
+        return self.emit_all("reduce", [x, zero], types, attributes, [adder])[0]
+
+    def broadcast(self, x: Value, places: Sequence[int], sizes: Sequence[int]) -> Value:
+        """x in this larger shape; dimension i of x becomes dimension `places[i]`."""
         listed = f"array<i64: {', '.join(map(str, places))}>" if places else "array<i64>"
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 
     def rows(self, x: Value, like: Value) -> Value:
         """A vector broadcast along the last dimension of the shape of `like`."""
-        return self._broadcast(x, [len(like.sizes) - 1], like.sizes)
+        return self.broadcast(x, [len(like.sizes) - 1], like.sizes)
 
     def rows_of(self, x: Value, like: Value) -> Value:
         """A vector broadcast along the first dimension of the shape of `like`: element i fills row i."""
-        return self._broadcast(x, [0], like.sizes)
+        return self.broadcast(x, [0], like.sizes)
 
     def spread(self, x: Value, like: Value) -> Value:
         """A scalar broadcast to the shape of `like`."""
-        return self._broadcast(x, [], like.sizes)
+        return self.broadcast(x, [], like.sizes)
 
     def dot(self, x: Value, y: Value, of_x: int, of_y: int) -> Value:
         """The product that contracts dimension `of_x` of x with dimension `of_y` of y."""
@@ -152,18 +189,21 @@ class Body:
 
     def loop(self, count: int, step: Callable[..., Sequence[Value]], initial: Sequence[Value]) -> list[Value]:
         """A loop of `count` iterations over the carried values `initial`; `step(i, *values)` gives the next ones."""
-        given = [self.number(0), *initial]
-        inside = [Value(self._fresh(), x.sizes, x.element) for x in given]
-        types = ", ".join(x.type for x in given)
-        arguments = ", ".join(f"{x.name}: {x.type}" for x in inside)
-        result = self._fresh()
-        names = ", ".join(x.name for x in given)
-        self._lines.append(f'{result}:{len(given)} = "stablehlo.while"({names}) ({{')
-        self._lines.append(f"^bb0({arguments}):")
-        goes = self.compare(inside[0], self.number(count), "LT")
-        self._lines.append(f'"stablehlo.return"({goes.name}) : ({goes.type}) -> ()\n}}, {{')
-        self._lines.append(f"^bb0({arguments}):")
-        results = [self.add(inside[0], self.number(1)), *step(*inside)]
-        self._lines.append(f'"stablehlo.return"({", ".join(x.name for x in results)}) : ({types}) -> ()')
-        self._lines.append(f"}}) : ({types}) -> ({types})")
-        return [Value(f"{result}#{i}", x.sizes, x.element) for i, x in enumerate(given)][1:]
+        carried = [self.number(0), *initial]
+        types = [(x.sizes, x.element) for x in carried]
+        regions = [
+            self.region(types, lambda i, *_: [self.compare(i, self.number(count), "LT")]),
+            self.region(types, lambda i, *values: [self.add(i, self.number(1)), *step(i, *values)]),
+        ]
+        return self.emit_all("while", carried, types, regions=regions)[1:]
+
+    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[Value]]) -> str:
+        """The text of a region with arguments of these types, which returns `fill(*arguments)`."""
+        outer, self._lines = self._lines, []
+        arguments = [Value(self._fresh(), tuple(sizes), kind) for sizes, kind in types]
+        results = fill(*arguments)
+        listed = ", ".join(f"{x.name}: {x.type}" for x in arguments)
+        names, kinds = ", ".join(y.name for y in results), ", ".join(y.type for y in results)
+        lines = [*self._lines, f'"stablehlo.return"({names}) : ({kinds}) -> ()']
+        self._lines = outer
+        return "\n".join([f"{{\n^bb0({listed}):", *lines, "}"])

@@ -19,6 +19,13 @@ Expansion = Callable[[Any, Any], Sequence[Any]]
 
 _OPERATOR, _CALL = "torch.operator", "stablehlo.custom_call"
 _PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
+TEXT = "text"
+"""The attribute of a custom call that holds the operator's string."""
+_STRING = "!torch.str"
+_NO_TENSORS = ("!torch.none", "!torch.list<int>", _STRING)
+_SYMBOL = re.compile(r'@"([^"]*)"')
+_CALLEE = re.compile(r"callee = @(\w+)")
+_ARITY = re.compile(r"_\d+_\d+$")
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
 
@@ -30,7 +37,7 @@ def replace_operators(module: Any, names: Mapping[str, Expansion]) -> None:
     ops: list[Any] = []
 
     def look(op: Any) -> Any:
-        if op.name == _OPERATOR and ir.StringAttr(op.attributes["name"]).value in names:
+        if op.name == _OPERATOR and _kind(op) in names:
             ops.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
 
@@ -39,15 +46,23 @@ def replace_operators(module: Any, names: Mapping[str, Expansion]) -> None:
         _replace_operator(op)
 
 
+def _kind(op: Any) -> str:
+    """The operator's name, without the numbers of operands and results that may end the name."""
+    return _ARITY.sub("", ir.StringAttr(op.attributes["name"]).value)
+
+
 def _replace_operator(op: Any) -> None:
-    name = ir.StringAttr(op.attributes["name"]).value
+    name = _kind(op)
     with op.location, ir.InsertionPoint(op):
-        there = [i for i, x in enumerate(op.operands) if str(x.type) != "!torch.none"]
+        there = [i for i, x in enumerate(op.operands) if str(x.type) not in _NO_TENSORS]
         operands = [
             ir.Operation.create("torch_c.to_builtin_tensor", [_builtin(x.type, op)], [x]).result
             for x in (op.operands[i] for i in there)
         ]
         detail = {each.name: each.attr for each in map(op.attributes.__getitem__, range(len(op.attributes)))}
+        for x in op.operands:
+            if str(x.type) == _STRING:
+                detail[TEXT] = x.owner.attributes["value"]
         attributes = {
             "call_target_name": ir.StringAttr.get(_PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
@@ -102,6 +117,29 @@ def detail(op: Any) -> dict[str, Any]:
 def present(op: Any) -> list[int]:
     """The positions of the operator's operands that are not None, in the order of the call's operands."""
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
+
+
+def call_text(call: Any, module: Any) -> Sequence[Any]:
+    """The expansion of an operator whose string is the text of a function: a call of this function."""
+    text = ir.StringAttr(detail(call)[TEXT]).value
+    symbol = f"{_SYMBOL.findall(text)[0]}.{len(list(module.body.operations))}"
+    parsed = ir.Module.parse(_declarations(text, module) + _SYMBOL.sub(f'@"{symbol}"', text, count=1))
+    module.body.append(list(parsed.body.operations)[-1].detach_from_parent())
+    types = [y.type for y in call.results]
+    attributes = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
+    return list(ir.Operation.create("func.call", types, list(call.operands), attributes).results)
+
+
+def _declarations(text: str, module: Any) -> str:
+    """Declarations of the module's functions that a text calls: it is verified before it is part of the module."""
+    functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
+    lines = []
+    for name in sorted(set(_CALLEE.findall(text))):
+        given = f'sym_name = "{name}", sym_visibility = "private"'
+        lines.append(
+            f'"func.func"() <{{{given}, function_type = {functions[name].attributes["function_type"]}}}> '
+        )
+    return "".join(f"{line} ({{}}) : () -> ()\n" for line in lines)
 
 
 def _named(op: Any) -> str:

@@ -10,7 +10,7 @@ module's own outputs.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ import numpy as np
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
-from tiduc.models.kinks import kinks
+from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.pooling import pooling
 from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
 from tiduc.models.torch_dialect import imported_apart, lower_written
+from tiduc.models.torch_faults import first_line, located
 from tiduc.models.untrusted import load_export
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
@@ -63,19 +63,18 @@ def from_torch(
         exported = _read(torch, str(module), trust)
     else:
         exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
-    mark_stops(torch, exported)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about PyTorch's own names
-        exported = exported.run_decompositions(_decompositions(torch))
-    inputs, weights = _inputs(exported)
-    outputs = _outputs(exported)
-    lowered = imported_apart(_lowered, limits, _imported(exported))
+    with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
+        exported = _decomposed(torch, exported)
+    with located("torch-mlir cannot import the program", Unsupported, exported=exported):
+        inputs, weights = _inputs(exported)
+        outputs = _outputs(exported)
+        lowered = imported_apart(_lowered, limits, _imported(exported))
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
 
 
 def _lowered(written: bytes) -> bytes:
-    return lower_written(written, _FIRST, STOPS)
+    return lower_written(written, _FIRST, {**STOPS, "torch.tiduc.call": call_text})
 
 
 def _torch() -> Any:
@@ -98,7 +97,7 @@ def _read(torch: Any, path: str, trust: bool) -> Any:
         except OSError as error:
             raise TiducError(f"cannot read: {error.strerror or error}", path) from None
         except Exception as error:  # raised by zipfile, json or PyTorch
-            why = _line(causes[-1] if causes else error)
+            why = first_line(causes[-1] if causes else error)
             raise TiducError(f"not a program written by torch.export.save: {why}", path) from error
 
 
@@ -126,26 +125,36 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
         return module
     if not isinstance(module, torch.nn.Module):
         raise TiducError(f"expects a torch.nn.Module or an ExportedProgram, has {type(module).__name__}")
-    try:
-        with without_own_derivatives(torch):
-            return torch.export.export(
-                module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
-            )
-    except Unsupported:
-        raise
-    except Exception as error:
-        raise TiducError(f"PyTorch cannot export the module: {_line(error)}") from error
+    from tiduc.models.torch_ops.before_export import Replacing
+
+    explained = located("PyTorch cannot export the module", TiducError, module)
+    with explained, without_own_derivatives(torch), Replacing():
+        return torch.export.export(
+            module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
+        )
 
 
-def _decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """torch-mlir's decompositions, PyTorch's for ops that torch-mlir does not lower, and those of this package."""
+def _decomposed(torch: Any, exported: Any) -> Any:
+    """The program in the ops that torch-mlir lowers and in calls of functions written in StableHLO.
+
+    The decompositions are torch-mlir's, PyTorch's for ops that torch-mlir does not lower, and those of this package.
+    """
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
+    from tiduc.models.torch_ops.control import lower_control
+    from tiduc.models.torch_ops.table import TABLE
+
+    mark_stops(torch, exported)
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    own = {**kinks(torch), **stops(torch), **pooling(torch), aten.empty.memory_format: torch.zeros}
-    return {**get_decomposition_table(), **get_decompositions(nearest), **own}
+    own = {**TABLE, **stops(torch), aten.empty.memory_format: torch.zeros}
+    table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about PyTorch's own names
+        exported = exported.run_decompositions(table)
+    lower_control(exported)
+    return exported
 
 
 def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
@@ -219,10 +228,7 @@ def _imported(exported: Any) -> bytes:
     """The bytecode of the program in the torch dialect."""
     from torch_mlir import fx
 
-    try:
-        module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
-    except Exception as error:  # assertions and more, where torch-mlir does not know an op or a type
-        raise Unsupported(f"torch-mlir cannot import the program: {_line(error)}") from error
+    module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
     with module.context:
         return bytecode(module)
 
@@ -236,7 +242,3 @@ def _array(torch: Any, tensor: Any) -> Array:
     raw = np.asarray(tensor.reshape(-1).view(torch.uint8).numpy())
     array: Array = raw.view(getattr(ml_dtypes, name)).reshape(tuple(tensor.shape))
     return array
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -106,11 +106,11 @@ def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
     """Adds a function for the node to the module; returns the results of a call to that function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")
-    kind, given = _KINDS[name], _attributes(name, call)
+    given = _attributes(name, call)
     symbol = f"onnx.{name}.{len(list(module.body.operations))}"
-    body = Body([x.type for x in call.operands])
+    body = Body([(x.type.shape, str(x.type.element_type)) for x in call.operands])
     operands = dict(zip((_OPERANDS[i] for i in present(call)), body.arguments, strict=True))
-    results = _directions(body, kind, operands, given)
+    results = directions(body, name, operands, given)
     module.body.append(ir.Operation.parse(body.function(symbol, results)))
     types = [y.type for y in call.results]
     attributes = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
@@ -138,10 +138,13 @@ def _attributes(name: str, call: Any) -> dict[str, Any]:
     return given
 
 
-def _directions(
-    body: Body, kind: _Kind, operands: Mapping[str, Value], given: Mapping[str, Any]
-) -> list[Value]:
-    """The outputs and last states of all directions, in the node's layout."""
+def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapping[str, Any]) -> list[Value]:
+    """The outputs and last states of all directions, in the node's layout.
+
+    `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
+    defaults.
+    """
+    kind = _KINDS[name]
     by_batch = bool(given.get("layout"))
     x = body.transpose(operands["x"], [1, 0, 2]) if by_batch else operands["x"]
     states = {key: operands[key] for key in ("h", "c") if key in operands}

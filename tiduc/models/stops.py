@@ -98,6 +98,8 @@ def without_own_derivatives(torch: Any) -> Iterator[None]:
     """Refuses, during an export, each `torch.autograd.Function`: the export would lose its derivative."""
 
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls.__module__.startswith("torch._higher_order_ops"):  # torch.cond and others
+            return own.__get__(None, cls)(*args, **kwargs)
         raise Unsupported(
             f"{cls.__name__} is a torch.autograd.Function, and an export has no derivative of its own: "
             "write it in PyTorch's ops, or, where theirs is the same, pass what torch.export.export gives"

@@ -61,6 +61,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
         # Running the pipeline on an empty function loads all its dialects.
         PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
         replace_operators(module, operators)
+        inner = _published(module)
         said: list[Any] = []
 
         def hear(diagnostic: Any) -> bool:
@@ -80,9 +81,19 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
                 del op.attributes[name]  # versions and assumptions, which no other dialect knows
+        for op in inner:
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
         written = io.BytesIO()
         module.operation.write_bytecode(written)
     return _legal(written.getvalue(), operators)
+
+
+def _published(module: Any) -> list[Any]:
+    """The private functions, made public: the pipelines remove private functions, whose callers are still text."""
+    inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
+    for op in inner:
+        del op.attributes["sym_visibility"]
+    return inner
 
 
 @stage

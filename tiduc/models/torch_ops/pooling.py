@@ -9,23 +9,10 @@ from math import prod
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch_ops.framework import TABLE, aten, torch
 
 
-def pooling(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
-    aten = torch.ops.aten
-    decompositions: dict[Any, Callable[..., Any]] = {}
-    for rank in (1, 2, 3):
-        largest, mean = getattr(aten, f"max_pool{rank}d").default, getattr(aten, f"avg_pool{rank}d").default
-        decompositions[largest] = _largest(torch, largest, rank)
-        decompositions[mean] = _mean(torch, rank)
-    for rank in (2, 3):
-        with_indices = getattr(aten, f"max_pool{rank}d_with_indices").default
-        decompositions[with_indices] = _with_indices(rank)
-    return decompositions
-
-
-def _largest(torch: Any, pool: Any, rank: int) -> Callable[..., Any]:
+def _largest(pool: Any, rank: int) -> Callable[..., Any]:
     def emit(
         x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
     ) -> Any:
@@ -40,18 +27,20 @@ def _largest(torch: Any, pool: Any, rank: int) -> Callable[..., Any]:
     return emit
 
 
-def _with_indices(rank: int) -> Callable[..., Any]:
+def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
     def emit(
         x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
             raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
+        if not stride:  # torch-mlir takes no stride for a stride of 1
+            return pool(x, size, size, padding, dilation, ceil_mode)
         return NotImplemented
 
     return emit
 
 
-def _mean(torch: Any, rank: int) -> Callable[..., Any]:
+def _mean(rank: int) -> Callable[..., Any]:
     def emit(
         x: Any,
         size: Any,
@@ -111,3 +100,12 @@ def _beyond(
 def _widths(padding: Sequence[int], beyond: Sequence[int]) -> list[int]:
     """The widths as `torch.nn.functional.pad` takes them: the last dimension first."""
     return [w for p, more in zip(reversed(padding), reversed(beyond), strict=True) for w in (p, p + more)]
+
+
+for _rank in (1, 2, 3):
+    _pool = getattr(aten, f"max_pool{_rank}d").default
+    TABLE[_pool] = _largest(_pool, _rank)
+    TABLE[getattr(aten, f"avg_pool{_rank}d").default] = _mean(_rank)
+for _rank in (2, 3):
+    _pool = getattr(aten, f"max_pool{_rank}d_with_indices").default
+    TABLE[_pool] = _with_indices(_pool, _rank)

@@ -1,0 +1,106 @@
+"""A sample of `test/sweep/torch_functions.py`, and models of PyTorch that need those decompositions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+
+torch = pytest.importorskip("torch")
+import torch_functions  # noqa: E402  it needs PyTorch
+
+SAMPLE = (
+    *("linalg.eig", "linalg.inv (complex)", "linalg.lu_solve", "fft.irfftn", "special.i0 (large)", "cummax"),
+    *("y[:, 1:] = x[:, :-1]", "y[::2] = x", "multilabel_margin_loss", "nn.GRU (batch_first)", "cond", "scan"),
+)
+ROWS = {row[0]: row for rows in torch_functions.GROUPS.values() for row in rows}
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_values_and_gradients_are_those_of_pytorch(name: str) -> None:
+    torch_functions.check(ROWS[name])
+
+
+class Inner(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+class Outer(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Inner(function)])
+
+    def forward(self, x: Any) -> Any:
+        return self.layers[0](2 * x)
+
+
+REFUSED = {
+    "x[mask]": (lambda x: x[x > 0], r"the result of x\[mask\] depends on data; use torch.where"),
+    "unique": (torch.unique, "the result of torch.unique depends on data; use torch.sort"),
+    "a function": (
+        torch.special.bessel_j0,
+        "torch.aten.special_bessel_j0 .* write the function in other ops",
+    ),
+    "a branch": (lambda x: x if x.sum() > 0 else -x, "cannot export .* use torch.where, torch.cond"),
+    "an alias": (lambda x: torch.cond(x.sum() > 0, lambda y: y, lambda y: 2 * y, (x,)), "clone one of them"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_name_the_line_the_module_and_a_way_out(name: str) -> None:
+    function, message = REFUSED[name]
+    with pytest.raises(tiduc.TiducError, match=message) as raised:
+        tiduc.from_torch(Outer(function), (torch.randn(3, 3),))
+    assert "layers.0, Inner" in str(raised.value)
+    assert "test_models_torch_ops.py:" in str(raised.value)
+
+
+class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Attention as GPT-2 writes it: the export leaves out `contiguous`, since PyTorch's kernel stores by position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.projection = torch.nn.Linear(8, 24)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, _ = x.shape
+        q, k, v = (y.view(batch, length, 2, 4).transpose(1, 2) for y in self.projection(x).split(8, 2))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).contiguous().view(batch, length, 8)
+
+
+def test_attention_with_a_dynamic_batch() -> None:
+    module, x = Attention(), torch.randn(3, 5, 8)
+    sizes = ({0: torch.export.Dim("batch", min=2)},)
+    (y,) = tiduc.from_torch(module, (x,), dynamic_shapes=sizes).compile()(x.numpy())
+    np.testing.assert_allclose(y, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_attention_in_bfloat16() -> None:
+    module, x = Attention(), torch.randn(2, 5, 8)
+
+    class Automatic(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x: Any) -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.inner(x)
+
+    (y,) = tiduc.from_torch(Automatic(), (x,)).compile(engine="xla")(x.numpy())
+    np.testing.assert_allclose(y.astype(np.float32), module(x).detach().numpy(), rtol=0.05, atol=0.05)
+
+
+def test_a_recurrent_network_is_a_loop() -> None:
+    texts = [
+        tiduc.from_torch(torch.nn.LSTM(3, 4), (torch.zeros(steps, 2, 3),)).text.splitlines()
+        for steps in (5, 50)
+    ]
+    assert len(texts[0]) == len(texts[1]) < 100

@@ -1,0 +1,111 @@
+"""Turns what PyTorch and torch-mlir raise into errors that name the line, the module, and a way out."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tiduc.dialect.errors import CompileError, TiducError
+
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_PACKAGES = re.compile(r"[/\\](?:torch|torch_mlir|tiduc)[/\\]")
+
+_WAYS_OUT = (
+    (
+        re.compile("data-dependent|unbacked|runtime.assert|_local_scalar_dense|GuardOnDataDependent"),
+        "a size or a branch depends on data; use torch.where, torch.cond, or a size that is a number",
+    ),
+    (re.compile("alias"), "an operand or a result is the same tensor as another; clone one of them"),
+    (
+        re.compile("with_effects|effect"),
+        "an op has a side effect; leave it out of the module that is exported",
+    ),
+    (
+        re.compile("Dim|dynamic_shapes|specializ"),
+        "leave out dynamic_shapes, or change the dimension that it names",
+    ),
+    (
+        re.compile("to StableHLO"),
+        "write the function in other ops of PyTorch, or give its result as an input",
+    ),
+)
+"""What an error says, and what the user can do about it."""
+
+
+@contextmanager
+def located(step: str, kind: type[TiducError], module: Any = None, exported: Any = None) -> Iterator[None]:
+    """Names the user's line and the module in each error of the block; other exceptions become errors of this kind.
+
+    `step` is what the exception prevents. Modules are found in the traceback if `module` is given, the module that is
+    exported, or by their lines if `exported` is given, an `ExportedProgram`.
+    """
+    try:
+        yield
+    except CompileError:
+        raise
+    except TiducError as error:
+        line, name = _traced(error, module)
+        error.location, found = _recorded(exported, error.location or _line_in(str(error.args[0])) or line)
+        error.message = _with_module(error.message, found or name)
+        raise
+    except Exception as error:
+        line, name = _traced(error, module)
+        line, found = _recorded(exported, _line_in(str(error)) or line)
+        message = _with_module(f"{step}: {first_line(error)}", found or name)
+        raise kind(message, line) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the error's message, with the next line if the first only announces it; or the type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+
+
+def _with_module(message: str, name: str | None) -> str:
+    """The message with the module's name and a way out."""
+    ways = [way for pattern, way in _WAYS_OUT if pattern.search(message)]
+    named = f" (in {name})" if name else ""
+    return f"{message}{named}{f'; {ways[0]}' if ways else ''}"
+
+
+def _line_in(text: str) -> str:
+    """The last line of the user's in a message of PyTorch's, as `file:line:0`; "" if there is none."""
+    places = [place for place in _PLACE.findall(text) if not _PACKAGES.search(place[0])]
+    return f"{places[-1][0]}:{places[-1][1]}:0" if places else ""
+
+
+def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
+    """The last line of the user's in the error's traceback, and the innermost submodule that was running."""
+    line, name, trace = "", None, error.__traceback__
+    paths = (
+        {id(inner): path for path, inner in module.named_modules()}
+        if hasattr(module, "named_modules")
+        else {}
+    )
+    while trace is not None:
+        frame = trace.tb_frame
+        if not _PACKAGES.search(frame.f_code.co_filename) and paths:
+            line = f"{frame.f_code.co_filename}:{trace.tb_lineno}:0"
+        own = frame.f_locals.get("self")
+        if id(own) in paths:
+            name = _name(paths[id(own)], type(own).__name__)
+        trace = trace.tb_next
+    return (line, name) if name else ("", None)
+
+
+def _recorded(exported: Any, location: str) -> tuple[str, str | None]:
+    """The user's line that leads to this line, and the module there, by the records of the export."""
+    place = tuple(location.split(":")[:2])
+    for node in exported.graph.nodes if exported is not None and location else ():
+        text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")
+        if stack and place in _PLACE.findall(text):
+            path, kind = list(stack.values())[-1]
+            return _line_in(text) or location, _name(
+                path, str(getattr(kind, "__name__", kind)).rpartition(".")[2]
+            )
+    return location, None
+
+
+def _name(path: str, kind: str) -> str:
+    path = path.removeprefix("L['self'].").removeprefix("L['self']")
+    return f"the module {path}, {kind}" if path else f"the module {kind}"

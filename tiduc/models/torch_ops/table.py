@@ -1,0 +1,34 @@
+"""The table of all decompositions."""
+
+from tiduc.models.torch_ops import (
+    arrays,
+    complexes,
+    fourier,
+    kinks,
+    linalg,
+    networks,
+    pooling,
+    recurrent,
+    special,
+)
+from tiduc.models.torch_ops.framework import TABLE, torch
+
+_COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
+"""The beginnings of the names of functions that PyTorch composes of others, and torch-mlir does not decompose."""
+
+for _overload, _function in torch.export.default_decompositions().items():
+    if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
+        TABLE.setdefault(_overload, _function)
+
+__all__ = [
+    "TABLE",
+    "arrays",
+    "complexes",
+    "fourier",
+    "kinks",
+    "linalg",
+    "networks",
+    "pooling",
+    "recurrent",
+    "special",
+]
