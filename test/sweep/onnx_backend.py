@@ -2,7 +2,7 @@
 
 Imports the model of each node test, runs the program on the test's inputs with StableHLO's interpreter, compares
 the results with the test's, and writes the table of docs/onnx_backend.md. Where the import asks for the value of
-an integer input, the test runs again with the test's own value as a constant, and is counted apart. Tests of
+an input, the test runs again with the test's own value as a constant, and is counted apart. Tests of
 sequences, strings and element types that the interpreter cannot return are not counted. Exits with 1 where a
 result is wrong or a process dies. With `--every N` only each N-th test runs, and with names only tests whose name
 contains one of them; both print the table instead.
@@ -28,6 +28,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
+from tiduc.models.onnx_inputs import needed_constants
 from tiduc.runtime import worker
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx_backend.md"
@@ -37,7 +38,7 @@ KINDS = (RIGHT, CONSTANT, WRONG, REFUSED, DIED)
 ABOUT = """# ONNX's backend tests
 
 The node tests of `onnx.backend.test`, each model as ONNX gives it and each input given when the program runs; written
-by `python test/sweep/onnx_backend.py`. *Right with constants* are tests that need the value of an integer input, such
+by `python test/sweep/onnx_backend.py`. *Right with constants* are tests that need the value of an input, such
 as axes or a shape, when the model is imported (`--constant INPUT=ARRAY`), and are right with this value. Tests of
 sequences, strings, and element types that StableHLO's interpreter cannot return are not counted.
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     chosen = [case for case in list(cases())[:: given.every] if matches(case.name, given.names)]
     outcomes = list(run_all(chosen, given.jobs))
-    text = page(outcomes)
+    text = page(outcomes, given.every)
     if given.names or given.every > 1:
         print(text)
     else:
@@ -156,7 +157,7 @@ def outcome(case: Any) -> tuple[str, str]:
         why = str(error).removeprefix("error: ").partition("\n")[0]
     if "--constant" not in why:
         return REFUSED, why
-    constants = {name: x for name, x in arrays.items() if x.dtype.kind in "iub"}
+    constants = {name: arrays[name] for name in needed_constants(case.model.graph)}
     try:
         return (CONSTANT if is_right(case, arrays, constants, expected) else WRONG), ""
     except tiduc.TiducError as error:
@@ -187,13 +188,15 @@ def is_close(x: Any, y: Any, is_random: bool, case: Any) -> bool:
 # ---- the page ----------------------------------------------------------------------------------------------
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
+def page(outcomes: Sequence[Outcome], every: int) -> str:
     counts = Counter(each.kind for each in outcomes)
     total = len(outcomes) or 1
-    rows = ["| | tests | share |\n|---|---|---|\n"]
+    sample = f"These are the figures of one test in {every} (`--every {every}`).\n\n" if every > 1 else ""
+    rows = [sample, "| | tests | share |\n|---|---|---|\n"]
     rows += [f"| {kind} | {counts[kind]} | {counts[kind] / total:.1%} |\n" for kind in KINDS]
     rows.append(f"| all | {len(outcomes)} | |\n\n")
-    rows.append("## Tests that are not right\n\n| first node | tests | outcome | reason of the first |\n|---|---|---|---|\n")
+    rows.append("## Tests that are not right\n\n")
+    rows.append("| first node | tests | outcome | reason of the first |\n|---|---|---|---|\n")
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for each in sorted(outcomes, key=lambda o: (o.operator, o.kind)):
         if each.kind not in (RIGHT, CONSTANT):

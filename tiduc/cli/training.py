@@ -111,7 +111,9 @@ def _tell(model: Model, step: Model) -> None:
     if is_quiet():
         return
     updated = {port.name for port in step.outputs[1:]}
-    click.echo(f"trains: {', '.join(name for name in model.weights if name in updated) or 'no weight'}", err=True)
+    click.echo(
+        f"trains: {', '.join(name for name in model.weights if name in updated) or 'no weight'}", err=True
+    )
     others = [name for name in model.weights if name not in updated]
     if others:
         told = (f"{name} ({model.held[name]})" if name in model.held else name for name in others)

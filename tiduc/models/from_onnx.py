@@ -46,7 +46,13 @@ _STATIC = {
 """Operand positions that torch-mlir needs as constants to lower the op."""
 
 _EXPANDED = (
+    "AffineGrid",
     "Attention",
+    "BlackmanWindow",
+    "CenterCropPad",
+    "DynamicQuantizeLinear",
+    "HammingWindow",
+    "HannWindow",
     "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RMSNormalization",
@@ -70,8 +76,9 @@ def from_onnx(
 
     Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
     before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
-    size; the others stay dynamic. `constants` are the values of inputs that are then no inputs of the program:
-    some ops need their axes, shapes or counts when they are lowered. `limits` are those of the import, which runs in a separate process.
+    size; the others stay dynamic. `constants` are values of inputs, by name, which are then no inputs of the
+    program: some ops need their axes, shapes or counts when they are lowered. `limits` are those of the
+    import, which runs in a separate process.
     `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
     where the import exceeds its limits.
     """
