@@ -38,6 +38,22 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "Einsum": ([X, draw(2, 4, 5)], {"equation": "bij,bjk->bik"}),
     "Elu": ([X], {"alpha": 2.0}),
     "Expand": ([draw(3, 1), i64(2, 3, 4)], {}),
+    "DequantizeLinear": (
+        [np.arange(6, dtype=np.int8).reshape(2, 3), draw(3), np.int8([1, -2, 3])],
+        {"axis": 1},
+    ),
+    "QuantizeLinear": ([3 * X, np.float32(0.3), np.uint8(7)], {}),
+    "QLinearMatMul": (
+        [
+            *(np.arange(6, dtype=np.uint8).reshape(2, 3), np.float32(0.1), np.uint8(3)),
+            *(np.arange(12, dtype=np.int8).reshape(3, 4), np.float32(0.2), np.int8(-1)),
+            *(np.float32(0.05), np.uint8(100)),
+        ],
+        {},
+    ),
+    "Hardmax": ([X], {"axis": 1}),
+    "ReduceMax of booleans": ([X > 0, i64(1)], {}),
+    "Slice backwards": ([X, i64(3, -1), i64(0, -9), i64(2, 1), i64(-2, -1)], {}),
     "Gather": ([X, i64(2, 0)], {"axis": 1}),
     "Gelu": ([X], {}),
     "Gemm": ([draw(3, 2), draw(3, 4), draw(4)], {"transA": 1, "alpha": 0.5, "beta": 2.0}),
@@ -101,7 +117,6 @@ WRONG = {
     "AveragePool": (IMAGE, {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilations has no StableHLO"),
     "LpPool": (draw(1, 1, 4, 4, 4), {"kernel_shape": [2, 2, 2]}, "lowers it to other numbers"),
     "MaxPool": (np.ones((1, 1, 4, 4), np.uint8), {"kernel_shape": [2, 2]}, "ends the process"),
-    "ReduceMax": (X > 0, {}, "of booleans has no StableHLO"),
 }
 """What torch-mlir would lower to other numbers, or not survive."""
 
@@ -142,6 +157,7 @@ def test_op(op: str) -> None:
         opset_imports=[helper.make_opsetid("", version)],
     )
     (expected,) = ReferenceEvaluator(proto).run(None, {"x0": first})
+    proto.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(expected.dtype)
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)  # which gives the output a shape
     program = tiduc.from_onnx(proto, lift_constants=True)
     (y,) = evaluate(str(program), program.arguments(first))

@@ -12,6 +12,7 @@ from tiduc.models.model import Model
 from tiduc.passes.importing.relus import mark_every_relu
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+from tiduc.runtime.arrays import Array, parse_array
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -28,6 +29,16 @@ SIZES = click.option(
     expose_value=False,
     help="Set a dynamic dimension of an ONNX model, such as batch=8. Repeatable; other dimensions stay "
     "dynamic.",
+)
+CONSTANTS = click.option(
+    "--constant",
+    "constants",
+    multiple=True,
+    metavar="INPUT=ARRAY",
+    callback=_keep,
+    expose_value=False,
+    help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1. Repeatable. Ops whose shapes "
+    "depend on an input need this.",
 )
 TRUST = click.option(
     "--trust",
@@ -56,7 +67,7 @@ RELU = click.option(
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that reads a program from a file, which may be a model."""
-    return LIFT_CONSTANTS(SIZES(TRUST(RELU(command))))
+    return LIFT_CONSTANTS(SIZES(CONSTANTS(TRUST(RELU(command)))))
 
 
 def with_relus(module: Any) -> Any:
@@ -75,11 +86,14 @@ def is_model(file: str) -> bool:
 def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> Model:
     """The model in a file, imported as the options of the running command say."""
     meta = click.get_current_context().meta
-    sizes, trust, lift = (meta.get(f"{__name__}.{name}") for name in ("sizes", "trust", "lift_constants"))
+    sizes, constants, trust, lift = (
+        meta.get(f"{__name__}.{name}") for name in ("sizes", "constants", "trust", "lift_constants")
+    )
     return import_model(
         file,
         lift_constants=lift_constants or bool(lift),
         sizes=_numbers(sizes or ()),
+        constants=_arrays(constants or ()),
         trust=bool(trust),
         opset=opset,
     )
@@ -94,3 +108,14 @@ def _numbers(texts: Sequence[str]) -> dict[str, int]:
             raise RequestError(f"--size expects NAME=N, as in batch=8, has {text!r}")
         sizes[name] = int(number)
     return sizes
+
+
+def _arrays(texts: Sequence[str]) -> dict[str, Array]:
+    """The arrays that `--constant` options set, by input name."""
+    arrays = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals or "=" not in value:
+            raise RequestError(f"--constant expects INPUT=TYPE=VALUE, as in axes=2xi64=0,1, has {text!r}")
+        arrays[name] = parse_array(value)
+    return arrays

@@ -3,12 +3,13 @@
 import click
 
 from tiduc.backends.iree.compile import compile_source
-from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
-from tiduc.cli.models import SIZES, TRUST, imported
+from tiduc.cli.models import CONSTANTS, SIZES, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
+from tiduc.models.model import Model
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
@@ -44,7 +45,8 @@ from tiduc.training.step import BUFFERS, train_step
     "--train",
     multiple=True,
     metavar="PATTERN",
-    help="The inputs to train, such as 'fc*'; by default all float weights of the model.",
+    help="The inputs to train, such as 'fc*'; by default all float weights of the model, without masks and other "
+    "constants of an ONNX model.",
 )
 @click.option(
     "--freeze",
@@ -53,6 +55,7 @@ from tiduc.training.step import BUFFERS, train_step
     help="Weights not to train; {} never are.".format(" and ".join(BUFFERS)),
 )
 @SIZES
+@CONSTANTS
 @TRUST
 @RULES
 @click.option(
@@ -89,6 +92,7 @@ def _train_step(
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
         step = train_step(program, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
+        _tell(program, step)
         vmfb = None
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {target}"):
@@ -100,6 +104,20 @@ def _train_step(
             write(step.text, output)
         else:
             write_binary(vmfb, output)
+
+
+def _tell(model: Model, step: Model) -> None:
+    """Prints, unless the user asked for quiet, the weights that the step trains, and the others with the reason."""
+    if is_quiet():
+        return
+    updated = {port.name for port in step.outputs[1:]}
+    click.echo(
+        f"trains: {', '.join(name for name in model.weights if name in updated) or 'no weight'}", err=True
+    )
+    others = [name for name in model.weights if name not in updated]
+    if others:
+        told = (f"{name} ({model.held[name]})" if name in model.held else name for name in others)
+        click.echo(f"leaves alone: {', '.join(told)}", err=True)
 
 
 def _loss(loss: str) -> str | Program:

@@ -20,10 +20,12 @@ def assemble(
     outputs: Sequence[str | None],
     weights: Mapping[str, Array],
     lift_constants: bool,
+    held: Mapping[str, str] | None = None,
 ) -> Model:
     """The model of a StableHLO module in bytecode, with these names for its inputs (weights included) and outputs.
 
-    The weights are the first inputs with `lift_constants`; otherwise they become constants.
+    The weights are the first inputs with `lift_constants`; otherwise they become constants. `held` are those that no
+    training updates, each with the reason.
     `Unsupported` where an input or output is not a tensor.
     """
     module = parse(written)
@@ -35,7 +37,7 @@ def assemble(
     function.attributes["arg_attrs"] = _named(inputs)
     function.attributes["res_attrs"] = _named(outputs)
     if lift_constants:
-        return model_of(module, weights)
+        return model_of(module, weights, held=held)
     freeze(module, weights)
     return model_of(module, {})
 

@@ -1,6 +1,7 @@
 """Imports a model from a file; the suffix chooses the importer."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,17 @@ from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import Died, Worker
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a caller sets by name in an ONNX model: dynamic dimensions, and inputs that become constants."""
+
+    sizes: Mapping[str, int]
+    constants: Mapping[str, Array]
 
 
 def import_model(
@@ -20,6 +30,7 @@ def import_model(
     *,
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
     trust: bool = False,
     isolated: bool = False,
     limits: Limits | None = None,
@@ -27,19 +38,21 @@ def import_model(
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
-    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name.
+    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name,
+    and `constants` the values of inputs of an ONNX model, by name; these are then no inputs of the program.
     Without `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file,
     within `limits`; otherwise only torch-mlir's pipelines run in a separate process. `opset` holds the rules for
     the ops of an MLIR file, in which ops of its dialects may occur.
     `RequestError` for another suffix, and for such an `opset` with `isolated`; otherwise the importer's errors.
     """
+    named = Named(sizes or {}, constants or {})
     if not isolated:
-        return _imported(path, lift_constants, sizes, trust, limits, opset)
+        return _imported(path, lift_constants, named, trust, limits, opset)
     if opset is not OPSET:
         raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            return worker.call(_imported, limits or Limits(), path, lift_constants, sizes, trust, limits)
+            return worker.call(_imported, limits or Limits(), path, lift_constants, named, trust, limits)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
@@ -47,7 +60,7 @@ def import_model(
 def _imported(
     path: str | Path,
     lift_constants: bool,
-    sizes: Mapping[str, int] | None,
+    named: Named,
     trust: bool,
     limits: Limits | None,
     opset: OpSet = OPSET,
@@ -58,23 +71,26 @@ def _imported(
         raise RequestError(
             f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
         )
-    if sizes and suffix != ".onnx":
-        raise RequestError("sizes can be set by name for ONNX models only", str(path))
+    for what, given in (("sizes", named.sizes), ("constants", named.constants)):
+        if given and suffix != ".onnx":
+            raise RequestError(f"{what} can be set by name for ONNX models only", str(path))
     try:
         if importer is _mlir:
             return _mlir(path, lift_constants, opset=opset)
-        return importer(path, lift_constants, sizes, trust, limits)
+        return importer(path, lift_constants, named, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
-def _onnx(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:
+def _onnx(path: str | Path, lift_constants: bool, named: Named, trust: bool, limits: Limits | None) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
-    return from_onnx(path, lift_constants=lift_constants, sizes=sizes, limits=limits)
+    return from_onnx(
+        path, lift_constants=lift_constants, sizes=named.sizes, constants=named.constants, limits=limits
+    )
 
 
-def _torch(path: str | Path, lift_constants: bool, sizes: Any, trust: bool, limits: Limits | None) -> Model:
+def _torch(path: str | Path, lift_constants: bool, named: Named, trust: bool, limits: Limits | None) -> Model:
     from tiduc.models.from_torch import from_torch
 
     return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits)
@@ -95,7 +111,7 @@ def _mlir(path: str | Path, lift_constants: bool, *_: Any, opset: OpSet = OPSET)
 MODELS = (".onnx", ".pt2", ".jaxexport")
 """The suffixes of models; a command reads other files as MLIR."""
 
-_IMPORTERS: dict[str, Callable[[str | Path, bool, Any, bool, Limits | None], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, bool, Named, bool, Limits | None], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,

@@ -18,7 +18,9 @@ from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupport
 from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
 from tiduc.models.onnx_functions import expand
+from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
 from tiduc.models.onnx_rewrites import rewrite
+from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
 from tiduc.models.torch_dialect import imported_apart, lower_torch
 from tiduc.runtime.arrays import Array
@@ -44,7 +46,13 @@ _STATIC = {
 """Operand positions that torch-mlir needs as constants to lower the op."""
 
 _EXPANDED = (
+    "AffineGrid",
     "Attention",
+    "BlackmanWindow",
+    "CenterCropPad",
+    "DynamicQuantizeLinear",
+    "HammingWindow",
+    "HannWindow",
     "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RMSNormalization",
@@ -61,26 +69,31 @@ def from_onnx(
     *,
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
     limits: Limits | None = None,
 ) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
 
     Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
     before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
-    size; the others stay dynamic. `limits` are those of the import, which runs in a separate process.
+    size; the others stay dynamic. `constants` are values of inputs, by name, which are then no inputs of the
+    program: some ops need their axes, shapes or counts when they are lowered. `limits` are those of the
+    import, which runs in a separate process.
     `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
     where the import exceeds its limits.
     """
-    warm_up(__name__, "onnx.shape_inference", "torch_mlir.extras.onnx_importer")
+    warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
     proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
     _set_sizes(proto.graph, dict(sizes or {}))
-    weights = _weights_to_inputs(onnx, proto.graph, folder)
+    set_constants(onnx, proto.graph, dict(constants or {}))
+    weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
     with _reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
+    held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
     written, inputs = imported_apart(_lowered, limits, _serialized(proto), list(weights))
-    return assemble(written, [*weights, *inputs], outputs, weights, lift_constants)
+    return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held)
 
 
 def _serialized(proto: Any) -> bytes:
@@ -93,12 +106,23 @@ def _serialized(proto: Any) -> bytes:
 def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
     """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
     onnx = _onnx()
-    proto = _with_shapes(onnx, onnx.load_from_string(serialized))
-    while expand(onnx, proto, _EXPANDED):  # a definition may use functions that have definitions too
+    proto = modernize(onnx, onnx.load_from_string(serialized))
+    needed = needed_constants(proto.graph)
+    try:
         proto = _with_shapes(onnx, proto)
-    rewrite(onnx, proto)
-    proto = _with_shapes(onnx, proto)
-    return lower_torch(_imported(proto), _FIRST, RECURRENT), _own_inputs(proto.graph, weights)
+        while expand(onnx, proto, _EXPANDED):  # a definition may use functions that have definitions too
+            proto = _with_shapes(onnx, proto)
+        rewrite(onnx, proto)
+        proto = _with_shapes(onnx, proto)
+        return lower_torch(_imported(proto), _FIRST, RECURRENT), _own_inputs(proto.graph, weights)
+    except Unsupported as error:
+        if not needed:
+            raise
+        name, kind = next(iter(needed.items()))
+        raise Unsupported(
+            f"{kind} reads {name!r}, an input, and may need its value at import: give it with "
+            f"--constant {name}=ARRAY (constants={{{name!r}: ...}} in Python); {error.message}"
+        ) from error
 
 
 def _onnx() -> Any:
@@ -107,6 +131,7 @@ def _onnx() -> Any:
         import onnx.external_data_helper
         import onnx.numpy_helper
         import onnx.shape_inference
+        import onnx.version_converter
     except ImportError:
         raise TiducError("models of ONNX need its package: pip install 'tiduc[onnx]'") from None
     return onnx
@@ -156,11 +181,11 @@ def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
 # ---- weights -----------------------------------------------------------------------------------------------
 
 
-def _weights_to_inputs(onnx: Any, graph: Any, folder: str) -> dict[str, Array]:
-    """Turns initializers that may be weights into the graph's first inputs; returns their arrays by name."""
+def _weights_to_inputs(onnx: Any, graph: Any, folder: str, constants: set[str]) -> dict[str, Array]:
+    """Turns initializers that may be weights, and are no `constants`, into the first inputs; returns them by name."""
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no StableHLO")
-    static = set(_read_statically(graph))
+    static = constants.union(_read_statically(graph))
     kept, weights, values = [], {}, []
     for tensor in graph.initializer:
         if not _is_float(onnx, tensor.data_type) or tensor.name in static:

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 class Model(Program):
     """A `Program` with an array, by name, for each input that is a weight.
 
-    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights.
+    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights. `held` are the weights that no
+    training updates unless it names them, such as masks, each with the reason.
     """
 
     weights: Mapping[str, Array] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         load, arguments = super().__reduce__()
-        return _unpickled, (load, arguments, dict(self.weights))
+        return _unpickled, (load, arguments, dict(self.weights), dict(self.held))
 
     def arguments(self, *others: Any) -> list[Any]:
         """All arguments in order: the weights, and `others` for the remaining inputs.
@@ -93,17 +95,23 @@ class Model(Program):
 
 
 def model_of(
-    module: Any, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
+    module: Any,
+    weights: Mapping[str, Array],
+    entry: str | None = None,
+    opset: OpSet = OPSET,
+    held: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model of a module's function; `weights` are its weights, by input name."""
-    return _with(from_module(module, entry, opset), weights)
+    """The model of a module's function; `weights` are its weights, by input name, and `held` as in `Model`."""
+    return _with(from_module(module, entry, opset), weights, held or {})
 
 
-def _with(program: Program, weights: Mapping[str, Array]) -> Model:
+def _with(program: Program, weights: Mapping[str, Array], held: Mapping[str, str]) -> Model:
     """The program as a model with these weights."""
     own = {each.name: getattr(program, each.name) for each in fields(Program)}
-    return Model(**own, weights=dict(weights))
+    return Model(**own, weights=dict(weights), held=dict(held))
 
 
-def _unpickled(load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array]) -> Model:
-    return _with(load(*arguments), weights)
+def _unpickled(
+    load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array], held: Mapping[str, str]
+) -> Model:
+    return _with(load(*arguments), weights, held)

@@ -16,8 +16,10 @@ import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.interpolation import table
+from tiduc.models.onnx_formulas import FORMULAS
 from tiduc.models.onnx_kinks import leaky_relu, relu
 from tiduc.models.onnx_nodes import Nodes
+from tiduc.models.onnx_quantized import QUANTIZED
 from tiduc.runtime.arrays import Array
 
 Rewrite = Callable[[Nodes, Any], str | None]
@@ -263,62 +265,7 @@ def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int
     return pads[:rank], after
 
 
-# ---- formulas ----------------------------------------------------------------------------------------------
-
-
-def _mod(nodes: Nodes, node: Any) -> str | None:
-    """The remainder with the divisor's sign, from `fmod`, which has the dividend's sign."""
-    x, y = node.input
-    zero = nodes.like(node, 0)
-    if nodes.attributes(node).get("fmod") or zero.dtype.kind in "ub":
-        return None
-    rest = nodes.emit("Mod", x, y, fmod=1)
-    if zero.dtype.kind == "f":  # torch-mlir multiplies by the divisor, which gives NaN for an infinite one
-        whole = nodes.emit("Equal", nodes.emit("Abs", y), np.asarray(np.inf, zero.dtype))
-        finite = nodes.emit("Less", nodes.emit("Abs", x), np.asarray(np.inf, zero.dtype))
-        rest = nodes.emit("Where", nodes.emit("And", whole, finite), x, rest)
-    differs = nodes.emit("Xor", nodes.emit("Less", rest, zero), nodes.emit("Less", y, zero))
-    across = nodes.emit("And", differs, nodes.emit("Not", nodes.emit("Equal", rest, zero)))
-    return nodes.emit("Where", across, nodes.emit("Add", rest, y), rest)
-
-
-def _sum(nodes: Nodes, x: str, axis: int) -> str:
-    if nodes.version >= 13:
-        return nodes.emit("ReduceSum", x, np.asarray([axis], np.int64), keepdims=1)
-    return nodes.emit("ReduceSum", x, axes=[axis], keepdims=1)
-
-
-def _lp_normalization(nodes: Nodes, node: Any) -> str | None:
-    given = nodes.attributes(node)
-    x, axis = node.input[0], given.get("axis", -1) % len(nodes.shape(node.input[0]))
-    if given.get("p", 2) == 1:
-        size = _sum(nodes, nodes.emit("Abs", x), axis)
-    else:
-        size = nodes.emit("Sqrt", _sum(nodes, nodes.emit("Mul", x, x), axis))
-    is_zero = nodes.emit("Equal", size, nodes.like(node, 0))
-    return nodes.emit("Div", x, nodes.emit("Where", is_zero, nodes.like(node, 1), size))
-
-
-def _one_hot(nodes: Nodes, node: Any) -> str | None:
-    depth, shape = nodes.constant(node, 1), nodes.shape(node.input[0])
-    if depth is None or None in shape:
-        raise Unsupported("OneHot is supported for a constant depth and static shapes only")
-    count, rank = int(depth.reshape(-1)[0]), len(shape) + 1
-    axis = nodes.attributes(node).get("axis", -1) % rank
-    i64 = nodes.onnx.TensorProto.INT64
-    places = nodes.emit("Cast", node.input[0], to=i64)
-    sizes = np.asarray([*shape[:axis], 1, *shape[axis:]], np.int64)
-    places = nodes.emit("Reshape", places, sizes) if rank > 1 else places
-    numbers = np.arange(count).reshape([count if d == axis else 1 for d in range(rank)])
-    hit = nodes.emit("Or", nodes.emit("Equal", places, numbers), nodes.emit("Equal", places, numbers - count))
-    off, on = (nodes.emit("Gather", node.input[2], np.asarray(i, np.int64), axis=0) for i in (0, 1))
-    return nodes.emit("Where", hit, on, off)
-
-
-def _swish(nodes: Nodes, node: Any) -> str | None:
-    x = node.input[0]
-    alpha = nodes.like(node, nodes.attributes(node).get("alpha", 1.0))
-    return nodes.emit("Mul", x, nodes.emit("Sigmoid", nodes.emit("Mul", x, alpha)))
+# ---- outputs -----------------------------------------------------------------------------------------------
 
 
 def _recurrent(nodes: Nodes, node: Any) -> None:
@@ -354,15 +301,6 @@ def _has_scalar(nodes: Nodes, node: Any) -> bool:
     return any(nodes.has_rank(x) and not nodes.shape(x) for x in node.input)
 
 
-def _is_uint16(nodes: Nodes, node: Any) -> bool:
-    zero = nodes.constant(node, 2)
-    return zero is not None and zero.dtype == np.uint16
-
-
-def _is_boolean(nodes: Nodes, node: Any, given: Mapping[str, Any]) -> bool:
-    return nodes.like(node, 0).dtype.kind == "b"
-
-
 REWRITES: dict[str, Rewrite] = {
     "AveragePool": _mean,
     "Einsum": _fatal("operands of rank 0", _has_scalar),
@@ -370,20 +308,15 @@ REWRITES: dict[str, Rewrite] = {
     "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
     "LSTM": _recurrent,
     "LeakyRelu": leaky_relu,
-    "LpNormalization": _lp_normalization,
     "LpPool": _refused("of three dimensions", lambda _, node, given: len(given["kernel_shape"]) > 2),
     "MaxPool": _largest,
-    "Mod": _mod,
-    "OneHot": _one_hot,
     "Pad": _pad,
-    "QuantizeLinear": _fatal("uint16", _is_uint16),
     "RNN": _recurrent,
-    "ReduceMax": _refused("of booleans", _is_boolean),
-    "ReduceMin": _refused("of booleans", _is_boolean),
     "Relu": relu,
     "Resize": _resize,
     "SpaceToDepth": _refused("of mode CRD", lambda _, node, given: given.get("mode") == "CRD"),
-    "Swish": _swish,
     "Upsample": _resize,
+    **FORMULAS,
+    **QUANTIZED,
 }
 """The rewrite of each node type."""

@@ -49,14 +49,14 @@ def train_step(
     `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
     takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1,
     beta2, epsilon), with its `settings`. `train` are patterns, as of file names, of the parameters to train;
-    by default all float weights of a `Model`. Parameters that match `freeze` stay as they are. `RequestError`
-    where there is no parameter, or one is not float.
+    by default all float weights of a `Model` that are not in `Model.held`. Parameters that match `freeze` stay as
+    they are. `RequestError` where there is no parameter, or one is not float.
     """
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
     weights = dict(model.weights) if isinstance(model, Model) else {}
     updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
-    names = _trained(model, weights, train, freeze, updated)
+    names = trained_names(model, weights, train, freeze, updated)
     gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
     parameters = [port for port in gradient.inputs if port.name in names]
     added, values = _update(gradient, parameters, chosen)
@@ -102,18 +102,19 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
     return [*states, rate], [*new, *kept]
 
 
-def _trained(
+def trained_names(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
     """The names of the parameters to train, in the order of the inputs."""
     trained: list[str] = []
     frozen: list[str] = []
+    held = model.held if isinstance(model, Model) else {}
     for port in model.inputs:
         wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
         if train and wanted and not is_float(port.type):
             raise RequestError(f"input {port.name!r} of type {port.type} cannot be trained")
         if not train:
-            wanted = port.name in weights and is_float(port.type) and port.name not in updated
+            wanted = port.name in weights and is_float(port.type) and port.name not in {*updated, *held}
         if wanted:
             is_frozen = any(fnmatchcase(port.name, pattern) for pattern in freeze)
             (frozen if is_frozen else trained).append(port.name)

@@ -1,0 +1,101 @@
+"""Brings an ONNX model to a version that torch-mlir lowers, and fixes inputs that torch-mlir needs as constants."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import RequestError
+from tiduc.runtime.arrays import Array
+
+_OLDEST, _WANTED = 13, 17
+"""Models older than the first version are converted to the second."""
+
+_IR = 8
+
+_CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "CenterCropPad": (1,),
+    "Clip": (1, 2),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}
+"""Operand positions, by node type, whose values decide the shape or the form of the lowered op. Every `Reduce...` has
+its axes at position 1."""
+
+
+def modernize(onnx: Any, model: Any) -> Any:
+    """The model in a recent version of ONNX's operators; the model itself where ONNX cannot convert a node.
+
+    A model without a version of ONNX's own operators, which uses other domains only, gets the latest.
+    """
+    model.ir_version = max(model.ir_version, _IR)  # older ones know no initializer that is not an input
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if not versions:
+        model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+    if not versions or versions[0] >= _OLDEST or model.functions:
+        return model
+    try:
+        converted = onnx.version_converter.convert_version(model, _WANTED)
+    except Exception:  # raised by onnx for an operator that it cannot convert; torch-mlir may still lower it
+        return model
+    converted.ir_version = model.ir_version
+    return converted
+
+
+def set_constants(onnx: Any, graph: Any, constants: Mapping[str, Array]) -> None:
+    """Turns the inputs with these names into initializers, in place.
+
+    `RequestError` where there is no such input, or its type differs from the array's.
+    """
+    inputs = {value.name: value for value in graph.input}
+    for name, array in constants.items():
+        if name not in inputs:
+            raise RequestError(f"no input {name!r} for a constant; the inputs are: {', '.join(inputs)}")
+        type_ = inputs[name].type.tensor_type
+        array = np.asarray(array)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
+        agrees = not type_.HasField("shape") or (
+            len(sizes) == array.ndim and all(n in (None, m) for n, m in zip(sizes, array.shape, strict=True))
+        )
+        if array.dtype != dtype or not agrees:
+            wanted = f"{dtype}{sizes}".replace("None", "?")
+            raise RequestError(
+                f"input {name!r} is {wanted}, and the constant is {array.dtype}{list(array.shape)}"
+            )
+        graph.input.remove(inputs[name])
+        graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+
+
+def needed_constants(graph: Any) -> dict[str, str]:
+    """The inputs that decide the shape or form of an op, each with the type of the first node that reads it."""
+    initialized = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name for value in graph.input} - initialized
+    return {name: kind for kind, name in reversed(list(_decisive(graph))) if name in inputs}
+
+
+def _decisive(graph: Any) -> Iterator[tuple[str, str]]:
+    for node in graph.node:
+        positions = (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())
+        for i in positions:
+            if i < len(node.input) and node.input[i]:
+                yield node.op_type, node.input[i]
