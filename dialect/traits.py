@@ -32,6 +32,7 @@
 | | draws | results differ between executions: random numbers, and data from outside |
 | | moves | does no arithmetic on elements itself, though a region or a callee may |
 | | neutral=n | `op(x, n)` is x for all floats x |
+| | parts | makes complex numbers of their parts, or takes a part of complex numbers |
 | | sizes_in=i,j | the operands that are vectors of sizes |
 | | stateful | results may differ for equal operands, so that two ops are never merged |
 
@@ -68,7 +69,7 @@ stablehlo.collective_broadcast        collective    .        .       .       .  
 stablehlo.collective_permute          collective    .        .       0       .     moves
 stablehlo.collective_reduce           collective    ?        .       .       .     .
 stablehlo.compare                     elementwise   2        .       alike   .     cheap
-stablehlo.complex                     elementwise   .        .       alike   .     cheap
+stablehlo.complex                     elementwise   .        .       alike   .     cheap parts
 stablehlo.composite                   call          ?        .       .       .     moves
 stablehlo.concatenate                 view          .        .       formula .     cheap moves
 stablehlo.constant                    source        .        .       static  .     cheap moves
@@ -99,7 +100,7 @@ stablehlo.gather                      indexing      .        part    formula .  
 stablehlo.get_dimension_size          size          .        .       static  .     moves
 stablehlo.get_tuple_element           tuple         .        none    .       .     moves
 stablehlo.if                          control       .        .       .       .     moves
-stablehlo.imag                        elementwise   .        .       alike   .     cheap
+stablehlo.imag                        elementwise   .        .       alike   .     cheap parts
 stablehlo.infeed                      transfer      .        .       .       .     moves stateful draws
 stablehlo.iota                        source        .        .       static  .     cheap
 stablehlo.is_finite                   elementwise   .        .       alike   .     cheap
@@ -119,7 +120,7 @@ stablehlo.pad                         view          .        .       formula .  
 stablehlo.partition_id                source        .        .       static  .     .
 stablehlo.popcnt                      elementwise   .        .       alike   .     .
 stablehlo.power                       elementwise   function .       alike   .     .
-stablehlo.real                        elementwise   .        .       alike   .     cheap
+stablehlo.real                        elementwise   .        .       alike   .     cheap parts
 stablehlo.real_dynamic_slice          indexing      .        part    formula .     moves sizes_in=1,2,3
 stablehlo.recv                        transfer      .        .       .       .     moves stateful draws
 stablehlo.reduce                      reduction     formula  .       formula .     moves
@@ -266,6 +267,7 @@ PRODUCTS = _of_kind("product")
 VIEWS = _of_kind("view")
 
 CHEAP = _with("cheap")
+COMPLEX_PARTS = _with("parts")
 DRAWING = _with("draws")
 MOVING = _with("moves")
 STATEFUL = _with("stateful")

@@ -50,7 +50,7 @@ ELEMENTS: dict[np.dtype[Any], str] = {d: name for name, d in DTYPES.items() if n
 _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
 # In `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`, the encoding is the type of the caller's buffer.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
-_DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{iree\.abi\.encoding = {_TENSOR}}})?")
+_DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{[^%]*?iree\.abi\.encoding = {_TENSOR})?")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # such as argument names, which may hold any text
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 

@@ -34,7 +34,7 @@ def function(params: dict[str, Any], pair: Any, *, factor: Any, unused: Any) -> 
 
 
 def serialized() -> bytes:
-    x = jnp.ones(3)
+    x = jnp.ones(3, np.float32)
     params = {"s": State(x, x), "o": collections.OrderedDict(b=x, a=x)}
     exported = jax.export.export(jax.jit(function))(params, (x, [x, None]), factor=x, unused=jnp.int32(2))
     return bytes(exported.serialize())
@@ -90,7 +90,7 @@ def test_shardings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sharding = NamedSharding(mesh, PartitionSpec("i"))
     jitted = jax.jit(lambda x: jax.lax.with_sharding_constraint(jnp.sin(x), sharding), in_shardings=sharding)
     file = tmp_path / "sharded.jaxexport"
-    file.write_bytes(jax.export.export(jitted)(jnp.ones(4)).serialize())
+    file.write_bytes(jax.export.export(jitted)(jnp.ones(4, np.float32)).serialize())
     program = tiduc.import_model(file)
     assert [port.name for port in program.vjp("x").outputs] == ["result0", "x.cotangent"]
     monkeypatch.setattr(sys, "path", [])

@@ -1,4 +1,4 @@
-"""A sample of `test/sweep/torch_functions.py`, and models of PyTorch that need those decompositions."""
+"""A sample of `test/sweep/torch_gradients.py`, and models of PyTorch that need those decompositions."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ import pytest
 import tiduc
 
 torch = pytest.importorskip("torch")
-import torch_functions  # noqa: E402  it needs PyTorch
+import torch_gradients  # noqa: E402  it needs PyTorch
 
 SAMPLE = (
     *("linalg.eig", "linalg.inv (complex)", "linalg.lu_solve", "fft.irfftn", "special.i0 (large)", "cummax"),
     *("y[:, 1:] = x[:, :-1]", "y[::2] = x", "multilabel_margin_loss", "nn.GRU (batch_first)", "cond", "scan"),
 )
-ROWS = {row[0]: row for rows in torch_functions.GROUPS.values() for row in rows}
+ROWS = {row[0]: row for rows in torch_gradients.GROUPS.values() for row in rows}
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_values_and_gradients_are_those_of_pytorch(name: str) -> None:
-    torch_functions.check(ROWS[name])
+    torch_gradients.check(ROWS[name])
 
 
 class Inner(torch.nn.Module):  # type: ignore[misc,name-defined]

@@ -240,7 +240,7 @@ def test_reflection_is_read_back() -> None:
 
 def test_declarations_are_read() -> None:
     declared = (
-        "sync func @f(%input0: tensor<2xi8> {iree.abi.encoding = tensor<2xui8>},"
+        'sync func @f(%input0: tensor<2xi8> {a = 1, iree.abi.encoding = tensor<2xui8>, tidu.name = "x%"},'
         " %input1: tensor<complex<f32>>) -> (%output0: tensor<?x2xbf16>)"
     )
     assert str(from_declaration(declared)) == "(input0: 2xui8, input1: complex<f32>) -> (output0: ?x2xbf16)"

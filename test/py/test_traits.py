@@ -50,6 +50,7 @@ def test_values_are_those_of_the_docstring() -> None:
         "cheap",
         "draws",
         "moves",
+        "parts",
         "stateful",
     }
 

@@ -1,4 +1,4 @@
-"""Functions of PyTorch for `torch_functions.py`: arrays, networks, recurrent networks, control flow."""
+"""Functions of PyTorch for `torch_gradients.py`: arrays, networks, recurrent networks, control flow."""
 
 from typing import Any
 

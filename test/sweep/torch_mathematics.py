@@ -1,4 +1,4 @@
-"""Functions of PyTorch for `torch_functions.py`: linear algebra, Fourier transforms, complex and special functions."""
+"""Functions of PyTorch for `torch_gradients.py`: linear algebra, Fourier transforms, complex and special functions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -25,13 +25,11 @@ from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import VIEWS
+from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
 from tiduc.dialect.types import is_open
 
 _ORDERS = VIEWS | {"stablehlo.convert"}
 """Ops that may do no more than reorder the elements of an array, if the result has the size of the operand."""
-_PARTS = "stablehlo.complex", "stablehlo.imag", "stablehlo.real"
-"""Ops that IREE may fold to a part of their operand."""
 
 
 @wrong(
@@ -95,7 +93,7 @@ class Numbers:
             return
         settings = _settings(op)
         for i, y in enumerate(op.results):
-            if op.name in _PARTS or (op.name in _ORDERS and _size(y) == _size(op.operands[0])):
+            if op.name in COMPLEX_PARTS or (op.name in _ORDERS and _size(y) == _size(op.operands[0])):
                 self._of[y] = before[0]
             else:
                 key = op.name, i, settings, _size(y), tuple(before)

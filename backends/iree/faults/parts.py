@@ -17,9 +17,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.dialect.traits import COMPLEX_PARTS
 from tiduc.dialect.types import is_complex
 
-_PARTS = ("stablehlo.real", "stablehlo.imag")
 _STORED = ("stablehlo.constant", "stablehlo.optimization_barrier")
 
 
@@ -36,7 +36,7 @@ def separate_parts(module: Any) -> None:
             if not isinstance(y.type, ir.RankedTensorType) or not is_complex(y):
                 continue
             readers = [use.owner.operation for use in y.uses]
-            parts = [reader for reader in readers if reader.name in _PARTS]
+            parts = [reader for reader in readers if reader.name in COMPLEX_PARTS]
             if parts and len(parts) < len(readers):
                 (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(op), op.location), y)
                 for reader in parts:

@@ -1,6 +1,6 @@
 """Which functions of PyTorch `tiduc.from_torch` imports: values and gradients against torch.autograd, in f64.
 
-    PYTHONPATH=test/py python test/sweep/torch_functions.py [--only PATTERN] [--table]
+    PYTHONPATH=test/py python test/sweep/torch_gradients.py [--only PATTERN] [--table]
 
 Prints each function that is refused or wrong, and counts. `--table` prints the table of docs/models.md instead.
 Exits with 1 where a value or a gradient is wrong, or an exception is no `TiducError`. Takes about five minutes.
