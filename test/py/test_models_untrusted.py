@@ -15,8 +15,8 @@ import pytest
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.models.untrusted import without_pickles
 from tiduc.models.torch_dialect import imported_apart
+from tiduc.models.untrusted import without_pickles
 from tiduc.runtime.process import Limits
 
 Contents = dict[str, bytes]
