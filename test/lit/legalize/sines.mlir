@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-sines-to-kernels | filecheck %s
 
-// A sine and a cosine that one op reads are computed in one dispatch; small arrays are not rewritten.
+// Each sine or cosine of a large array is computed in a dispatch of its own; small arrays are not rewritten.
 
 // CHECK-LABEL: @main
 // CHECK: flow.dispatch.region
@@ -10,6 +10,7 @@
 // CHECK: } else {
 // CHECK-NOT: arith.cmpf
 // CHECK: scf.yield
+// CHECK: flow.dispatch.region
 // CHECK-NOT: flow.dispatch.region
 // CHECK: stablehlo.multiply
 // CHECK: stablehlo.sine
