@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import tiduc
@@ -115,20 +114,23 @@ def attention() -> Any:
     return model(nodes, {"x": draw(4, 4)}, ATTENTION)
 
 
-class Attention(torch.nn.Module):
-    """The model of `attention`, with the parameters that `train-step` trains by default."""
+def attention_in_torch(torch: Any) -> Any:
+    class Attention(torch.nn.Module):  # type: ignore[misc, name-defined]
+        """The model of `attention`, with the parameters that `train-step` trains by default."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = torch.nn.Parameter(torch.tensor(ATTENTION["embed.weight"]))
-        self.head = torch.nn.Parameter(torch.tensor(ATTENTION["head.weight"]))
-        self.bias = torch.nn.Parameter(torch.tensor(ATTENTION["head.bias"]))
-        self.register_buffer("mask", torch.tensor(MASK), persistent=False)
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Parameter(torch.tensor(ATTENTION["embed.weight"]))
+            self.head = torch.nn.Parameter(torch.tensor(ATTENTION["head.weight"]))
+            self.bias = torch.nn.Parameter(torch.tensor(ATTENTION["head.bias"]))
+            self.register_buffer("mask", torch.tensor(MASK), persistent=False)
 
-    def forward(self, x: Any) -> Any:
-        n = torch.nn.functional.layer_norm(x @ self.embed, (4,))
-        p = torch.softmax(n @ n.T * 0.5 + self.mask, -1)
-        return torch.nn.functional.layer_norm(p @ n, (4,)) @ self.head + self.bias
+        def forward(self, x: Any) -> Any:
+            n = torch.nn.functional.layer_norm(x @ self.embed, (4,))
+            p = torch.softmax(n @ n.T * 0.5 + self.mask, -1)
+            return torch.nn.functional.layer_norm(p @ n, (4,)) @ self.head + self.bias
+
+    return Attention()
 
 
 def test_masks_numbers_and_merged_arrays_are_held() -> None:
@@ -155,16 +157,18 @@ def test_train_step_says_what_it_trains(tmp_path: Path, capfd: Any) -> None:
 
 
 def test_onnx_and_pt2_train_as_pytorch_does(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
     x, target, rate = draw(4, 4), draw(4, 2), np.float32(0.05)
-    torch.export.save(torch.export.export(Attention(), (torch.tensor(x),)), tmp_path / "a.pt2")
+    torch.export.save(torch.export.export(attention_in_torch(torch), (torch.tensor(x),)), tmp_path / "a.pt2")
     onnx.save(attention(), tmp_path / "a.onnx")
-    wanted = losses_of_torch(Attention(), x, target, float(rate))
+    wanted = losses_of_torch(torch, x, target, float(rate))
     for name in ("a.onnx", "a.pt2"):
         program = tiduc.import_model(tmp_path / name, lift_constants=True)
         np.testing.assert_allclose(losses(program, x, target, rate), wanted, rtol=1e-5)
 
 
-def losses_of_torch(module: Any, x: Any, target: Any, rate: float) -> list[float]:
+def losses_of_torch(torch: Any, x: Any, target: Any, rate: float) -> list[float]:
+    module = attention_in_torch(torch)
     optimizer = torch.optim.SGD(module.parameters(), rate)
     found = []
     for _ in range(20):
