@@ -147,9 +147,16 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
 @crash(
     "Does not compile for a single element that is part of an array; a barrier hides it.", "pad_one_element"
 )
+@wrong(
+    "Two single elements with padding between elements become one; leaves out padding that adds nothing.",
+    "pad_between_parts",
+)
 def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The padding of complex and unsigned arrays, by parts and as signed integers; a barrier hides a single element."""
     x, value = op.operands
+    ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
+    if set(x.type.shape) == {1} and not any(ends):  # all padding is between elements
+        return [x]
     if len(x.type.shape) > 1 and set(x.type.shape) == {1}:
         op.operands[0] = x = b.barrier(x)[0]
     if is_complex(x):

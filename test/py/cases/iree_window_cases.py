@@ -65,6 +65,21 @@ WRONG = {
         ),
         np.array([[[23], [4500]]]),
     ),
+    "pad_between_parts": Case(
+        "pad",
+        "(%x: tensor<1xcomplex<f64>>) -> tensor<1xcomplex<f64>>",
+        """%z = stablehlo.constant dense<0.0> : tensor<f64>
+        %r = stablehlo.real %x : (tensor<1xcomplex<f64>>) -> tensor<1xf64>
+        %i = stablehlo.imag %x : (tensor<1xcomplex<f64>>) -> tensor<1xf64>
+        %0 = stablehlo.pad %r, %z, low = [0], high = [0], interior = [1]
+          : (tensor<1xf64>, tensor<f64>) -> tensor<1xf64>
+        %1 = stablehlo.pad %i, %z, low = [0], high = [0], interior = [1]
+          : (tensor<1xf64>, tensor<f64>) -> tensor<1xf64>
+        %2 = stablehlo.complex %0, %1 : tensor<1xcomplex<f64>>
+        return %2 : tensor<1xcomplex<f64>>""",
+        (np.array([1 + 2j]),),
+        np.array([1 + 2j]),
+    ),
 }
 
 REJECTED = {
