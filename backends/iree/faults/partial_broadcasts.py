@@ -1,4 +1,4 @@
-"""Sums along several dimensions of products with an array that is broadcast along some of these dimensions.
+"""Sums of products with an array that is broadcast along some of the dimensions summed: reductions and convolutions.
 
     %b = broadcast_in_dim %y, dims = [1]               %b = broadcast_in_dim %y, dims = [1]
     %p = multiply %x, %b : tensor<4x7xf32>      ->     %p = multiply %x, %b : tensor<4x7xf32>
@@ -50,6 +50,26 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     others = [d - (d > last) for d in op.attributes["dimensions"] if d != last]
     neutral = b.constant(NEUTRAL["stablehlo.add"], init)  # the initial value counts once
     return [b.reduce(b.reduce(x, neutral, [last]), init, others)]
+
+
+@legalize("stablehlo.convolution", where=ON_CPUS)
+@crash(
+    "Rejects broadcast operands where there is one window; a barrier stores them.", "convolution_of_broadcast"
+)
+def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The convolution of stored operands, if its result has one element for each feature and batch."""
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
+        return None
+    stored = {i: behind_barrier(b, x)[0] for i, x in enumerate(op.operands) if _is_repeated(x)}
+    return b.clone(op, stored) if stored else None
+
+
+def _is_repeated(x: Any) -> bool:
+    """Whether a value is the broadcast of an array of several elements, or a reshape of such a broadcast."""
+    *_, y = traced(x, _RESHAPES)
+    is_broadcast = isinstance(y, ir.OpResult) and y.owner.name in _BROADCASTS
+    return is_broadcast and math.prod(y.owner.operands[0].type.shape) != 1
 
 
 def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
-from cases.iree_sums import EINSUM_OF_SUMS, SUM_AND_GREATEST, SUM_OF_PRODUCTS
+from cases.iree_sums import CONVOLUTION_OF_BROADCAST, EINSUM_OF_SUMS, SUM_AND_GREATEST, SUM_OF_PRODUCTS
 
 RNG = np.random.default_rng(0)
 T = "tensor<6x6xf32>"
@@ -326,6 +326,11 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     "unary_einsum": (EINSUM, (np.float32([[1, 2], [3, 4]]),), (np.float32([[1, 3], [2, 4]]),)),
     "einsum_of_sums": (EINSUM_OF_SUMS, (CUBE, MATRIX), (CUBE.sum(0) * MATRIX.sum(1)[:, None],)),
     "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (numbers(4, 7), numbers(7)), None),
+    "convolution_of_broadcast": (
+        CONVOLUTION_OF_BROADCAST,
+        (numbers(1, 2, 3), numbers(3)),
+        None,
+    ),
     "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (numbers(4, 7), numbers(7)), None),
     "dot_algorithm": (ALGORITHM, (numbers(2, 2, 2), numbers(2, 2, 2)), None),
     "while_after_another": (TWO_LOOPS, (np.array(0.5), np.array(3, np.int32)), None),

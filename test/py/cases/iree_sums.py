@@ -33,3 +33,14 @@ func.func @main(%x: tensor<4x7xf32>, %y: tensor<7xf32>) -> (tensor<f32>, tensor<
   return %2#0, %2#1 : tensor<f32>, tensor<f32>
 }}
 """
+
+CONVOLUTION_OF_BROADCAST = """
+func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
+  %0 = stablehlo.broadcast_in_dim %k, dims = [2] : (tensor<3xf32>) -> tensor<4x2x3xf32>
+  %1 = stablehlo.convolution(%x, %0) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x2x3xf32>, tensor<4x2x3xf32>) -> tensor<1x4x1xf32>
+  return %1 : tensor<1x4x1xf32>
+}
+"""
+"""A convolution with one window, whose kernel repeats three numbers."""
