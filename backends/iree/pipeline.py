@@ -22,6 +22,7 @@ from tiduc.backends.iree.faults.fusions import separate_fusions
 from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
+from tiduc.backends.iree.faults.wide_fusions import separate_wide_fusions
 from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
@@ -79,6 +80,7 @@ PIPELINE = (
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),
     Entry("legal", separate_parts),
+    Entry("legal", separate_wide_fusions),
     Entry("legal", separate_reads),
     Entry("legal", updates_after_reads),
     Entry("legal", distinguish_starts),

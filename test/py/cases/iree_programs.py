@@ -6,7 +6,13 @@ from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
-from cases.iree_sums import CONVOLUTION_OF_BROADCAST, EINSUM_OF_SUMS, SUM_AND_GREATEST, SUM_OF_PRODUCTS
+from cases.iree_sums import (
+    CONVOLUTION_OF_BROADCAST,
+    EINSUM_OF_SUMS,
+    SUM_AND_GREATEST,
+    SUM_OF_MANY_ARRAYS,
+    SUM_OF_PRODUCTS,
+)
 
 RNG = np.random.default_rng(0)
 T = "tensor<6x6xf32>"
@@ -326,6 +332,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     "unary_einsum": (EINSUM, (np.float32([[1, 2], [3, 4]]),), (np.float32([[1, 3], [2, 4]]),)),
     "einsum_of_sums": (EINSUM_OF_SUMS, (CUBE, MATRIX), (CUBE.sum(0) * MATRIX.sum(1)[:, None],)),
     "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (numbers(4, 7), numbers(7)), None),
+    "sum_of_many_arrays": (SUM_OF_MANY_ARRAYS, tuple(numbers(40)), None),
     "convolution_of_broadcast": (
         CONVOLUTION_OF_BROADCAST,
         (numbers(1, 2, 3), numbers(3)),

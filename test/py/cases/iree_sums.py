@@ -44,3 +44,11 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
 }
 """
 """A convolution with one window, whose kernel repeats three numbers."""
+
+SUM_OF_MANY_ARRAYS = f"""
+func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor<f32> {{
+  %s0 = stablehlo.negate %a0 : tensor<f32>
+  {"".join(f"%s{i} = stablehlo.add %s{i - 1}, %a{i} : tensor<f32> " for i in range(1, 40))}
+  return %s39 : tensor<f32>
+}}
+"""

@@ -1,0 +1,95 @@
+"""separate_wide_fusions: puts barriers between elementwise ops that form a large tree.
+
+    %s1 = add %a, %b                                %s1 = add %a, %b
+    ...                                             ...
+    %s23 = add %s22, %x                      ->     %s23 = add %s22, %x
+    %s24 = add %s23, %y                             %t = optimization_barrier %s23
+    ...                                             %s24 = add %t, %y
+
+IREE fuses such a tree into one dispatch, however many arrays it reads, or into two with all shared values between them.
+Its runtime does not load a module with a dispatch of more than 32 arrays on one target, 64 on another. A loss with a
+term for each of 33 parameters is enough, or two derivatives of a series.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import crash
+from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE, VIEWS
+
+_FUSED = BROADCASTING | ELEMENTWISE | (VIEWS - {"stablehlo.concatenate"})
+
+_MOST = 16
+"""Arrays that a tree reads, at most, and values in a tree with several readers, which may become arrays."""
+
+
+@dataclass(eq=False)
+class _Tree:
+    """Ops that IREE may fuse: the arrays that they read, and the number of their results with several readers."""
+
+    number: int
+    arrays: set[Any] = field(default_factory=set)
+    shared: int = 0
+    within: "_Tree | None" = None
+
+    def root(self) -> "_Tree":
+        """The tree that this one has become a part of."""
+        tree = self
+        while tree.within is not None:
+            tree = tree.within
+        if tree is not self:
+            self.within = tree
+        return tree
+
+    def takes(self, other: "_Tree") -> bool:
+        """Makes the other tree a part of this one, unless the two are too large together."""
+        if other is self:
+            return True
+        if max(self.shared + other.shared, len(self.arrays | other.arrays)) > _MOST:
+            return False
+        self.shared += other.shared
+        self.arrays |= other.arrays
+        other.within = self
+        return True
+
+
+@crash(
+    "Does not load dispatches of more than 32 arrays; puts barriers into trees of elementwise ops that need more.",
+    "sum_of_many_arrays",
+)
+def separate_wide_fusions(module: Any) -> None:
+    """Puts the barriers into a module, in place, in time linear in its ops."""
+    trees: dict[Any, _Tree] = {}
+    numbers = count()
+    for op in within(module.operation):
+        if op.name in _FUSED:
+            tree = _Tree(next(numbers))
+            for x, other in _latest_first(trees, op.operands):
+                if other is None:
+                    tree.arrays.add(x)
+                elif not tree.takes(other.root()):
+                    tree.arrays.add(_stored(x))
+            tree.shared += len(list(op.results[0].uses)) > 1
+            trees[op.results[0]] = tree
+
+
+def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any, _Tree | None]]:
+    """Values with the trees that compute them, without constants, which IREE copies into each dispatch."""
+    found = [(x, trees.get(x)) for x in xs if splat(x) is None]
+    return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)
+
+
+def _stored(x: Any) -> Any:
+    """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
+    readers = [(use.owner.operation, use.operand_number) for use in x.uses]
+    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
+    for reader, i in readers:
+        reader.operands[i] = stored
+    return stored
