@@ -22,17 +22,17 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
-from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE, VIEWS
+from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 
-_FUSED = BROADCASTING | ELEMENTWISE | (VIEWS - {"stablehlo.concatenate"})
+_FUSED = BROADCASTING | ELEMENTWISE
 
-_MOST = 16
-"""Arrays that a tree reads, at most, and values in a tree with several readers, which may become arrays."""
+_MOST = 28
+"""Arrays that a tree reads, and values in a tree that have several readers and may become arrays, at most."""
 
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops that IREE may fuse: the arrays that they read, and the number of their results with several readers."""
+    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of their results with several readers."""
 
     number: int
     arrays: set[Any] = field(default_factory=set)
@@ -52,7 +52,7 @@ class _Tree:
         """Makes the other tree a part of this one, unless the two are too large together."""
         if other is self:
             return True
-        if max(self.shared + other.shared, len(self.arrays | other.arrays)) > _MOST:
+        if self.shared + other.shared + len(self.arrays | other.arrays) > _MOST:
             return False
         self.shared += other.shared
         self.arrays |= other.arrays
@@ -72,7 +72,7 @@ def separate_wide_fusions(module: Any) -> None:
         if op.name in _FUSED:
             tree = _Tree(next(numbers))
             for x, other in _latest_first(trees, op.operands):
-                if other is None:
+                if other is None or x.type.shape != op.results[0].type.shape:
                     tree.arrays.add(x)
                 elif not tree.takes(other.root()):
                     tree.arrays.add(_stored(x))
