@@ -104,7 +104,7 @@ def _fft(op: Any) -> None:
     stored = [*lengths[:-1], lengths[-1] // 2 + 1] if lengths else []
     of_operand = stored if kind == "IRFFT" else lengths
     of_result = stored if kind == "RFFT" else lengths
-    for what, value, expected in (
+    for role, value, expected in (
         ("operand", op.operands[0], of_operand),
         ("result", op.results[0], of_result),
     ):
@@ -115,7 +115,7 @@ def _fft(op: Any) -> None:
         ):
             raise _violation(
                 op,
-                f"has the {what} {value.type}, whose last dimensions must be {expected} to match fft_length",
+                f"has the {role} {value.type}, whose last dimensions must be {expected} to match fft_length",
             )
 
 

@@ -92,16 +92,16 @@ def _linearize_ops(
                     tangents[y] = dy
 
 
-def _tangent_type(b: Any, x: Any, what: str) -> Any:
+def _tangent_type(b: Any, x: Any, description: str) -> Any:
     type_ = b.tangent_type(x.type)
     if type_ is None:
-        raise RequestError(f"{what} has no tangent: its type is {x.type}")
+        raise RequestError(f"{description} has no tangent: its type is {x.type}")
     return type_
 
 
-def _check_distinct(what: str, names: Sequence[str], values: Sequence[Any]) -> None:
+def _check_distinct(role: str, names: Sequence[str], values: Sequence[Any]) -> None:
     seen = set()
     for name, value in zip(names, values, strict=True):
         if value in seen:
-            raise RequestError(f"{what} {name} is given twice")
+            raise RequestError(f"{role} {name} is given twice")
         seen.add(value)

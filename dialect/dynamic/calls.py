@@ -162,10 +162,10 @@ def _summed(block: Any) -> list[int]:
     """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)
-    found = []
+    sums = []
     for i, y in enumerate(end.operands):
         terms = list(y.owner.operands) if not isinstance(y.owner, ir.Block) else []
         is_sum = len(terms) == 2 and y.owner.name == "stablehlo.add"
         if is_sum and len(arguments) == 2 * count and {*terms} == {arguments[i], arguments[count + i]}:
-            found.append(i)
-    return found
+            sums.append(i)
+    return sums

@@ -30,7 +30,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 
     Sharding rules, which are written per dimension, are dropped.
     """
-    changed: dict[str, Any] = {SHARDING_RULE: None, **_counted(op)}
+    changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
         return mapped(b, op, x, at)
     for name in _LAYOUTS:
@@ -39,7 +39,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
     return emit_batched(b, op, spread_all(b, x, at), **changed)
 
 
-def _counted(op: Definition) -> dict[str, Any]:
+def _with_batch_dimension(op: Definition) -> dict[str, Any]:
     """The frontend attribute in which JAX notes the number of batch dimensions, incremented."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}

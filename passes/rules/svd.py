@@ -35,7 +35,13 @@ from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_
 OF_V = targets("gesvdj")
 """Targets whose calls return v; all others return v^H."""
 
-KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", "output_operand_aliases")
+_SIZE_INDEPENDENT = (
+    "call_target_name",
+    "api_version",
+    "backend_config",
+    "operand_layouts",
+    "output_operand_aliases",
+)
 """Attributes that do not depend on the sizes of results."""
 
 
@@ -146,7 +152,7 @@ def _with_vectors(b: Any, op: Definition, layout: Layout) -> Any:
     types = [a.type, s.type, *[with_shape(a.type, some) for some in sizes], info.type]
     given = settings(op)
     changed = {"mode": ord("S")} if "mode" in given else {"compute_uv": True, "full_matrices": False}
-    attributes = {name: op.attributes[name] for name in KEPT if name in op.attributes}
+    attributes = {name: op.attributes[name] for name in _SIZE_INDEPENDENT if name in op.attributes}
     attributes.update(with_settings(op, **changed))
     if "result_layouts" in op.attributes:
         first, of_s, *_, of_info = op.attributes["result_layouts"]

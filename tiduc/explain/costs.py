@@ -128,7 +128,7 @@ class _Walk:
         if flops == "formula":
             return FORMULAS[name](op), 0
         if flops.isdigit():
-            return _counted(op) * _complex(op.result, int(flops)), 0
+            return _float_elements(op) * _complex(op.result, int(flops)), 0
         if flops == "?":
             self.uncounted.append(
                 name if name != "custom_call" else f"@{op.attributes['call_target_name'].value}"
@@ -173,7 +173,7 @@ def _real_size(x: Value) -> int:
     return size(x) if _is_float(x) else 0
 
 
-def _counted(op: Definition) -> int:
+def _float_elements(op: Definition) -> int:
     """The number of elements of the result if the op computes with floats, else 0."""
     return size(op.results[0]) if op.operands and _is_float(op.operands[0]) else 0
 

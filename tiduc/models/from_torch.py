@@ -104,17 +104,17 @@ def _read(torch: Any, path: str, trust: bool) -> Any:
 @contextmanager
 def _logged() -> Iterator[list[BaseException]]:
     """Collects the exceptions that `torch.export.load` logs with a traceback, which are not printed."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def is_printed(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        found.extend([error] if error else [])
+        errors.extend([error] if error else [])
         return error is None
 
     logger = logging.getLogger("torch.export")
     logger.addFilter(is_printed)
     try:
-        yield found
+        yield errors
     finally:
         logger.removeFilter(is_printed)
 

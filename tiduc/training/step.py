@@ -90,7 +90,8 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
         g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
         type_ = with_element(port.type, wide(element(p)))
         beside = [
-            Port(f"{port.name}.{what}", type_, f"{b.graph.name}.{port.value}.{what}") for what in chosen.kept
+            Port(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.value}.{state_name}")
+            for state_name in chosen.kept
         ]
         state = [b.input(each.value, each.type) for each in beside]
         p_wide, g_wide = (b.convert(x, element(type_)) for x in (p, g))
