@@ -6,7 +6,7 @@ from pathlib import Path
 import iree.runtime as rt
 import numpy as np
 import pytest
-from cases.iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
+from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree

@@ -87,8 +87,8 @@ def test_index_types(index: str, op: str) -> None:
 def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
     """A window known to be in range needs neither mask nor padding."""
     case = CASES["one window"]
-    made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
-    text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
+    constant = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
+    text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", constant, 1)
     assert ("stablehlo.pad" in str(load(text).vjp())) == masked
     check_rule(text, random(case.operand), random(case.windows))
 

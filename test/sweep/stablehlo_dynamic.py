@@ -1,6 +1,6 @@
 """Runs StableHLO's own dynamic-shape programs, and compares with their refinements to static shapes.
 
-    python test/sweep/stablehlo_open.py DIRECTORY [--filter REGEX] [--target NAME]
+    python test/sweep/stablehlo_dynamic.py DIRECTORY [--filter REGEX] [--target NAME]
 
 DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each
 dynamic dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX;
@@ -76,8 +76,8 @@ def refined(text: str, count: int) -> str | None:
             del main.attributes[name]
     known = [ir.RankedTensorType.get(_sizes(type_), type_.element_type) for type_ in types[count:]]
     run_passes(module.operation, _REFINED.format(",".join(map(str, known))))
-    found = str(module)
-    return None if "?" in found else found
+    static = str(module)
+    return None if "?" in static else static
 
 
 def outcome(text: str, target: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def outcome(text: str, target: str) -> tuple[str, str]:
     try:
         static = refined(text, count)
         if static is None:
-            return "n/a", "sizes stay open"
+            return "n/a", "sizes stay dynamic"
         expected = _compiled(static, "cpu")(*given[count:])
     except TiducError as error:
         return "n/a", str(error)
