@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.shardy import CONSTRAINTS, target
 from tiduc.dialect.stablehlo import StablehloBuilder
@@ -43,8 +43,8 @@ class Body(StablehloBuilder):
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def size(self, n: Any) -> Any:
-        """Raises `OpenSize`: the region would have to read the size from outside."""
-        raise OpenSize("its region would need the size of a dynamic dimension")
+        """Raises `UnknownSize`: the region would have to read the size from outside."""
+        raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def returns(self, *values: Any) -> None:
         """Ends the region."""

@@ -18,8 +18,8 @@ from tiduc.dialect.control_ops import (
     CALL_VJP,
     CARRIES,
     CASE,
+    FUNCTION,
     GRAPHS,
-    KEPT,
     LOOP,
     MEMORIES,
     MEMORY,
@@ -28,7 +28,7 @@ from tiduc.dialect.control_ops import (
     TRIP_COUNT,
     sequence_type,
 )
-from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.functions import within
 from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
@@ -244,15 +244,15 @@ def only_vjp(op: Definition) -> Unsupported:
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
 
 
-def open_loop(error: OpenSize, location: Any) -> Unsupported:
+def needs_static_shapes(error: UnknownSize, location: Any) -> Unsupported:
     """The error for reverse mode of a loop with a carry or residual of dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 
-def is_kept(view: View, op: Definition) -> bool:
-    """Whether the op calls a graph that stays a function (`KEPT`)."""
-    return op.name == CALL and KEPT in _graphs(view, op)[0].attributes
+def calls_function(view: View, op: Definition) -> bool:
+    """Whether the op calls a graph that stays a function (`FUNCTION`)."""
+    return op.name == CALL and FUNCTION in _graphs(view, op)[0].attributes
 
 
 def called(view: View, graph: Graph) -> list[Graph]:

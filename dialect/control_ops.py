@@ -27,11 +27,11 @@ DERIVATIVES = ("tidu.jvp", "tidu.vjp")
 CALL_VJP = "tidu.call_vjp"
 """The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""
 
-KEPT = "tidu.function"
+FUNCTION = "tidu.function"
 """On a graph: the name of the function that it stays in the output, because rules or other files refer to it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
-"""Attributes that a program may set on a loop: how residuals are kept, and an upper bound of the trip count."""
+"""Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
 """Names the first graph of the op that this op extends by more results; both ops belong to one call site."""

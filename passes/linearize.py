@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.engine.close import inline
@@ -85,7 +85,7 @@ def _linearize_ops(
             b.location = op.location
             try:
                 dy_of = rule(b, op, dx)
-            except OpenSize as error:
+            except UnknownSize as error:
                 raise opset.unsupported("jvp", op, error.message) from None
             for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:

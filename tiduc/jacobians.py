@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_complex, is_open, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, is_dynamic, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.linear_transpose import linear_transpose
@@ -150,7 +150,7 @@ def batched(
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     outputs = []
     for port in results:
-        if isinstance(port.value, Zero) and is_open(port.type):
+        if isinstance(port.value, Zero) and is_dynamic(port.type):
             raise RequestError(
                 f"result {port.name} of type {port.type} cannot be batched; only tensors of static shape can"
             )

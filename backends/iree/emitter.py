@@ -12,7 +12,7 @@ from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open, with_element, with_shape
+from tiduc.dialect.types import element, is_dynamic, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -174,7 +174,7 @@ class Emitter(Body):
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
         """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
         type_ = with_element(like.type, element_type)
-        if not is_open(type_):
+        if not is_dynamic(type_):
             return self.constant(value, type_)
         scalar, i32 = self.constant(value, with_shape(type_, [])), signless(32)
         sizes = [

@@ -24,7 +24,7 @@ from tiduc.dialect.functions import replace, symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import CALL, CONFIG
 from tiduc.dialect.shardy import target
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.windows import Window
 
@@ -41,7 +41,7 @@ def violation(op: Any) -> str | None:
         return "takes an array of at least one dimension and a scalar k, and returns values and indices"
     if name == REDUCE_WINDOW:
         expected = [max(ranks[:1], default=0)] * count + [0] * count + [1, 1, 1, 1, 2]
-        if not count or ranks != expected or any(is_open(x.type) for x in list(op.operands)[2 * count :]):
+        if not count or ranks != expected or any(is_dynamic(x.type) for x in list(op.operands)[2 * count :]):
             return "takes arrays, as many scalars, four static vectors, and a static matrix of paddings"
         if any(list(x.type.shape)[0] != ranks[0] for x in list(op.operands)[2 * count :]):
             return "has vectors whose length is not the rank of the arrays"
@@ -69,7 +69,7 @@ def make_static(module: Any) -> None:
 def _top_k(call: Any) -> None:
     x, k = call.operands
     given = _constants([k])
-    if given is None or is_open(x.type):
+    if given is None or is_dynamic(x.type):
         return
     shape = [*list(x.type.shape)[:-1], int(given[0])]
     types = [ir.RankedTensorType.get(shape, y.type.element_type) for y in call.results]
@@ -80,7 +80,7 @@ def _approx_top_k(call: Any) -> None:
     """As stablehlo-canonicalize-dynamism leaves the call: without shape operands, once the shapes are static."""
     *operands, k = call.operands
     given = _constants([k])
-    if given is None or any(is_open(y.type) for y in call.results):
+    if given is None or any(is_dynamic(y.type) for y in call.results):
         return
     attributes = {name: call.attributes[name] for name in call.attributes}
     attributes["call_target_name"] = ir.StringAttr.get("ApproxTopK")
@@ -95,7 +95,7 @@ def _approx_top_k(call: Any) -> None:
 def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
     count = len(call.results)
     arrays, given = list(call.operands)[: 2 * count], _constants(list(call.operands)[2 * count :])
-    if given is None or any(is_open(x.type) for x in arrays):
+    if given is None or any(is_dynamic(x.type) for x in arrays):
         return
     sizes, strides, base, dilation, padding = given
     numbers = (sizes, strides, base, dilation, padding[:, 0], padding[:, 1])

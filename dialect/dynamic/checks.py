@@ -22,7 +22,7 @@ from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirement
 from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import NAME
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
@@ -107,7 +107,9 @@ class FunctionSizes:
                 visit(self, op, known, top)
             else:
                 definition = self._definition(op)
-                if any(is_ranked(x) and is_open(x.type) for x in (*definition.operands, *definition.results)):
+                if any(
+                    is_ranked(x) and is_dynamic(x.type) for x in (*definition.operands, *definition.results)
+                ):
                     self._require(op, definition, known, top)
         return definition.operands, known
 
@@ -322,7 +324,7 @@ class ModuleSizes:
 
 
 def _dynamic_dimensions(x: Value) -> list[int]:
-    if not is_ranked(x) or not is_open(x.type):
+    if not is_ranked(x) or not is_dynamic(x.type):
         return []
     return [d for d, n in enumerate(sizes_in(x.type)) if n == DYNAMIC]
 

@@ -14,11 +14,11 @@ from tiduc.dialect.control import (
     Branches,
     Loop,
     branches,
+    calls_function,
     draws,
     emit_call,
     emit_case,
     emit_loop,
-    is_kept,
     loop,
     only_vjp,
 )
@@ -71,7 +71,7 @@ def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Se
 @batch("stablehlo.if")
 def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
-    if is_kept(b.view, op):
+    if calls_function(b.view, op):
         return mapped(b, op, x, at)
     record = branches(b.view, op)
     operands = [x[i] for i in record.arguments]

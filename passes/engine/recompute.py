@@ -18,7 +18,7 @@ from typing import Any
 from tiduc.dialect.graph import Value
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
-from tiduc.dialect.types import bits, is_open
+from tiduc.dialect.types import bits, is_dynamic
 
 _UNLIMITED = 2**62
 
@@ -33,7 +33,7 @@ _SOURCE: Node = (None, False)
 
 def size(x: Value) -> int:
     """The bytes that a value takes; `_UNLIMITED` where its shape is dynamic, and at most that."""
-    if is_open(x.type):
+    if is_dynamic(x.type):
         return _UNLIMITED
     return min(int(prod(x.type.shape)) * max(bits(x), 8) // 8, _UNLIMITED)
 

@@ -9,7 +9,7 @@ from operator import attrgetter, or_
 from typing import Any
 
 from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, control, draws, is_control, is_kept
+from tiduc.dialect.control import Branches, Loop, calls_function, control, draws, is_control
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -149,7 +149,7 @@ def _find_members(
     for op in order:
         record = None
         if is_control(op):
-            record = control(view, op) if not is_kept(view, op) else None
+            record = control(view, op) if not calls_function(view, op) else None
         elif op.name == "stablehlo.add":
             record = _sum_of_sequences(view, opset, op, places)
         if record is not None:

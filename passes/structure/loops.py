@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from tiduc.dialect.control import open_loop
+from tiduc.dialect.control import needs_static_shapes
 from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
@@ -23,8 +23,8 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
         scope.trip_counts[cluster] = scope.trip_counts[plan.trip_count_source]
     try:
         EMITTERS[plan.emitter](scope, cluster)
-    except OpenSize as error:
-        raise open_loop(error, cluster.ops[0].location) from None
+    except UnknownSize as error:
+        raise needs_static_shapes(error, cluster.ops[0].location) from None
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from torch_mlir import ir
 from tiduc.dialect.cache import Cache
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Loop, branches, emit_call, emit_case, is_control
-from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT, MEMORIES
+from tiduc.dialect.control_ops import CALL, DERIVATIVES, FUNCTION, MEMORIES
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
@@ -77,7 +77,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
         results[graph, memory] = result  # before its derivatives are structured, which may call the graph
-        if KEPT in graph.attributes:
+        if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
         for name in named:
             derivative = structured(view, view.graph(graph.attributes[name].value), opset, memory)

@@ -48,9 +48,11 @@ _REFINED = (
 def arguments(text: str) -> tuple[list[Array], int]:
     """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
     types = _types(_main(parse(text)))
-    is_open = any(not type_.has_static_shape for type_ in types)
+    is_dynamic = any(not type_.has_static_shape for type_ in types)
     i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
-    count = next((i for i, type_ in enumerate(types) if type_ != i64 or i == 2), len(types)) if is_open else 0
+    count = (
+        next((i for i, type_ in enumerate(types) if type_ != i64 or i == 2), len(types)) if is_dynamic else 0
+    )
     rng = np.random.default_rng(0)
     return [np.array(SIZE)] * count + [_random(rng, type_) for type_ in types[count:]], count
 

@@ -9,7 +9,7 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import batched, restored
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.lapack import ROUTINES, Settings
-from tiduc.dialect.types import is_empty, is_open
+from tiduc.dialect.types import is_dynamic, is_empty
 
 Computed = Callable[..., Sequence[Any]]
 """Gives an op's results, batched, from an emitter, the op and the op's operands, batched."""
@@ -49,7 +49,7 @@ def on_batches(
     Raises `Unsupported` if an operand has a dynamic shape.
     """
     operands = list(op.operands)
-    if any(is_open(x.type) for x in operands):
+    if any(is_dynamic(x.type) for x in operands):
         raise refused(op, "its sizes are open")
     if is_empty(operands[0]):
         return empty(b, op) if empty else [b.zero(y.type) for y in op.results]
