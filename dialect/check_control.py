@@ -10,6 +10,7 @@ from tiduc.dialect.control_ops import (
     CALL,
     CARRIES,
     CASE,
+    GRAPH_CALLS,
     GRAPHS,
     LOOP,
     SEQUENCES,
@@ -17,17 +18,17 @@ from tiduc.dialect.control_ops import (
     element_type,
 )
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import OWN, Definition, Graph
+from tiduc.dialect.graph import Definition, Graph
 
 
-class Graphs(Protocol):
-    """Graphs by name."""
+class GraphsByName(Protocol):
+    """GraphsByName by name."""
 
     def graph(self, name: str, location: Any = None) -> Graph:
         """The graph of that name; `ResolveError` if there is none."""
 
 
-def check_control(view: Graphs, op: Definition) -> None:
+def check_control(view: GraphsByName, op: Definition) -> None:
     """Checks that the attributes are present, and that operands and results have the types of the called graphs.
 
     Raises `ResolveError` for the first violation, or for an unknown graph.
@@ -82,7 +83,7 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
         _check_types(op, f"@{cond.name} gives", [str(t) for t in _types(cond.outputs)], ["tensor<i1>"])
 
 
-def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
+def check_calls(view: GraphsByName, graph: Graph, known: set[str]) -> None:
     """Raises `ResolveError` if a graph that this one reaches by calls is recursive.
 
     `known` holds the names of graphs that have been checked; checked graphs are added to it.
@@ -103,7 +104,10 @@ def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
 
 def _called(graph: Graph) -> list[tuple[Definition, str]]:
     return [
-        (op, symbol.value) for op in graph.definitions if op.name in OWN for symbol in op.attributes[GRAPHS]
+        (op, symbol.value)
+        for op in graph.definitions
+        if op.name in GRAPH_CALLS
+        for symbol in op.attributes[GRAPHS]
     ]
 
 

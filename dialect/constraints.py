@@ -6,10 +6,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.dynamic.calls import violation
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.lapack import CALL, check_call
+from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
 from tiduc.dialect.shardy import DEVICES, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible
@@ -130,7 +131,7 @@ def _real_dynamic_slice(op: Any) -> None:
 
 def _call(op: Any) -> None:
     """A linear-algebra call matches its row in `ROUTINES`; shardings and placements keep the type of their operand."""
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    target = call_target(op)
     if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} returns a type other than its operand's")
     if target in (TO_PARTS, TO_WHOLE):
@@ -189,7 +190,7 @@ def _promoted(op: Any) -> None:
 CONSTRAINTS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(BROADCASTING, _broadcasting),
     "stablehlo.all_gather": _all_gather,
-    CALL: _call,
+    CUSTOM_CALL: _call,
     "stablehlo.dynamic_broadcast_in_dim": _shape_operand,
     "stablehlo.dynamic_conv": _dynamic_conv,
     "stablehlo.fft": _fft,

@@ -19,6 +19,7 @@ from tiduc.dialect.control_ops import (
     CARRIES,
     CASE,
     FUNCTION,
+    GRAPH_CALLS,
     GRAPHS,
     LOOP,
     MEMORIES,
@@ -26,11 +27,12 @@ from tiduc.dialect.control_ops import (
     REVERSE,
     SEQUENCES,
     TRIP_COUNT,
+    call_target,
     sequence_type,
 )
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.functions import within
-from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.traits import CONTROL, DRAWING
 from tiduc.dialect.trip_count import trip_count
@@ -267,13 +269,13 @@ def called(view: View, graph: Graph) -> list[Graph]:
                 unread.append(graphs[symbol.value])
 
     def look(op: Any) -> Any:
-        if op.name == CARRIER and op.attributes[TARGET].value in OWN:
+        if call_target(op) in GRAPH_CALLS:
             take(op.attributes[GRAPHS])
         return ir.WalkResult.ADVANCE
 
     while unread:
         for definition in unread.pop().definitions:
-            if definition.name in OWN:
+            if definition.name in GRAPH_CALLS:
                 take(definition.attributes[GRAPHS])
             elif definition.source is not None and id(definition.source) not in walked:
                 walked.add(id(definition.source))

@@ -76,7 +76,7 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
     if x.type == type_ and in_order(along):
         return x
     if (constant := defined_by("stablehlo.constant", x)) is not None:
-        wide = widened(constant.attributes["value"], x.type, type_)
+        wide = widened_splat(constant.attributes["value"], x.type, type_)
         return None if wide is None else op.instead("stablehlo.constant", (), {"value": wide})
     if (inner := defined_by(op.name, x)) is not None:
         composed = picked(along, inner.attributes["broadcast_dimensions"])
@@ -149,7 +149,7 @@ def is_splat_of(value: Any, type_: Any, number: int) -> bool:
 
 
 @functools.cache
-def widened(value: Any, narrow: Any, wide: Any) -> Any | None:
+def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
     if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != narrow:
         return None

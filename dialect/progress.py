@@ -43,7 +43,7 @@ def during(stage: str) -> Iterator[None]:
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Ends this process, by SIGALRM, if the block takes longer and the process is the worker of a driver."""
     if _source is None:
         yield

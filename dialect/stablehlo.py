@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import dense, whole
-from tiduc.dialect.dynamic.emitters import sizes_of
+from tiduc.dialect.dynamic.emitters import unknown_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
 from tiduc.dialect.elementwise import Elementwise
@@ -85,7 +85,7 @@ class StablehloBuilder(Elementwise):
         type_ = like if isinstance(like, ir.Type) else like.type
         if is_dynamic(type_):
             if type_ is like:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.repeated(value, element(type_), like)
         attribute = whole(value, type_) if type(value) is int else dense(value, type_)
         constant_op = self.constants.get(attribute)
@@ -99,7 +99,7 @@ class StablehloBuilder(Elementwise):
         """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
         if is_dynamic(type_):
             if sizes is None:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
 
@@ -117,7 +117,7 @@ class StablehloBuilder(Elementwise):
             type_ = with_element(like.type, element(x)) if sizes is None else with_shape(x.type, sizes)
         if is_dynamic(type_):
             if type_ is like:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
         return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
 

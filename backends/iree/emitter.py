@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.bodies import Body, Fill
+from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, is_dynamic, with_element, with_shape
 
@@ -54,7 +54,7 @@ def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Patter
     return register
 
 
-class Emitter(Body):
+class Emitter(RegionBuilder):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
     def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:

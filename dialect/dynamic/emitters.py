@@ -154,7 +154,7 @@ class DynamicShapes(Builder):
         return self.emit("stablehlo.real_dynamic_slice", operands, type_)
 
 
-def sizes_of(type_: Any) -> UnknownSize:
+def unknown_sizes(type_: Any) -> UnknownSize:
     """The error for a type with dynamic dimensions, if no value has these sizes."""
     return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "

@@ -22,7 +22,7 @@ from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
@@ -42,7 +42,7 @@ class Level:
     """
 
     reverse: bool
-    places: list[Place]
+    places: list[MemberResult]
     graph: Graph
     below: "Level | None"
     slots: int
@@ -108,7 +108,12 @@ def _slots(bound: int) -> int:
 
 
 def _level(
-    scope: Scope, step: Step, reverse: bool, places: list[Place], slots: int, more: Sequence[Value] = ()
+    scope: Scope,
+    step: Step,
+    reverse: bool,
+    places: list[MemberResult],
+    slots: int,
+    more: Sequence[Value] = (),
 ) -> Level:
     wanted = [*(step.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, step, wanted) if at[0].record.reverse != reverse]

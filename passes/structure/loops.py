@@ -8,7 +8,7 @@ from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
-from tiduc.passes.structure.clusters import Cluster, Place, is_last_carry
+from tiduc.passes.structure.clusters import Cluster, MemberResult, is_last_carry
 from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.segmented import emit_segmented
 from tiduc.passes.structure.stacked import emit_stacked
@@ -43,7 +43,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:
     """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
-    results: dict[Place, Value] = {}
+    results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
         element = at[0].record.body.outputs[at[1]].type
         results[at] = scope.init(at) if is_last_carry(at) else scope.b.zero(sequence_type(element, 0))

@@ -18,7 +18,7 @@ from typing import Any
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records, segment
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
@@ -39,7 +39,7 @@ class Sweep:
     """
 
     reverse: bool
-    places: list[Place]
+    places: list[MemberResult]
     induction_variables: list[tuple[int, int]]
     types: list[Any]
     graph: Graph
@@ -105,7 +105,7 @@ def emit_segmented(scope: Scope, cluster: Cluster) -> None:
     records.give(carries, [results[x] for x in before])
 
 
-def _entering(scope: Scope, loop: Iteration, at: Place, entry: Value) -> Value:
+def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:
     """A carry on entry to a segment: from its checkpoints, or, where it has none, its initial value."""
     checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
     if at not in checkpoints:
@@ -114,7 +114,7 @@ def _entering(scope: Scope, loop: Iteration, at: Place, entry: Value) -> Value:
 
 
 def _sweep(
-    scope: Scope, step: Step, reverse: bool, places: list[Place], more: Sequence[Value], starts: Starts
+    scope: Scope, step: Step, reverse: bool, places: list[MemberResult], more: Sequence[Value], starts: Starts
 ) -> Sweep:
     wanted = [*(step.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, step, wanted, starts) if at[0].record.reverse != reverse]

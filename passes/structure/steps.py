@@ -10,7 +10,7 @@ from tiduc.dialect.graph import Value
 from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.while_loops import Iteration, carries_read
 
@@ -27,9 +27,9 @@ class Step:
 
     loop: Iteration
     number: Value
-    carries: dict[Place, Value] = field(default_factory=dict)
-    nexts: dict[Place, Value] = field(default_factory=dict)
-    elements: dict[Place, Value] = field(default_factory=dict)
+    carries: dict[MemberResult, Value] = field(default_factory=dict)
+    nexts: dict[MemberResult, Value] = field(default_factory=dict)
+    elements: dict[MemberResult, Value] = field(default_factory=dict)
     backwards: dict[Value, bool] = field(default_factory=dict)
     recomputed: dict[Any, dict[Value, Value]] = field(default_factory=dict)
 
@@ -56,7 +56,7 @@ class Residuals:
     stacks: dict[Value, Value]
     starts: dict[Value, tuple[Value, int]]
 
-    def element(self, reader: Step, at: Place) -> Value:
+    def element(self, reader: Step, at: MemberResult) -> Value:
         """The element of a sequence in the iteration `reader.number`, emitted into `reader`, another loop's step."""
         local = reader.recomputed.get(self)
         if local is None:
@@ -149,7 +149,7 @@ def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
 
 def state_of(
     scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
-) -> list[Place]:
+) -> list[MemberResult]:
     """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
     nexts = {x: step.nexts[at] for x, at in places.items()}
@@ -158,7 +158,7 @@ def state_of(
 
 def own_places(
     scope: Scope, cluster: Cluster, step: Step, more: Sequence[Value], excluded: Collection[Value] = ()
-) -> list[Place]:
+) -> list[MemberResult]:
     """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 
     Carries of loops that are recomputed in the same direction are included, and carries in `excluded` are not.

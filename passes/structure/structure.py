@@ -27,7 +27,7 @@ from tiduc.dialect.view import View
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.loops import emit_loops
 from tiduc.passes.structure.plan import plan
 from tiduc.passes.structure.scope import Scope
@@ -168,14 +168,14 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 
 
 def _branch(
-    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[Place], arguments: Sequence[Value]
+    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
     """Branch i of all members in one graph, one member's branch after another."""
 
     def emit() -> Graph:
         b = scope.builder()
         inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
-        given: dict[Place, Value] = {}
+        given: dict[MemberResult, Value] = {}
         for member in cluster.members:
             own = [
                 inputs[x] if x in inputs else given[scope.plan.fusion.places[x]]

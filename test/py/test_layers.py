@@ -28,6 +28,7 @@ LAYERS = {
             for name in (
                 "artifacts",
                 "attributes",
+                "control_ops",
                 "foreign",
                 "shardy",
                 "source_names",

@@ -15,6 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Branches, control, is_control
+from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
@@ -109,8 +110,8 @@ class _Walk:
         self.open_sizes |= any(DYNAMIC in _sizes(x) for x in (*op.operands, *op.results))
         flops, transcendentals = self.computed(op)
         name = op.name.removeprefix("stablehlo.")
-        if op.name == "stablehlo.custom_call":
-            name = f"custom_call @{op.attributes['call_target_name'].value}"
+        if (target := call_target(op)) is not None:
+            name = f"custom_call @{target}"
         type_ = ", ".join(str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results)
         cost = OpCost(
             name, type_, describe(op.location), flops + transcendentals, transcendentals, _moved(op), times

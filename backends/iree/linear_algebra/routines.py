@@ -8,7 +8,7 @@ from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import batched, restored
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.lapack import ROUTINES, Settings
+from tiduc.dialect.lapack import ROUTINES, CallSettings
 from tiduc.dialect.types import is_dynamic, is_empty
 
 Computed = Callable[..., Sequence[Any]]
@@ -57,12 +57,12 @@ def on_batches(
     return restored(b, op, function(*values))
 
 
-def settings(op: Any) -> Settings:
+def settings(op: Any) -> CallSettings:
     """The settings of a call by name, as plain values; characters are integers.
 
     Raises `Unsupported` for a call without settings.
     """
-    given = Settings(op.attributes, partial(refused, op))
+    given = CallSettings(op.attributes, partial(refused, op))
     if not given:
         raise refused(op, "its backend_config is not a dictionary")
     return given
