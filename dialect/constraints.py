@@ -166,7 +166,7 @@ def _torch_index_select(op: Any) -> None:
 
 
 def _reduced(op: Any) -> None:
-    """Each result has the operand's shape without the reduced dimensions, and elements that are no narrower."""
+    """Each result has the operand's shape without the reduced dimensions; its floats are at least as wide."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)
@@ -176,7 +176,7 @@ def _reduced(op: Any) -> None:
 
 
 def _promoted(op: Any) -> None:
-    """The floats of a result are no narrower than the floats of its operand."""
+    """The floats of a result are at least as wide as the floats of its operand."""
     for x, y in zip(op.operands, op.results, strict=False):
         before, after = x.type.element_type, y.type.element_type
         if (

@@ -1,8 +1,8 @@
 """Inlines function calls where that costs nothing, and turns the others into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined only
-if it draws random numbers or all calls are to be inlined; a function that names its own derivative, or has a rule, is
-never inlined. A function that stays is linearized and transposed once for all its call sites.
+A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined if it
+draws random numbers, or if the caller asks to inline all calls. A function that names its own derivative, or has a
+rule, is never inlined. A function that is not inlined is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter

@@ -31,10 +31,11 @@ class LoopPlan:
     `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip
     count that this loop computes.
 
-    `recomputed` are the clusters whose iterations are recomputed for this loop. Of this loop's own sequences, those in
-    `whole` are stacked because an op reads them as a whole; those in `residuals` are read by loops one element per
-    iteration, so the stacks may hold other values, from which cheap ops recompute the elements. `sets_checkpoints`:
-    this loop stores checkpoints, from which other loops recompute the elements of the sequences `recomputed_from`.
+    `recomputed` are the clusters whose iterations are recomputed for this loop. `whole` and `residuals` are sequences
+    of this loop that are stacked. An op reads each sequence in `whole` as a whole. Loops read the sequences in
+    `residuals` one element per iteration, so the stacks may hold other values, from which cheap ops recompute the
+    elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the elements of the
+    sequences `recomputed_from`.
     """
 
     emitter: str

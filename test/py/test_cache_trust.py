@@ -1,4 +1,4 @@
-"""The cache ignores what others could have written: shared folders, entries under other keys, special files."""
+"""The cache ignores what another user can write: shared folders, entries under other keys, special files."""
 
 import errno
 import os

@@ -19,7 +19,7 @@ from tiduc.runtime.worker import Died, Worker
 
 @dataclass(frozen=True)
 class Named:
-    """What a caller sets by name in an ONNX model: dynamic dimensions, and inputs that become constants."""
+    """Dynamic dimensions and inputs of an ONNX model that the caller sets by name; the inputs become constants."""
 
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]

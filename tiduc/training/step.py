@@ -50,7 +50,7 @@ def train_step(
     takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1,
     beta2, epsilon), with its `settings`. `train` are patterns, as of file names, of the parameters to train;
     by default all float weights of a `Model` that are not in `Model.held`. Parameters that match `freeze` stay as
-    they are. `RequestError` where there is no parameter, or one is not float.
+    they are. `RequestError` if there are no parameters, or a parameter is not float.
     """
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)

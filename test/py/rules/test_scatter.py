@@ -110,7 +110,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """Of the updates that meet, only the one in the result gets a cotangent."""
+    """If several updates write one place, only the update in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
