@@ -9,7 +9,8 @@ from tiduc.dialect.graph import Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.steps import Residuals, Step, filled, state_of, write_at
+from tiduc.passes.structure.stacks import filled, write_entry
+from tiduc.passes.structure.steps import Residuals, Step, state_of
 
 
 class Records:
@@ -60,7 +61,7 @@ class Records:
         if self._checkpoints:
             ahead = b.add(number, b.constant(1 if self._cluster.leader.reverse else self._length - 1, number))
             entries += [b.divide(ahead, b.constant(self._length, number))] * len(self._checkpoints)
-        return [write_at(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
+        return [write_entry(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
 
     def give(self, carries: Mapping[MemberResult, Value], arrays: Sequence[Value]) -> None:
         """Records the results of the loop in the scope: its last carries, NaN if the trip count exceeds its bound.

@@ -7,11 +7,11 @@ from typing import Any
 from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.graph import Value
-from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
+from tiduc.passes.structure.stacks import read_entry
 from tiduc.passes.structure.while_loops import Iteration, carries_read
 
 
@@ -61,7 +61,7 @@ class Residuals:
         local = reader.recomputed.get(self)
         if local is None:
             stacks = {
-                x: read_at(reader.b, reader.loop.read(stack), reader.number)
+                x: read_entry(reader.b, reader.loop.read(stack), reader.number)
                 for x, stack in self.stacks.items()
             }
             local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.loop.read) | stacks
@@ -125,26 +125,7 @@ def _element(scope: Scope, step: Step, x: Value) -> Value:
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
         return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
-    return read_at(b, step.loop.read(scope.local[x]), step.number)
-
-
-def read_at(b: Any, stack: Value, i: Value) -> Value:
-    """Entry i of a stack."""
-    sizes = shape(stack)[1:]
-    start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
-
-
-def filled(b: Any, type_: Any, x: Value) -> Value:
-    """A stack with `x` in every entry."""
-    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
-
-
-def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
-    """The stack with `x` as entry i."""
-    sizes = shape(x)
-    start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
+    return read_entry(b, step.loop.read(scope.local[x]), step.number)
 
 
 def state_of(

@@ -102,7 +102,8 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 15 lines, docstrings included; the registry is not counted."""
+    """A declaration averages less than 16 lines, docstrings included; the registry is not counted."""
     files = [file for file in RULES.glob("*.py") if file.stem != "registry"]
     lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
-    assert len(lines) < 15 * len(OPSET.forms)
+    average = len(lines) / len(OPSET.forms)
+    assert average < 16, "move code that rules share into a form (docs/rules.md) or the builder (dialect/stablehlo.py)"
