@@ -106,4 +106,6 @@ def test_rules_are_short() -> None:
     files = [file for file in RULES.glob("*.py") if file.stem != "registry"]
     lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
     average = len(lines) / len(OPSET.forms)
-    assert average < 16, "move code that rules share into a form (docs/rules.md) or the builder (dialect/stablehlo.py)"
+    assert average < 16, (
+        "move code that rules share into a form (docs/rules.md) or the builder (dialect/stablehlo.py)"
+    )
