@@ -247,7 +247,7 @@ def only_vjp(op: Definition) -> Unsupported:
 
 
 def needs_static_shapes(error: UnknownSize, location: Any) -> Unsupported:
-    """The error for reverse mode of a loop with a carry or residual of dynamic shape."""
+    """The error for reverse mode of a loop with a loop-carried value or residual of dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 

@@ -4,7 +4,8 @@
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
 
 There is one tangent for each argument and result of a float or complex type, in order. Such a function is never
-inlined; its calls are differentiated by the function it names. A function that has a rule in the op set stays, too.
+inlined; its calls are differentiated by the function that it names. A function that has a rule in the op set is not
+inlined either.
 """
 
 from itertools import count
@@ -20,7 +21,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: Any, opset: OpSet) -> list[str]:
-    """Sets `FUNCTION` on the functions that are not to be inlined; returns the names of those that are derivatives.
+    """Sets `FUNCTION` on the functions that are not to be inlined; returns the derivatives among them, by name.
 
     The body of a public function that names its derivative moves to a private function, which the public one calls.
     `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.

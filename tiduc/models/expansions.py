@@ -134,7 +134,7 @@ def call_text(call: Any, module: Any) -> Sequence[Any]:
 
 
 def _declarations(text: str, module: Any) -> str:
-    """Declarations of the module's functions that a text calls: it is verified before it is part of the module."""
+    """Declarations of the module's functions that a text calls, so that the text can be verified by itself."""
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
     lines = []
     for name in sorted(set(_CALLEE.findall(text))):
