@@ -108,6 +108,6 @@ def test_groups_are_refused() -> None:
         : (tensor<1x?x4xf32>, tensor<2x2x6xf32>) -> tensor<1x?x6xf32>
       return %0 : tensor<1x?x6xf32>
     }"""
-    with pytest.raises(Unsupported, match="over open dimensions") as refused:
+    with pytest.raises(Unsupported, match="over dynamic dimensions") as refused:
         legalize_for_iree(parse(text))
     assert refused.value.location == "-:2:12"
