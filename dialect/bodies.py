@@ -5,15 +5,16 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.control_ops import call_target
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
-from tiduc.dialect.shardy import CONSTRAINTS, target
+from tiduc.dialect.shardy import CONSTRAINTS
 from tiduc.dialect.stablehlo import StablehloBuilder
 
 Fill = Callable[[Any], None]
 
 
-class Body(StablehloBuilder):
+class RegionBuilder(StablehloBuilder):
     """A builder that emits into a region without captures, rather than into a graph."""
 
     def __init__(self, region: Any, types: Sequence[Any], location: Any) -> None:
@@ -43,8 +44,8 @@ class Body(StablehloBuilder):
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
     def size(self, n: Any) -> Any:
-        """Raises `OpenSize`: the region would have to read the size from outside."""
-        raise OpenSize("its region would need the size of a dynamic dimension")
+        """Raises `UnknownSize`: the region would have to read the size from outside."""
+        raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def returns(self, *values: Any) -> None:
         """Ends the region."""
@@ -96,7 +97,7 @@ def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:
     """
     block = op.regions[region].blocks[0]
     value, arguments = returned(op, region)[result], list(block.arguments)
-    while not isinstance(value.owner, ir.Block) and target(value.owner.operation) in CONSTRAINTS:
+    while not isinstance(value.owner, ir.Block) and call_target(value.owner.operation) in CONSTRAINTS:
         value = value.owner.operation.operands[0]
     of = [arguments[result], arguments[len(arguments) // 2 + result]]
     for inner in operations(block):

@@ -10,6 +10,7 @@ from tiduc.dialect.control_ops import (
     CALL,
     CARRIES,
     CASE,
+    GRAPH_CALLS,
     GRAPHS,
     LOOP,
     SEQUENCES,
@@ -17,17 +18,17 @@ from tiduc.dialect.control_ops import (
     element_type,
 )
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import OWN, Definition, Graph
+from tiduc.dialect.graph import Definition, Graph
 
 
-class Graphs(Protocol):
-    """Graphs by name."""
+class GraphsByName(Protocol):
+    """GraphsByName by name."""
 
     def graph(self, name: str, location: Any = None) -> Graph:
         """The graph of that name; `ResolveError` if there is none."""
 
 
-def check_control(view: Graphs, op: Definition) -> None:
+def check_control(view: GraphsByName, op: Definition) -> None:
     """Checks that the attributes are present, and that operands and results have the types of the called graphs.
 
     Raises `ResolveError` for the first violation, or for an unknown graph.
@@ -55,8 +56,8 @@ def _branches(op: Definition, graphs: list[Graph]) -> None:
         if index != "tensor<i32>" and not (index == "tensor<i1>" and len(graphs) == 2):
             raise _error(op, f"expects an i32 index (or i1 for two graphs), has {index}")
     for graph in graphs:
-        _same(op, f"@{graph.name} takes", _types(graph.inputs.values()), _types(operands))
-        _same(op, f"@{graph.name} gives", _types(graph.outputs), _types(op.results))
+        _check_types(op, f"@{graph.name} takes", _types(graph.inputs.values()), _types(operands))
+        _check_types(op, f"@{graph.name} gives", _types(graph.outputs), _types(op.results))
 
 
 def _loop(op: Definition, graphs: list[Graph]) -> None:
@@ -72,17 +73,17 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
     types = _types(op.operands)
     carries, elements, invariants = types[:n], _elements(op, types[n : n + m]), types[n + m :]
     body = graphs[0]
-    _same(op, f"@{body.name} takes", _types(body.inputs.values()), [*carries, *elements, *invariants])
+    _check_types(op, f"@{body.name} takes", _types(body.inputs.values()), [*carries, *elements, *invariants])
     results = _types(op.results)
     given = [*results[:n], *_elements(op, results[n:])]
-    _same(op, f"@{body.name} gives", _types(body.outputs), given)
-    _same(op, "its carries are", carries, results[:n])
+    _check_types(op, f"@{body.name} gives", _types(body.outputs), given)
+    _check_types(op, "its carries are", carries, results[:n])
     for cond in graphs[1:]:
-        _same(op, f"@{cond.name} takes", _types(cond.inputs.values()), [*carries, *invariants])
-        _same(op, f"@{cond.name} gives", [str(t) for t in _types(cond.outputs)], ["tensor<i1>"])
+        _check_types(op, f"@{cond.name} takes", _types(cond.inputs.values()), [*carries, *invariants])
+        _check_types(op, f"@{cond.name} gives", [str(t) for t in _types(cond.outputs)], ["tensor<i1>"])
 
 
-def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
+def check_calls(view: GraphsByName, graph: Graph, known: set[str]) -> None:
     """Raises `ResolveError` if a graph that this one reaches by calls is recursive.
 
     `known` holds the names of graphs that have been checked; checked graphs are added to it.
@@ -103,7 +104,10 @@ def check_calls(view: Graphs, graph: Graph, known: set[str]) -> None:
 
 def _called(graph: Graph) -> list[tuple[Definition, str]]:
     return [
-        (op, symbol.value) for op in graph.definitions if op.name in OWN for symbol in op.attributes[GRAPHS]
+        (op, symbol.value)
+        for op in graph.definitions
+        if op.name in GRAPH_CALLS
+        for symbol in op.attributes[GRAPHS]
     ]
 
 
@@ -118,10 +122,10 @@ def _elements(op: Definition, types: list[Any]) -> list[Any]:
     return [element_type(type_) for type_ in types]
 
 
-def _same(op: Definition, what: str, expected: list[Any], actual: list[Any]) -> None:
+def _check_types(op: Definition, message: str, expected: list[Any], actual: list[Any]) -> None:
     if expected != actual:
         wanted, has = (", ".join(map(str, types)) for types in (expected, actual))
-        raise _error(op, f"{what} ({wanted}), but the types here are ({has})")
+        raise _error(op, f"{message} ({wanted}), but the types here are ({has})")
 
 
 def _error(op: Definition, message: str) -> ResolveError:

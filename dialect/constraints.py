@@ -6,10 +6,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.dynamic.calls import violation
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.lapack import CALL, check_call
+from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS as SHARDINGS
 from tiduc.dialect.shardy import DEVICES, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.signatures import compatible
@@ -104,7 +105,7 @@ def _fft(op: Any) -> None:
     stored = [*lengths[:-1], lengths[-1] // 2 + 1] if lengths else []
     of_operand = stored if kind == "IRFFT" else lengths
     of_result = stored if kind == "RFFT" else lengths
-    for what, value, expected in (
+    for role, value, expected in (
         ("operand", op.operands[0], of_operand),
         ("result", op.results[0], of_result),
     ):
@@ -115,7 +116,7 @@ def _fft(op: Any) -> None:
         ):
             raise _violation(
                 op,
-                f"has the {what} {value.type}, whose last dimensions must be {expected} to match fft_length",
+                f"has the {role} {value.type}, whose last dimensions must be {expected} to match fft_length",
             )
 
 
@@ -130,7 +131,7 @@ def _real_dynamic_slice(op: Any) -> None:
 
 def _call(op: Any) -> None:
     """A linear-algebra call matches its row in `ROUTINES`; shardings and placements keep the type of their operand."""
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    target = call_target(op)
     if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} returns a type other than its operand's")
     if target in (TO_PARTS, TO_WHOLE):
@@ -165,7 +166,7 @@ def _torch_index_select(op: Any) -> None:
 
 
 def _reduced(op: Any) -> None:
-    """Each result has the operand's shape without the reduced dimensions, and elements that are no narrower."""
+    """Each result has the operand's shape without the reduced dimensions; its floats are at least as wide."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)
@@ -175,7 +176,7 @@ def _reduced(op: Any) -> None:
 
 
 def _promoted(op: Any) -> None:
-    """The floats of a result are no narrower than the floats of its operand."""
+    """The floats of a result are at least as wide as the floats of its operand."""
     for x, y in zip(op.operands, op.results, strict=False):
         before, after = x.type.element_type, y.type.element_type
         if (
@@ -189,7 +190,7 @@ def _promoted(op: Any) -> None:
 CONSTRAINTS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(BROADCASTING, _broadcasting),
     "stablehlo.all_gather": _all_gather,
-    CALL: _call,
+    CUSTOM_CALL: _call,
     "stablehlo.dynamic_broadcast_in_dim": _shape_operand,
     "stablehlo.dynamic_conv": _dynamic_conv,
     "stablehlo.fft": _fft,

@@ -234,7 +234,7 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:
-        with progress.within(_seconds(size)):
+        with progress.time_limit(_seconds(size)):
             return parser(source)
     except ir.MLIRError as error:
         said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
@@ -271,7 +271,7 @@ def _seconds(size: int) -> float:
 
 
 def _deserialize(artifact: bytes, file: str | None) -> Any:
-    with told() as messages, progress.within(_seconds(len(artifact))):
+    with told() as messages, progress.time_limit(_seconds(len(artifact))):
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:

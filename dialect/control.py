@@ -18,19 +18,21 @@ from tiduc.dialect.control_ops import (
     CALL_VJP,
     CARRIES,
     CASE,
+    FUNCTION,
+    GRAPH_CALLS,
     GRAPHS,
-    KEPT,
     LOOP,
     MEMORIES,
     MEMORY,
     REVERSE,
     SEQUENCES,
     TRIP_COUNT,
+    call_target,
     sequence_type,
 )
-from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.functions import within
-from tiduc.dialect.graph import CARRIER, OWN, TARGET, Definition, Graph, Value
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.traits import CONTROL, DRAWING
 from tiduc.dialect.trip_count import trip_count
@@ -244,15 +246,15 @@ def only_vjp(op: Definition) -> Unsupported:
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
 
 
-def open_loop(error: OpenSize, location: Any) -> Unsupported:
-    """The error for reverse mode of a loop with a carry or residual of dynamic shape."""
+def needs_static_shapes(error: UnknownSize, location: Any) -> Unsupported:
+    """The error for reverse mode of a loop with a loop-carried value or residual of dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
 
 
-def is_kept(view: View, op: Definition) -> bool:
-    """Whether the op calls a graph that stays a function (`KEPT`)."""
-    return op.name == CALL and KEPT in _graphs(view, op)[0].attributes
+def calls_function(view: View, op: Definition) -> bool:
+    """Whether the op calls a graph that stays a function (`FUNCTION`)."""
+    return op.name == CALL and FUNCTION in _graphs(view, op)[0].attributes
 
 
 def called(view: View, graph: Graph) -> list[Graph]:
@@ -267,13 +269,13 @@ def called(view: View, graph: Graph) -> list[Graph]:
                 unread.append(graphs[symbol.value])
 
     def look(op: Any) -> Any:
-        if op.name == CARRIER and op.attributes[TARGET].value in OWN:
+        if call_target(op) in GRAPH_CALLS:
             take(op.attributes[GRAPHS])
         return ir.WalkResult.ADVANCE
 
     while unread:
         for definition in unread.pop().definitions:
-            if definition.name in OWN:
+            if definition.name in GRAPH_CALLS:
                 take(definition.attributes[GRAPHS])
             elif definition.source is not None and id(definition.source) not in walked:
                 walked.add(id(definition.source))

@@ -18,6 +18,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+CUSTOM_CALL, TARGET = "stablehlo.custom_call", "call_target_name"
+
 CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
@@ -27,14 +29,22 @@ DERIVATIVES = ("tidu.jvp", "tidu.vjp")
 CALL_VJP = "tidu.call_vjp"
 """The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""
 
-KEPT = "tidu.function"
+GRAPH_CALLS = frozenset({CALL, CALL_VJP, CASE, LOOP})
+"""Ops that call graphs, written as custom calls: IRDL cannot declare an op with operands of any number and type."""
+
+FUNCTION = "tidu.function"
 """On a graph: the name of the function that it stays in the output, because rules or other files refer to it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
-"""Attributes that a program may set on a loop: how residuals are kept, and an upper bound of the trip count."""
+"""Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
 """Names the first graph of the op that this op extends by more results; both ops belong to one call site."""
+
+
+def call_target(op: Any) -> Any:
+    """The name of a custom call's target; None for any other op."""
+    return op.attributes[TARGET].value if op.name == CUSTOM_CALL else None
 
 
 def sequence_type(type_: Any, count: int | None) -> Any:

@@ -61,7 +61,7 @@ class Unsupported(TiducError):
     """An op, or a case of an op, that has no derivative rule."""
 
 
-class OpenSize(Unsupported):
+class UnknownSize(Unsupported):
     """A rule needs a dynamic size that no value provides."""
 
 

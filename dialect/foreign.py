@@ -17,8 +17,8 @@ def foreign(contents: bytes) -> str | None:
             "a compiled module, from which the program cannot be recovered: "
             "give the file that the module was compiled from"
         )
-    for mark, name in _ENCODINGS.items():
-        if contents.startswith(mark):
+    for prefix, name in _ENCODINGS.items():
+        if contents.startswith(prefix):
             return f"the file begins with {name}: MLIR reads plain UTF-8, so save the file as UTF-8"
     if b"\0" in contents[:4096]:
         return "neither MLIR text nor bytecode; 'tiduc import' reads models of PyTorch, ONNX and JAX"

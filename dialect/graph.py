@@ -12,12 +12,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPH_CALLS, TARGET
 from tiduc.dialect.verify import ACTIVE
-
-CARRIER = "stablehlo.custom_call"
-TARGET = "call_target_name"
-OWN = frozenset({"tidu.call", "tidu.call_vjp", "tidu.case", "tidu.loop"})
-"""Ops that call graphs, written as `CARRIER`: IRDL cannot declare an op with operands of any number and type."""
 
 
 class Value:
@@ -137,8 +133,8 @@ class Definition:
             return self._with_regions(operands, captures, ip, given)
         name, results = self.name, self.results
         types = [results[0].type] if len(results) == 1 else [y.type for y in results]
-        if name in OWN:
-            name, given = CARRIER, {TARGET: ir.StringAttr.get(name), **(given or {})}
+        if name in GRAPH_CALLS:
+            name, given = CUSTOM_CALL, {TARGET: ir.StringAttr.get(name), **(given or {})}
         return ir.Operation.create(name, types, operands, given, None, 0, self.location, ip)
 
     def _with_regions(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, given: Any) -> Any:
@@ -167,7 +163,7 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
     given = None
     if source is None and len(attributes):
         given = {key: attributes[key] for key in attributes if key != ACTIVE}
-        if name == CARRIER and (target := str(given[TARGET].value)) in OWN:
+        if name == CUSTOM_CALL and (target := str(given[TARGET].value)) in GRAPH_CALLS:
             name = target
             del given[TARGET]
     definition = Definition(name, (), graph, None, given, source, (), op.location)

@@ -112,11 +112,11 @@ def _list(result: Any, values: Sequence[Any], wanted: Sequence[bool], kind: str)
     return None
 
 
-def _entry(entry: Any, like: Any, what: str) -> str | None:
-    if (wrong := _not_a_value(entry, f"as {what}; {_ZERO}, b.zeros_like(x)")) is not None:
+def _entry(entry: Any, like: Any, position: str) -> str | None:
+    if (wrong := _not_a_value(entry, f"as {position}; {_ZERO}, b.zeros_like(x)")) is not None:
         return wrong
     if entry.type != like.type:
-        return f"returns {entry.type} as {what}; expects {like.type}"
+        return f"returns {entry.type} as {position}; expects {like.type}"
     return None
 
 

@@ -17,6 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect import traits
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.matchers import defined_by
 from tiduc.dialect.types import dims, entries
 
 NEUTRAL = {
@@ -37,7 +38,7 @@ def neutral(name: str) -> Identity:
 
     def rule(op: Definition, operands: Operands) -> Value | None:
         for side in sides:
-            x = operands[side].definition  # inlined `made_by`, for speed: most ops are products and sums
+            x = operands[side].definition  # inlined `defined_by`, for speed: most ops are products and sums
             if x is not None and x.name == "stablehlo.constant":
                 if is_splat_of(x.attributes["value"], operands[side].type, number):
                     return operands[1 - side]
@@ -59,7 +60,7 @@ def add(op: Definition, operands: Operands) -> Value | Definition | None:
 
 def negate(op: Definition, operands: Operands) -> Value | None:
     """-(-x) is x."""
-    negated = made_by("stablehlo.negate", operands[0])
+    negated = defined_by("stablehlo.negate", operands[0])
     return None if negated is None else negated.operands[0]
 
 
@@ -74,10 +75,10 @@ def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition |
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
         return x
-    if (constant := made_by("stablehlo.constant", x)) is not None:
-        wide = widened(constant.attributes["value"], x.type, type_)
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        wide = widened_splat(constant.attributes["value"], x.type, type_)
         return None if wide is None else op.instead("stablehlo.constant", (), {"value": wide})
-    if (inner := made_by(op.name, x)) is not None:
+    if (inner := defined_by(op.name, x)) is not None:
         composed = picked(along, inner.attributes["broadcast_dimensions"])
         return op.instead(op.name, inner.operands, {"broadcast_dimensions": composed})
     return None
@@ -93,7 +94,7 @@ def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
     (x,) = operands
     if x.type == op.result.type:
         return x
-    inner = made_by(op.name, x)
+    inner = defined_by(op.name, x)
     return None if inner is None else op.instead(op.name, inner.operands)
 
 
@@ -102,7 +103,7 @@ def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
-    if (inner := made_by(op.name, x)) is not None:
+    if (inner := defined_by(op.name, x)) is not None:
         composed = picked(inner.attributes["permutation"], order)
         return op.instead(op.name, inner.operands, {"permutation": composed})
     return None
@@ -123,12 +124,6 @@ IDENTITIES: Mapping[str, Identity] = {
 
 
 # ---- what is known of operands and constants ------------------------------------------------------------------
-
-
-def made_by(name: str, x: Value) -> Definition | None:
-    """The defining op of a value if it has that name, else None."""
-    op = x.definition
-    return op if op is not None and op.name == name else None
 
 
 @functools.cache
@@ -154,7 +149,7 @@ def is_splat_of(value: Any, type_: Any, number: int) -> bool:
 
 
 @functools.cache
-def widened(value: Any, narrow: Any, wide: Any) -> Any | None:
+def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
     if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != narrow:
         return None

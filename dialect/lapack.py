@@ -12,10 +12,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.signatures import contradiction, positions, wrong_setting
 
-CALL = "stablehlo.custom_call"
 CONFIG = ("mhlo.backend_config", "backend_config")
 """The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
 
@@ -135,7 +135,7 @@ def settings_among(attributes: Any) -> dict[str, Any]:
     return {}
 
 
-class Settings(dict[str, Any]):
+class CallSettings(dict[str, Any]):
     """The settings of a call. Reading a missing setting raises the error that `refuse` makes from a reason."""
 
     def __init__(self, attributes: Any, refuse: Callable[[str], Exception]) -> None:
@@ -153,7 +153,7 @@ def _plain(attribute: Any) -> Any:
 
 def check_call(op: Any) -> None:
     """Raises `ParseError` if a call contradicts the row of its target; other targets are not checked."""
-    target = ir.StringAttr(op.attributes["call_target_name"]).value
+    target = call_target(op)
     routine = BY_TARGET.get(target)
     if routine is None:
         return

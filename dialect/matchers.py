@@ -27,11 +27,11 @@ def splat(x: Any) -> float | None:
 def logistic(op: Definition) -> Any | None:
     """z, if the quotient is 1 / (1 + exp z); else None."""
     one, below = op.operands
-    total = _made_by(below, "stablehlo.add")
+    total = defined_by("stablehlo.add", below)
     if total is None or splat(one) != 1:
         return None
     for x, y in (total.operands, total.operands[::-1]):
-        power = _made_by(y, "stablehlo.exponential")
+        power = defined_by("stablehlo.exponential", y)
         if power is not None and splat(x) == 1:
             return power.operands[0]
     return None
@@ -43,11 +43,11 @@ def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
     If v is 0, |u| may stand for |u - v|, as in softplus.
     """
     for x, y in (op.operands, op.operands[::-1]):
-        if (larger := _made_by(x, "stablehlo.maximum")) is None:
+        if (larger := defined_by("stablehlo.maximum", x)) is None:
             continue
-        size = _made_by(y, "stablehlo.log_plus_one")
+        size = defined_by("stablehlo.log_plus_one", y)
         for name in ("exponential", "negate", "abs"):
-            size = None if size is None else _made_by(size.operands[0], f"stablehlo.{name}")
+            size = None if size is None else defined_by(f"stablehlo.{name}", size.operands[0])
         if size is None:
             continue
         u, v = larger.operands
@@ -55,18 +55,18 @@ def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
         for a, b in ((u, v), (v, u)):
             if gap is a and splat(b) == 0:
                 return a, b, gap
-        difference = _made_by(gap, "stablehlo.subtract")
-        if difference is not None and all(map(_same, larger.operands, difference.operands)):
+        difference = defined_by("stablehlo.subtract", gap)
+        if difference is not None and all(map(_are_equal, larger.operands, difference.operands)):
             return u, v, gap
     return None
 
 
-def _made_by(x: Any, name: str) -> Definition | None:
+def defined_by(name: str, x: Any) -> Definition | None:
     """The defining op of x if it has that name, else None."""
     op: Definition | None = x.definition
     return op if op is not None and op.name == name else None
 
 
-def _same(x: Any, y: Any) -> bool:
+def _are_equal(x: Any, y: Any) -> bool:
     """Whether x and y are one value, or equal splats of one type."""
     return x is y or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))

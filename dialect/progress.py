@@ -13,7 +13,7 @@ from mmap import mmap
 SIZE = 8192
 _STAGE = slice(0, 64)
 _FILE = slice(64, SIZE)
-_KEPT = 2**26  # bytes of a source that are kept for the driver
+_LARGEST_SOURCE = 2**26  # bytes of a source that are kept for the driver
 
 _page: mmap | bytearray = bytearray(SIZE)
 _source: int | None = None  # a descriptor
@@ -43,7 +43,7 @@ def during(stage: str) -> Iterator[None]:
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Ends this process, by SIGALRM, if the block takes longer and the process is the worker of a driver."""
     if _source is None:
         yield
@@ -63,7 +63,7 @@ def work_on(file: str) -> None:
 
 def keep(contents: bytes) -> None:
     """Saves the contents of a pipe for the driver, which cannot read the pipe again."""
-    if _source is not None and len(contents) <= _KEPT:
+    if _source is not None and len(contents) <= _LARGEST_SOURCE:
         os.truncate(_source, 0)
         os.pwrite(_source, contents, 0)
 

@@ -5,7 +5,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.check_control import check_control
-from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.control_ops import GRAPH_CALLS
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
 
@@ -46,7 +47,7 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
         definition.operands = tuple(operands)
         if len(inner.regions):
             definition.captures = tuple([values[x] for x in captured(inner)])
-        if definition.name in OWN:
+        if definition.name in GRAPH_CALLS:
             check_control(view, definition)
         values.update(zip(inner.results, definition.results, strict=True))
         graph.definitions.append(definition)

@@ -21,10 +21,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET
 from tiduc.dialect.errors import ParseError, Unsupported
 
 DIALECT = "sdy"
-CALL = "stablehlo.custom_call"
 MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
@@ -40,7 +40,7 @@ class Shardy(ext.Dialect, name="shardy"):
     """A stand-in for Shardy's dialect while a file is read."""
 
 
-class Body(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
+class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
     """Holds the region of the manual computation that follows: MLIR looks up no symbols inside an unregistered op."""
 
     body: ir.Region
@@ -153,16 +153,11 @@ def fold(module: Any) -> None:
             )
 
 
-def target(op: Any) -> Any:
-    """The target of an `ir.Operation` that is a custom call; None for any other op."""
-    return op.attributes["call_target_name"].value if op.name == CALL else None
-
-
 def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
     """Creates a custom call of one operand in front of the op `before`; its result."""
-    attributes = {**attributes, "call_target_name": ir.StringAttr.get(target)}
+    attributes = {**attributes, TARGET: ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
-    return ir.Operation.create(CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
+    return ir.Operation.create(CUSTOM_CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
 
 
 def _flatten(op: Any, holder: Any, meshes: dict[str, Any]) -> None:

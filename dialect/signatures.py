@@ -61,15 +61,15 @@ def contradiction(signature: str, op: Any, from_right: bool = False) -> str | No
     """
     sizes, both = _Sizes(), positions(signature)
     given = len(op.operands) - _shape_operands(op)
-    for what, values, wanted in zip(("operand", "result"), (op.operands, op.results), both, strict=True):
-        count = given if what == "operand" else len(values)
+    for role, values, wanted in zip(("operand", "result"), (op.operands, op.results), both, strict=True):
+        count = given if role == "operand" else len(values)
         if count != len(wanted):
-            return f"it has {count} {what}{'s' * (count != 1)}, not {len(wanted)}"
+            return f"it has {count} {role}{'s' * (count != 1)}, not {len(wanted)}"
         for i, position in enumerate(wanted):
             type_ = values[i].type
             if not isinstance(type_, ir.RankedTensorType) or not any(sizes.take(type_, s) for s in position):
                 expected = " or ".join(dict.fromkeys(sizes.described(shape) for shape in position))
-                return f"{what} {i} is {type_}, where {expected} is expected"
+                return f"{role} {i} is {type_}, where {expected} is expected"
     matrix = "pq" if "p" in sizes.sizes else "mn"
     fewest = min([sizes.sizes[name] for name in matrix if name in sizes.sizes], default=0)
     if sizes.sizes.get("r", 0) > fewest:

@@ -33,8 +33,8 @@ def name_arguments(module: Any, text: bytes, file: str) -> None:
                 placed.append((argument, int(match[1]), int(match[2])))
     starts = _line_starts(text, max((line for _, line, _ in placed), default=0))
     for argument, line, column in placed:
-        found = _NAME.match(text, starts[line - 1] + column - 1) if 0 < line <= len(starts) else None
-        if found is not None and not _POSITIONAL.fullmatch(name := found[1].decode()):
+        name_match = _NAME.match(text, starts[line - 1] + column - 1) if 0 < line <= len(starts) else None
+        if name_match is not None and not _POSITIONAL.fullmatch(name := name_match[1].decode()):
             argument.set_location(ir.Location.name(name, childLoc=argument.location))
 
 

@@ -13,9 +13,9 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import dense, whole
-from tiduc.dialect.dynamic.emitters import sizes_of
+from tiduc.dialect.dynamic.emitters import unknown_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
-from tiduc.dialect.dynamic.sizes import any_open, known_equal
+from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
 from tiduc.dialect.elementwise import Elementwise
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.types import (
@@ -23,8 +23,8 @@ from tiduc.dialect.types import (
     dims,
     element,
     is_complex,
+    is_dynamic,
     is_float,
-    is_open,
     permuted,
     reduced,
     shape,
@@ -83,9 +83,9 @@ class StablehloBuilder(Elementwise):
     def constant(self, value: ArrayLike | complex, like: Any) -> Any:
         """A constant with the type and sizes of `like`, a tensor type or a value: a splat, or an array of its shape."""
         type_ = like if isinstance(like, ir.Type) else like.type
-        if is_open(type_):
+        if is_dynamic(type_):
             if type_ is like:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.repeated(value, element(type_), like)
         attribute = whole(value, type_) if type(value) is int else dense(value, type_)
         constant_op = self.constants.get(attribute)
@@ -97,9 +97,9 @@ class StablehloBuilder(Elementwise):
 
     def iota(self, dimension: int, type_: Any, sizes: Sequence[Any] | None = None) -> Any:
         """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
-        if is_open(type_):
+        if is_dynamic(type_):
             if sizes is None:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.dynamic_iota(dimension, type_, sizes)
         return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
 
@@ -115,9 +115,9 @@ class StablehloBuilder(Elementwise):
         else:
             sizes = like if isinstance(like, list) else None
             type_ = with_element(like.type, element(x)) if sizes is None else with_shape(x.type, sizes)
-        if is_open(type_):
+        if is_dynamic(type_):
             if type_ is like:
-                raise sizes_of(type_)
+                raise unknown_sizes(type_)
             return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes or shape(like))
         return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
 
@@ -132,7 +132,7 @@ class StablehloBuilder(Elementwise):
         """x with `low` and `high` values added at its ends (removed if negative), and `interior` between elements."""
         sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
         type_ = with_shape(x.type, sizes)
-        if any_open(low, high, interior):
+        if any_dynamic(low, high, interior):
             return self.dynamic_pad(x, value, (low, high, interior), type_)
         attributes = {
             "edge_padding_low": dims(low),
@@ -148,13 +148,13 @@ class StablehloBuilder(Elementwise):
         tangent of the operand of x. Merging composes the two reshapes.
         """
         type_ = with_shape(x.type, sizes)
-        if is_open(type_) or is_open(x.type):
+        if is_dynamic(type_) or is_dynamic(x.type):
             own = shape(x)
             if len(own) == len(sizes) and all(map(known_equal, own, sizes)):
                 return x
         elif type_ == x.type:
             return x
-        if is_open(type_):
+        if is_dynamic(type_):
             return self.dynamic_reshape(x, type_, sizes)
         return self.emit("stablehlo.reshape", (x,), type_)
 
@@ -164,7 +164,7 @@ class StablehloBuilder(Elementwise):
 
     def slice(self, x: Any, start: Dims, limit: Dims, strides: Dims) -> Any:
         """x[start:limit:strides], along all dimensions."""
-        if any_open(start, limit, strides):
+        if any_dynamic(start, limit, strides):
             counts = [-((lo - hi) // s) for lo, hi, s in zip(start, limit, strides, strict=True)]
             return self.real_dynamic_slice(x, (start, limit, strides), with_shape(x.type, counts))
         sizes = [-(-(int(hi) - int(lo)) // int(s)) for lo, hi, s in zip(start, limit, strides, strict=True)]
@@ -228,7 +228,7 @@ class StablehloBuilder(Elementwise):
     ) -> Any:
         """Slices of the operand of the given sizes, at indices that are clamped to be in bounds."""
         attributes = {"dimension_numbers": numbers, "indices_are_sorted": ir.BoolAttr.get(sorted_)}
-        if any_open(sizes):
+        if any_dynamic(sizes):
             operands = (operand, indices, self.sizes(list(sizes)))
             return self.emit("stablehlo.dynamic_gather", operands, type_, attributes)
         attributes["slice_sizes"] = dims(sizes)
@@ -284,7 +284,7 @@ def combiner(name: str | None, element_type: Any) -> Callable[[Any], None]:
 
 def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
     """The size of a padded dimension for a type; `DYNAMIC` if an argument is a `Size`."""
-    if any_open((n, low, high, interior)):
+    if any_dynamic((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)
 

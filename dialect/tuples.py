@@ -9,7 +9,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-CUSTOM_CALL, TUPLE = "stablehlo.custom_call", "stablehlo.tuple"
+from tiduc.dialect.control_ops import CUSTOM_CALL
+
+TUPLE = "stablehlo.tuple"
 
 
 def flatten_tuples(ops: Iterable[Any]) -> list[Any]:

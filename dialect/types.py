@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.dynamic.sizes import Size
-from tiduc.dialect.errors import OpenSize, Unsupported
+from tiduc.dialect.errors import UnknownSize, Unsupported
 
 LARGEST = 2**63
 """MLIR's sizes are below this number."""
@@ -32,7 +32,7 @@ def is_empty(x: Any) -> bool:
 
 
 @functools.cache
-def is_open(type_: Any) -> bool:
+def is_dynamic(type_: Any) -> bool:
     """Whether a tensor type has dynamic dimensions."""
     return not type_.has_static_shape
 
@@ -90,7 +90,7 @@ def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
     """
     try:
         return _with_shape(type_, tuple(sizes))
-    except OpenSize:  # a `Size` is not hashable
+    except UnknownSize:  # a `Size` is not hashable
         return _with_shape(type_, tuple([DYNAMIC if isinstance(n, Size) else n for n in sizes]))
 
 

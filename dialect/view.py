@@ -11,8 +11,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.check_control import check_calls, check_control
 from tiduc.dialect.context import stage
+from tiduc.dialect.control_ops import GRAPH_CALLS
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import OWN, Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.graph import Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 from tiduc.dialect.write import write_graph
 
@@ -293,7 +294,7 @@ class View:
             for name, x in graph.names.items():
                 if not isinstance(x, Value):
                     graph.names[name] = follow(x)
-            self._unchecked += [(graph, op) for op in graph.definitions if op.name in OWN]
+            self._unchecked += [(graph, op) for op in graph.definitions if op.name in GRAPH_CALLS]
         self._check_read()
 
     def _check_read(self) -> None:

@@ -90,7 +90,7 @@ class Window:
         return bare and self.strides == self.sizes == tuple(self.extent)
 
     def cumulative(self, sizes: Sequence[int]) -> int | None:
-        """The dimension along which this is a cumulative reduction, forwards or backwards; None if it is none.
+        """The dimension along which this is a cumulative reduction, forwards or backwards; None for other windows.
 
         At each place, a cumulative window covers all elements up to that place, or all elements from it on.
         """

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import OWN, Definition, Graph, Value
+from tiduc.dialect.control_ops import GRAPH_CALLS
+from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 
@@ -59,7 +60,7 @@ def write_definitions(
     alike: dict[Hashable, Any] = {}
     for definition in graph.definitions:
         operands = list(map(written, definition.operands))
-        if own is not None and definition.name in OWN:
+        if own is not None and definition.name in GRAPH_CALLS:
             op = own(definition, operands, ip)
         elif definition.source is None:
             op = definition.create(operands, (), ip, masks)

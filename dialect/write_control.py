@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control import Loop, control, options
-from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT
+from tiduc.dialect.control_ops import CALL, DERIVATIVES, FUNCTION
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.view import View
@@ -72,7 +72,7 @@ class ControlWriter:
     def _named(self, graph: Graph) -> str:
         """The name of the function for a graph; a new function is scheduled to be written."""
         if graph.name not in self._functions:
-            kept = graph.attributes.get(KEPT)
+            kept = graph.attributes.get(FUNCTION)
             self._functions[graph.name] = self._free(kept.value if kept is not None else stem(graph))
             self._unwritten.append(graph)
         return self._functions[graph.name]

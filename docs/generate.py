@@ -117,8 +117,8 @@ def cli_markdown() -> str:
 def _examples(name: str) -> Iterator[str]:
     if name in EXAMPLES:
         yield "\n```text\n"
-        for what, line in EXAMPLES[name]:
-            yield f"# {what}\n{line}\n"
+        for purpose, line in EXAMPLES[name]:
+            yield f"# {purpose}\n{line}\n"
         yield "```\n"
 
 
@@ -136,11 +136,11 @@ def _row(option: click.Option) -> tuple[str, str]:
         spelled += " " + " / ".join(option.type.choices)
     elif not option.is_flag:
         spelled += " " + (option.metavar or option.type.name.upper())
-    what = (option.help or "").replace("*", "\\*")
+    description = (option.help or "").replace("*", "\\*")
     default = option.show_default if isinstance(option.show_default, str) else option.default
     if option.show_default and not option.is_flag:
-        what += f" By default {default}."
-    return spelled, what
+        description += f" By default {default}."
+    return spelled, description
 
 
 if __name__ == "__main__":

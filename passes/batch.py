@@ -246,7 +246,7 @@ def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
         return False
-    if any(_is_open_sequence(x) for op in reached for x in (*op.operands, *op.results)):
+    if any(_is_dynamic_sequence(x) for op in reached for x in (*op.operands, *op.results)):
         return False
     if not all(can_be_stacked(y.type) for op in reached for y in op.results):
         return True
@@ -254,7 +254,7 @@ def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
     return 2 * without > len(reached)
 
 
-def _is_open_sequence(x: Value) -> bool:
+def _is_dynamic_sequence(x: Value) -> bool:
     return x.definition is not None and x.definition.name == LOOP and not can_be_stacked(x.type)
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close
@@ -114,7 +114,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
             for x, is_active, cx in zip(op.operands, active, transposed, strict=True):
                 if is_active and cx is not None:
                     cotangents[x].append(cx() if callable(cx) else cx)
-        except OpenSize as error:
+        except UnknownSize as error:
             raise opset.unsupported("transpose", op, error.message) from None
 
 

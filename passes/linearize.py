@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import OpenSize, RequestError, Unsupported
+from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.engine.close import inline
@@ -85,23 +85,23 @@ def _linearize_ops(
             b.location = op.location
             try:
                 dy_of = rule(b, op, dx)
-            except OpenSize as error:
+            except UnknownSize as error:
                 raise opset.unsupported("jvp", op, error.message) from None
             for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
                     tangents[y] = dy
 
 
-def _tangent_type(b: Any, x: Any, what: str) -> Any:
+def _tangent_type(b: Any, x: Any, description: str) -> Any:
     type_ = b.tangent_type(x.type)
     if type_ is None:
-        raise RequestError(f"{what} has no tangent: its type is {x.type}")
+        raise RequestError(f"{description} has no tangent: its type is {x.type}")
     return type_
 
 
-def _check_distinct(what: str, names: Sequence[str], values: Sequence[Any]) -> None:
+def _check_distinct(role: str, names: Sequence[str], values: Sequence[Any]) -> None:
     seen = set()
     for name, value in zip(names, values, strict=True):
         if value in seen:
-            raise RequestError(f"{what} {name} is given twice")
+            raise RequestError(f"{role} {name} is given twice")
         seen.add(value)

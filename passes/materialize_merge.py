@@ -19,7 +19,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.keys import KeyTable
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -36,7 +36,7 @@ class Zero:
 def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
     """A zero of a type; its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
     of = view.input(of) if isinstance(of, str) else of
-    return Zero(type_, of.like if isinstance(of, Zero) else of if is_open(type_) else None)
+    return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
 
 
 @stage

@@ -22,6 +22,7 @@ from torch_mlir.dialects import quant
 
 from tiduc.dialect.constants import dense
 from tiduc.dialect.context import stage
+from tiduc.dialect.control_ops import TARGET
 from tiduc.dialect.functions import within
 
 _CONVERT = "stablehlo.convert"
@@ -43,29 +44,29 @@ def widen(module: Any) -> None:
     for op, before in zip(ops, types, strict=True):
         for region in op.regions:
             for x in (x for block in region.blocks for x in block.arguments):
-                x.set_type(widened(x.type))
+                x.set_type(f64_type(x.type))
         if before is not None or not _widen_attributes(op):
             kept.append((op, before or ()))
             continue
         for y in op.results:
-            y.set_type(widened(y.type))
+            y.set_type(f64_type(y.type))
     for op, narrow in kept:
         _convert(op, narrow)
 
 
 @functools.cache
-def widened(type_: Any) -> Any:
+def f64_type(type_: Any) -> Any:
     """A type, or function type, with f64 in place of its float types."""
     if isinstance(type_, ir.FloatType):
         return ir.F64Type.get()
     if isinstance(type_, ir.ComplexType):
-        return ir.ComplexType.get(widened(type_.element_type))
+        return ir.ComplexType.get(f64_type(type_.element_type))
     if isinstance(type_, ir.RankedTensorType):
-        return ir.RankedTensorType.get(type_.shape, widened(type_.element_type), type_.encoding)
+        return ir.RankedTensorType.get(type_.shape, f64_type(type_.element_type), type_.encoding)
     if isinstance(type_, ir.TupleType):
-        return ir.TupleType.get_tuple([widened(type_.get_type(i)) for i in range(type_.num_types)])
+        return ir.TupleType.get_tuple([f64_type(type_.get_type(i)) for i in range(type_.num_types)])
     if isinstance(type_, ir.FunctionType):
-        return ir.FunctionType.get([widened(x) for x in type_.inputs], [widened(y) for y in type_.results])
+        return ir.FunctionType.get([f64_type(x) for x in type_.inputs], [f64_type(y) for y in type_.results])
     return type_
 
 
@@ -81,17 +82,17 @@ def _widen_attributes(op: Any) -> bool:
     for name in list(op.attributes):
         value = op.attributes[name]
         if isinstance(value, ir.TypeAttr):
-            op.attributes[name] = ir.TypeAttr.get(widened(value.value))
+            op.attributes[name] = ir.TypeAttr.get(f64_type(value.value))
         elif name == "value" and isinstance(value, ir.FloatAttr):
-            op.attributes[name] = ir.FloatAttr.get(widened(value.type), value.value)
-        elif name == "value" and widened(value.type) != value.type:
+            op.attributes[name] = ir.FloatAttr.get(f64_type(value.type), value.value)
+        elif name == "value" and f64_type(value.type) != value.type:
             elements = _elements(value)
             if elements is None:
                 return False
             op.attributes[name] = elements
         elif name in _BITS:
             op.attributes[name] = ir.IntegerAttr.get(value.type, _BITS[name])
-        elif name == "call_target_name":
+        elif name == TARGET:
             double = _LAPACK.sub(lambda letter: _DOUBLE[letter[0]], value.value)
             op.attributes[name] = ir.StringAttr.get(double)
         elif name == _ALGORITHM:
@@ -103,7 +104,7 @@ def _elements(value: Any) -> Any | None:
     """The elements of a constant, widened; None where the bindings do not give them."""
     if not isinstance(value, ir.DenseElementsAttr):  # a resource
         return None
-    wide = widened(value.type)
+    wide = f64_type(value.type)
     if isinstance(value, ir.DenseFPElementsAttr):
         if value.is_splat:
             return dense(ir.FloatAttr(value.get_splat_value()).value, wide)
@@ -123,7 +124,7 @@ def _convert(op: Any, types: Sequence[Any]) -> None:
             narrowed = ir.Operation.create(_CONVERT, [type_], [op.operands[i]], loc=op.location, ip=before)
             op.operands[i] = narrowed.result
     for y in op.results:
-        if (wide := widened(y.type)) != y.type:
+        if (wide := f64_type(y.type)) != y.type:
             widening = ir.Operation.create(
                 _CONVERT, [wide], [y], loc=op.location, ip=ir.InsertionPoint.after(op)
             )

@@ -146,7 +146,7 @@ def open_device(name: str, target: str, location: str = "") -> Device:
 
 
 _OPENING = Lock()
-_KEPT = "caching:*=*;1gib;64"
+_ALLOCATOR = "caching:*=*;1gib;64"
 """The caching allocator keeps up to 64 free buffers, and up to 1 GiB including the buffers in use."""
 
 
@@ -159,7 +159,9 @@ def _hal_device(name: str) -> Any:
     if name not in _OPEN:
         is_cpu = name.startswith("local-")
         driver = rt.get_driver(name) if is_cpu else None
-        _OPEN[name] = driver.create_device_by_uri(name, allocators=[_KEPT]) if driver else rt.get_device(name)
+        _OPEN[name] = (
+            driver.create_device_by_uri(name, allocators=[_ALLOCATOR]) if driver else rt.get_device(name)
+        )
     return _OPEN[name]
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import CARRIER, OWN, TARGET, operations
+from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPH_CALLS, call_target
+from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import CONTROL
 from tiduc.dialect.verify import ACTIVE, INPUT_OF
 from tiduc.passes.rules import OPSET
@@ -53,16 +54,15 @@ def callees(op: Any) -> list[str]:
     """The names of the functions or graphs that an op calls."""
     if op.name in ("func.call", "call"):
         return [str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)]
-    if op.name == CARRIER and GRAPHS in op.attributes:
+    if op.name == CUSTOM_CALL and GRAPHS in op.attributes:
         return [str(ir.FlatSymbolRefAttr(x).value) for x in op.attributes[GRAPHS]]
     return []
 
 
 def name_of(op: Any) -> str:
     """The name of an op; for an op of tidu that is written as a custom call, the name of the op of tidu."""
-    if op.name == CARRIER and (target := str(op.attributes[TARGET].value)) in OWN:
-        return target
-    return str(op.name)
+    target = call_target(op)
+    return str(target if target in GRAPH_CALLS else op.name)
 
 
 def find_activity(

@@ -117,7 +117,7 @@ def dialect_markdown() -> str:
         parts.append(f"\n## `{op.OPERATION_NAME}`\n\n{inspect.cleandoc(op.__doc__ or '')}\n\n")
         rows = [(f"`{field.name}`", *_described(field)) for field in op._fields]
         parts.append(markdown_table(("name", "what", "type"), rows))
-    attributes = [(f"`{name}`", what) for name, what in ATTRIBUTES.items()]
+    attributes = [(f"`{name}`", description) for name, description in ATTRIBUTES.items()]
     parts.append("\n## Attributes\n\n" + markdown_table(("name", "what"), attributes))
     return "".join(parts)
 

@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_complex, is_open, rank, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, is_dynamic, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.linear_transpose import linear_transpose
@@ -150,7 +150,7 @@ def batched(
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     outputs = []
     for port in results:
-        if isinstance(port.value, Zero) and is_open(port.type):
+        if isinstance(port.value, Zero) and is_dynamic(port.type):
             raise RequestError(
                 f"result {port.name} of type {port.type} cannot be batched; only tensors of static shape can"
             )
@@ -171,17 +171,17 @@ def _check_option(name: str, given: str, known: Sequence[str]) -> None:
         raise RequestError(f"{name} must be one of {', '.join(known)}, not {given!r}")
 
 
-def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
+def _check_types(method: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
     for port in (*inputs, *outputs):
         if not port.type.has_static_shape:
-            raise RequestError(f"{what} needs static shapes; {port.name!r} is of type {port.type}")
+            raise RequestError(f"{method} needs static shapes; {port.name!r} is of type {port.type}")
     for x in inputs:
         if is_complex(x):
-            raise RequestError(f"{what} needs real inputs; {x.name!r} is of type {x.type}: use jvp or vjp")
+            raise RequestError(f"{method} needs real inputs; {x.name!r} is of type {x.type}: use jvp or vjp")
     for y in outputs:
         if mode == "reverse" and is_complex(y):
-            message = f"{what} in reverse mode needs real outputs; {y.name!r} is of type {y.type}"
-            raise RequestError(message if what == "hessian" else f"{message}: use mode forward")
+            message = f"{method} in reverse mode needs real outputs; {y.name!r} is of type {y.type}"
+            raise RequestError(message if method == "hessian" else f"{message}: use mode forward")
 
 
 def _blocks(program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool) -> list[Block]:

@@ -80,16 +80,18 @@ def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
     name. `RequestError` if there is no such function, or several.
     """
     nested = [op for op in operations(module.body) if op.name == "builtin.module"]
-    found = [(None, name) for name in _public(module.body)] or [
+    candidates = [(None, name) for name in _public(module.body)] or [
         (inner, name) for inner in nested for name in _public(inner.regions[0].blocks[0])
     ]
-    wanted = found if entry is None else [each for each in found if entry in (each[1], _spelled(*each))]
-    if entry is None and len(found) > 1:
-        wanted = [each for each in found if each[1] == "main"]
+    wanted = (
+        candidates if entry is None else [each for each in candidates if entry in (each[1], _spelled(*each))]
+    )
+    if entry is None and len(candidates) > 1:
+        wanted = [each for each in candidates if each[1] == "main"]
     if len(wanted) == 1:
         inner, name = wanted[0]
         return module if inner is None else _unnested(inner), name
-    names = ", ".join(f"@{_spelled(*each)}" for each in found) or "none"
+    names = ", ".join(f"@{_spelled(*each)}" for each in candidates) or "none"
     how_many = "several public functions" if wanted else "no public function"
     raise RequestError(f"{how_many} @{entry or 'main'}; there are {names}")
 

@@ -25,7 +25,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
-from tiduc.dialect.types import element, is_open
+from tiduc.dialect.types import element, is_dynamic
 
 
 @wrong(
@@ -61,7 +61,7 @@ def _is_dynamic(op: Any) -> bool:
     values = (
         op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
     )
-    return any(isinstance(x.type, ir.RankedTensorType) and is_open(x.type) for x in values)
+    return any(isinstance(x.type, ir.RankedTensorType) and is_dynamic(x.type) for x in values)
 
 
 def _refuse_contradiction(placed: Placed) -> None:

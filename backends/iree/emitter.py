@@ -10,9 +10,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.bodies import Body, Fill
+from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open, with_element, with_shape
+from tiduc.dialect.types import element, is_dynamic, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -54,7 +54,7 @@ def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Patter
     return register
 
 
-class Emitter(Body):
+class Emitter(RegionBuilder):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
     def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
@@ -174,7 +174,7 @@ class Emitter(Body):
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
         """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
         type_ = with_element(like.type, element_type)
-        if not is_open(type_):
+        if not is_dynamic(type_):
             return self.constant(value, type_)
         scalar, i32 = self.constant(value, with_shape(type_, [])), signless(32)
         sizes = [

@@ -19,7 +19,7 @@ _LEGAL = (
 )
 
 
-class Interpreted:
+class PreparedFunction:
     """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
 
     @stage
@@ -55,9 +55,9 @@ class Interpreted:
 
 
 @functools.lru_cache(8)
-def interpreted(text: str) -> Interpreted:
+def interpreted(text: str) -> PreparedFunction:
     """The module, made ready; the last few are kept."""
-    return Interpreted(text)
+    return PreparedFunction(text)
 
 
 def prepare(text: str) -> None:

@@ -24,7 +24,7 @@ class Interpreted:
 
     def __init__(self, text: str, limits: Limits | None = None) -> None:
         self._text, self._limits = text, limits
-        _apart(interpreter.prepare, limits, text)
+        _in_worker(interpreter.prepare, limits, text)
 
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
         """The results, as arrays of its result types.
@@ -32,7 +32,7 @@ class Interpreted:
         `InputError` for a wrong count or shape of arguments, `Unsupported` or `CompileError` where the interpreter
         aborts or exceeds the limits.
         """
-        return _apart(interpreter.run, self._limits, self._text, _arrays(arguments))
+        return _in_worker(interpreter.run, self._limits, self._text, _arrays(arguments))
 
 
 def evaluate(
@@ -42,7 +42,7 @@ def evaluate(
 
     Errors are those of `Interpreted`.
     """
-    return _apart(interpreter.run, limits, text, _arrays(arguments))
+    return _in_worker(interpreter.run, limits, text, _arrays(arguments))
 
 
 def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
@@ -51,7 +51,9 @@ def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
     return [np.asarray(x) for x in arguments]
 
 
-def _apart(function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs) -> R:
+def _in_worker(
+    function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
+) -> R:
     try:
         return in_worker(function, limits or Limits(), *arguments, **keywords)
     except Died as died:

@@ -1,1 +1,1 @@
-"""What is known about dynamic dimensions: where sizes come from, which sizes ops require, and emitters for them."""
+"""Analysis of dynamic dimensions: where sizes come from, which sizes ops require, and emitters of sizes."""

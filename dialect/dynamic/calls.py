@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.control_ops import GRAPHS
+from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPHS, TARGET, call_target
 from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
 from tiduc.dialect.functions import replace, symbol, within
 from tiduc.dialect.graph import operations
-from tiduc.dialect.lapack import CALL, CONFIG
-from tiduc.dialect.shardy import target
-from tiduc.dialect.types import is_open
+from tiduc.dialect.lapack import CONFIG
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.windows import Window
 
@@ -35,13 +34,13 @@ SUMS = "tidu.sums"
 
 def violation(op: Any) -> str | None:
     """Why a call for dynamic sizes is invalid; None for a valid one, and for other calls."""
-    name, count = target(op), len(op.results)
+    name, count = call_target(op), len(op.results)
     ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
     if name == DYNAMIC_TOP_K and (len(ranks) != 2 or count != 2 or ranks[0] < 1 or ranks[1] != 0):
         return "takes an array of at least one dimension and a scalar k, and returns values and indices"
     if name == REDUCE_WINDOW:
         expected = [max(ranks[:1], default=0)] * count + [0] * count + [1, 1, 1, 1, 2]
-        if not count or ranks != expected or any(is_open(x.type) for x in list(op.operands)[2 * count :]):
+        if not count or ranks != expected or any(is_dynamic(x.type) for x in list(op.operands)[2 * count :]):
             return "takes arrays, as many scalars, four static vectors, and a static matrix of paddings"
         if any(list(x.type.shape)[0] != ranks[0] for x in list(op.operands)[2 * count :]):
             return "has vectors whose length is not the rank of the arrays"
@@ -57,19 +56,19 @@ def violation(op: Any) -> str | None:
 def make_static(module: Any) -> None:
     """Replaces the calls in a module whose array operands are static and whose other operands are constants."""
     functions = {symbol(op): op for op in operations(module.body)}
-    for call in within(module.operation, (CALL,)):
-        if target(call) == DYNAMIC_TOP_K:
+    for call in within(module.operation, (CUSTOM_CALL,)):
+        if call_target(call) == DYNAMIC_TOP_K:
             _top_k(call)
-        elif target(call) == APPROX_TOP_K:
+        elif call_target(call) == APPROX_TOP_K:
             _approx_top_k(call)
-        elif target(call) == REDUCE_WINDOW:
+        elif call_target(call) == REDUCE_WINDOW:
             _reduce_window(call, functions)
 
 
 def _top_k(call: Any) -> None:
     x, k = call.operands
     given = _constants([k])
-    if given is None or is_open(x.type):
+    if given is None or is_dynamic(x.type):
         return
     shape = [*list(x.type.shape)[:-1], int(given[0])]
     types = [ir.RankedTensorType.get(shape, y.type.element_type) for y in call.results]
@@ -80,22 +79,22 @@ def _approx_top_k(call: Any) -> None:
     """As stablehlo-canonicalize-dynamism leaves the call: without shape operands, once the shapes are static."""
     *operands, k = call.operands
     given = _constants([k])
-    if given is None or any(is_open(y.type) for y in call.results):
+    if given is None or any(is_dynamic(y.type) for y in call.results):
         return
     attributes = {name: call.attributes[name] for name in call.attributes}
-    attributes["call_target_name"] = ir.StringAttr.get("ApproxTopK")
+    attributes[TARGET] = ir.StringAttr.get("ApproxTopK")
     for config in CONFIG:
         if config in attributes:
             attributes[config] = ir.DictAttr.get(
                 named_attributes(attributes[config]) | {"top_k": _i64(given[0])}
             )
-    _replace(call, CALL, operands, [y.type for y in call.results], attributes)
+    _replace(call, CUSTOM_CALL, operands, [y.type for y in call.results], attributes)
 
 
 def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
     count = len(call.results)
     arrays, given = list(call.operands)[: 2 * count], _constants(list(call.operands)[2 * count :])
-    if given is None or any(is_open(x.type) for x in arrays):
+    if given is None or any(is_dynamic(x.type) for x in arrays):
         return
     sizes, strides, base, dilation, padding = given
     numbers = (sizes, strides, base, dilation, padding[:, 0], padding[:, 1])
@@ -150,7 +149,7 @@ def _replace(
 
 def mark_sums(module: Any, ops: Iterable[Any]) -> None:
     """Adds the attribute `SUMS` to each call of a dynamic window among the ops, which are in the module, in place."""
-    calls = [op for op in ops if op.name == CALL and target(op) == REDUCE_WINDOW]
+    calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:
         body = functions.get(op.attributes[GRAPHS][0].value) if GRAPHS in op.attributes else None
@@ -162,10 +161,10 @@ def _summed(block: Any) -> list[int]:
     """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)
-    found = []
+    sums = []
     for i, y in enumerate(end.operands):
         terms = list(y.owner.operands) if not isinstance(y.owner, ir.Block) else []
         is_sum = len(terms) == 2 and y.owner.name == "stablehlo.add"
         if is_sum and len(arguments) == 2 * count and {*terms} == {arguments[i], arguments[count + i]}:
-            found.append(i)
-    return found
+            sums.append(i)
+    return sums

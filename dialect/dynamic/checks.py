@@ -22,7 +22,7 @@ from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirement
 from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import NAME
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
@@ -66,13 +66,13 @@ class FunctionSizes:
         block = function.regions[0].blocks[0]
         self.inputs = [self._value(x) for x in block.arguments]
         for x in self.inputs:
-            for d in _open_dimensions(x):
+            for d in _dynamic_dimensions(x):
                 self.atoms.number(("dimension", x, d))
         self.input_sizes = len(self.atoms.listed)
         self.atoms.bounded = 0 if self.private else self.input_sizes
         known = Known(self.atoms)
         for x in self.inputs:
-            if _open_dimensions(x):  # an existing array has no more elements than memory holds
+            if _dynamic_dimensions(x):  # an existing array has no more elements than memory holds
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
                 if (check := known.left(requirement)) is not None:
                     known.learn(check)
@@ -107,7 +107,9 @@ class FunctionSizes:
                 visit(self, op, known, top)
             else:
                 definition = self._definition(op)
-                if any(is_ranked(x) and is_open(x.type) for x in (*definition.operands, *definition.results)):
+                if any(
+                    is_ranked(x) and is_dynamic(x.type) for x in (*definition.operands, *definition.results)
+                ):
                     self._require(op, definition, known, top)
         return definition.operands, known
 
@@ -124,7 +126,7 @@ class FunctionSizes:
             return
         rule = ORIGINS.get(op.name)
         for number, y in enumerate(definition.results):
-            for d in _open_dimensions(y):
+            for d in _dynamic_dimensions(y):
                 if rule is not None and (origin := rule(definition, number, d)) is not None:
                     size = origin.combine(*(size_of(*place) for place in origin.places))
                     self._graph.sizes[y, d] = size
@@ -199,7 +201,7 @@ class FunctionSizes:
                 self._sized(self._value(x), like)
             ends, inside = self._block(block, inside, False)
         for x, end in zip(initial, ends, strict=True):
-            for d in _open_dimensions(end) or _open_dimensions(x):
+            for d in _dynamic_dimensions(end) or _dynamic_dimensions(x):
                 requirement = Requirement(EQUAL, size_of(x, d), size_of(end, d))
                 self._check(requirement, op, inside, False, _last(body))
         for x, y in zip(initial, op.results, strict=True):
@@ -207,7 +209,7 @@ class FunctionSizes:
 
     def _sized(self, x: Value, like: Value) -> None:
         """Records that a value has the sizes of another one."""
-        for d in _open_dimensions(x):
+        for d in _dynamic_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
     def _agree(self, x: Value, type_: Any, op: Any, known: Known, top: bool, before: Any = None) -> None:
@@ -225,7 +227,7 @@ class FunctionSizes:
                 self._agree(x, y.type, op, inside, False, _last(region.blocks[0]))
         for i, y in enumerate(op.results):
             value = self._value(y)
-            for d in _open_dimensions(value):
+            for d in _dynamic_dimensions(value):
                 form, *others = [inside.form(size_of(values[i], d)) for values, inside in ends]
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
@@ -249,7 +251,7 @@ class FunctionSizes:
             if placed.before is None:
                 self._place(translate.check(placed.check), placed.required_by, op, known, top)
         for i, y in enumerate(results):
-            for d in _open_dimensions(y):
+            for d in _dynamic_dimensions(y):
                 form = callee.result(i, d)
                 if translate.is_known(form):
                     self._graph.sizes[y, d] = as_size(translate.form(form), self.atoms)
@@ -321,8 +323,8 @@ class ModuleSizes:
         return [sizes for name in self._functions if (sizes := self.function(name)) is not None]
 
 
-def _open_dimensions(x: Value) -> list[int]:
-    if not is_ranked(x) or not is_open(x.type):
+def _dynamic_dimensions(x: Value) -> list[int]:
+    if not is_ranked(x) or not is_dynamic(x.type):
         return []
     return [d for d, n in enumerate(sizes_in(x.type)) if n == DYNAMIC]
 

@@ -9,9 +9,9 @@ from torch_mlir import ir
 from tiduc.dialect.builder import Builder
 from tiduc.dialect.dynamic.known import carry_sizes
 from tiduc.dialect.dynamic.sizes import Atom, Key, Size, known_equal
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.types import dims, element, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import dims, element, is_dynamic, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
@@ -59,7 +59,7 @@ class DynamicShapes(Builder):
             total = term
         if total is None:
             if not -(2**31) <= constant < 2**31:
-                raise OpenSize(f"a size is computed with {constant}, which does not fit 32 bits")
+                raise UnknownSize(f"a size is computed with {constant}, which does not fit 32 bits")
             return self.constant(constant, _scalar())
         return self._on_sizes("add", total, self.size(constant)) if constant else total
 
@@ -68,9 +68,9 @@ class DynamicShapes(Builder):
         if kind == "dimension":
             if of.definition is not None and of.definition.active is not None:
                 name = of.definition.name
-                raise OpenSize(f"a tangent that {name} returns has a dynamic size")
+                raise UnknownSize(f"a tangent that {name} returns has a dynamic size")
             if of in self.tangents:
-                raise OpenSize(f"a tangent of type {of.type} has a dynamic size")
+                raise UnknownSize(f"a tangent of type {of.type} has a dynamic size")
             return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": _i64(where)})
         if kind == "scalar":
             return self._as_i32(of)
@@ -111,7 +111,7 @@ class DynamicShapes(Builder):
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
         """A number broadcast to the shape of a value."""
         type_ = with_element(like.type, element_type)
-        if is_open(type_):
+        if is_dynamic(type_):
             scalar = self.constant(value, with_shape(type_, []))
             return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
         return self.constant(value, type_)
@@ -154,9 +154,9 @@ class DynamicShapes(Builder):
         return self.emit("stablehlo.real_dynamic_slice", operands, type_)
 
 
-def sizes_of(type_: Any) -> OpenSize:
+def unknown_sizes(type_: Any) -> UnknownSize:
     """The error for a type with dynamic dimensions, if no value has these sizes."""
-    return OpenSize(
+    return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
         "with stablehlo-refine-shapes"
     )

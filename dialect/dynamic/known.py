@@ -15,7 +15,7 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
     A relation is transferred if it reads only dimensions of values in `pairs`.
     """
     for x, y in pairs.items():
-        for d, size in _open_sizes(x):
+        for d, size in _dynamic_sizes(x):
             terms, constant = size.key
             if all(kind == "dimension" and of in pairs for (kind, of, _), _ in terms):
                 terms = tuple(((kind, pairs[of], i), factor) for (kind, of, i), factor in terms)
@@ -30,14 +30,14 @@ def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[
     """
     number = {x: i for i, x in enumerate(values)}
     for i, x in enumerate(values):
-        for d, size in _open_sizes(x):
+        for d, size in _dynamic_sizes(x):
             terms, constant = size.key
             follows = all(kind == "dimension" and of in number for (kind, of, _), _ in terms)
             if follows and size.key != atom("dimension", x, d).key:
                 yield i, d, constant, tuple((factor, number[of], e) for (_, of, e), factor in terms)
 
 
-def _open_sizes(x: Value) -> Iterator[tuple[int, Size]]:
+def _dynamic_sizes(x: Value) -> Iterator[tuple[int, Size]]:
     """The dynamic dimensions of a value with their sizes; none if the value is not a ranked tensor."""
     if isinstance(x.type, ir.RankedTensorType):
         for d, n in enumerate(sizes_in(x.type)):

@@ -13,6 +13,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.dynamic.sizes import Size, atom, positive
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import TRAITS
@@ -75,7 +76,7 @@ def _origin(x: Value, d: int) -> Origin:
         origin = _asserted(x.graph).get((x, d))
     elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
-    elif op.name == "stablehlo.custom_call":  # not in RULES: what else a call requires of sizes is unknown
+    elif op.name == CUSTOM_CALL:  # not in RULES: what else a call requires of sizes is unknown
         origin = _custom_call(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 
@@ -86,10 +87,7 @@ def _asserted(graph: Graph) -> dict[tuple[Value, int], Origin]:
         graph.asserted = {}
         order = {x: i for i, x in enumerate(graph.inputs.values())}
         for op in graph.definitions:
-            if (
-                op.name == "stablehlo.custom_call"
-                and op.attributes["call_target_name"].value == "shape_assertion"
-            ):
+            if call_target(op) == "shape_assertion":
                 test = op.operands[0].definition
                 if (
                     test is None
@@ -320,7 +318,7 @@ def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
     """The shape operand of the result, which JAX names by number; for `stablehlo.dynamic_top_k`, k is the last size."""
     if SHAPE_OPERANDS in op.attributes:
         return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
-    if op.attributes["call_target_name"].value != DYNAMIC_TOP_K:
+    if call_target(op) != DYNAMIC_TOP_K:
         return None
     return scalar(op.operands[1]) if d == _rank(op.operands[0]) - 1 else _at(op.operands[0], d)
 

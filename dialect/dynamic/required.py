@@ -17,7 +17,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
-from tiduc.dialect.dynamic.results import ORIGINS, Place, rank_of
+from tiduc.dialect.dynamic.results import ORIGINS, Dimension, rank_of
 from tiduc.dialect.dynamic.sizes import known_equal
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.traits import TRAITS
@@ -72,7 +72,7 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
 # ---- dimensions that must be equal -----------------------------------------------------------------------------
 
 
-def _like_result(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     """Every operand of the result's rank has the sizes of the result."""
     for y in op.results:
         for x in op.operands:
@@ -80,27 +80,27 @@ def _like_result(op: Definition) -> Iterator[tuple[Place, Place]]:
                 yield from (((x, d), (y, d)) for d in range(rank_of(y)))
 
 
-def _like_first(count: int | None = None) -> Callable[[Definition], Iterator[tuple[Place, Place]]]:
+def _like_first(count: int | None = None) -> Callable[[Definition], Iterator[tuple[Dimension, Dimension]]]:
     """The first `count` operands, or the first half of all, have equal sizes."""
 
-    def pairs(op: Definition) -> Iterator[tuple[Place, Place]]:
+    def pairs(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
         alike = op.operands[: count or len(op.operands) // 2]
         yield from (((x, d), (alike[0], d)) for x in alike[1:] for d in range(rank_of(x)))
 
     return pairs
 
 
-def _sort(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _sort(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x = op.operands[0]
     yield from (((y, d), (x, d)) for y in op.operands[1:] for d in range(rank_of(x)))
 
 
-def _concatenate(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _concatenate(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     along = op.attributes["dimension"].value
     yield from (pair for pair in _sort(op) if pair[0][1] != along)
 
 
-def _dot_general(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _dot_general(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x, y = op.operands
     n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     of_x = [*n.lhs_batching_dimensions, *n.lhs_contracting_dimensions]
@@ -108,17 +108,17 @@ def _dot_general(op: Definition) -> Iterator[tuple[Place, Place]]:
     yield from (((x, i), (y, j)) for i, j in zip(of_x, of_y, strict=True))
 
 
-def _dot(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _dot(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x, y = op.operands
     yield (x, rank_of(x) - 1), (y, 0)
 
 
-def _cholesky(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _cholesky(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x = op.operands[0]
     yield (x, rank_of(x) - 1), (x, rank_of(x) - 2)
 
 
-def _triangular_solve(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _triangular_solve(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x, y = op.operands
     rows = rank_of(x) - 2
     yield (x, rows), (x, rows + 1)
@@ -126,7 +126,7 @@ def _triangular_solve(op: Definition) -> Iterator[tuple[Place, Place]]:
     yield from (((x, d), (y, d)) for d in range(rows))
 
 
-def _features(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _features(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     feature = op.attributes["feature_index"].value
     for x in op.operands[1:]:
         if rank_of(x) == 1:
@@ -135,14 +135,14 @@ def _features(op: Definition) -> Iterator[tuple[Place, Place]]:
             yield from (((x, d), (op.operands[0], d)) for d in range(rank_of(x)))
 
 
-def _gather(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _gather(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x, indices = op.operands[:2]
     n = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     batching = zip(n.operand_batching_dims, n.start_indices_batching_dims, strict=True)
     yield from (((x, i), (indices, j)) for i, j in batching)
 
 
-def _scatter(op: Definition) -> Iterator[tuple[Place, Place]]:
+def _scatter(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     count = len(op.results)
     inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     n = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -155,7 +155,7 @@ def _scatter(op: Definition) -> Iterator[tuple[Place, Place]]:
     yield from (((updates[0], d), (indices, j)) for d, j in zip(places, of_indices, strict=True))
 
 
-EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Place, Place]]]] = {
+EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Dimension, Dimension]]]] = {
     **{name: _like_result for name, row in TRAITS.items() if row.sizes == "alike"},
     **dict.fromkeys(("stablehlo.reduce", "stablehlo.reduce_window"), _like_first()),
     "stablehlo.batch_norm_grad": _features,

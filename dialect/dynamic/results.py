@@ -17,7 +17,7 @@ from tiduc.dialect.dynamic.sizes import Size, atom, known_equal, positive
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.traits import BROADCASTING, TRAITS
 
-Place = tuple[Value, int]
+Dimension = tuple[Value, int]
 """A dimension: a value and the dimension's number."""
 
 
@@ -107,7 +107,7 @@ def _chlo_broadcast(op: Definition, number: int, d: int) -> Origin:
     return Origin(places, lambda *sizes: functools.reduce(wider, sizes))
 
 
-def aligned(op: Definition) -> Iterator[tuple[int, Place]]:
+def aligned(op: Definition) -> Iterator[tuple[int, Dimension]]:
     """Pairs of a result dimension and an operand dimension that is broadcast along it."""
     rank = rank_of(op.result)
     for x in op.operands:

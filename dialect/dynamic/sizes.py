@@ -8,13 +8,13 @@ op whose result has sizes of its own, or an operand that holds a shape. The size
 primal, so a transposed graph never reads the size of a tangent. Nothing is emitted until a builder emits the size.
 
 A `Size` is a sum of integer multiples of atoms: sizes that are read, and products, quotients and maxima of sums. Its
-form makes most equal sizes compare equal. A rule that needs the value of a dynamic size raises `OpenSize`.
+form makes most equal sizes compare equal. A rule that needs the value of a dynamic size raises `UnknownSize`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 
 Atom = tuple[str, Any, Any]
 """("dimension", value, d), ("entry", vector, i), ("scalar", value, None), or (kind, key, key) with the kind "product",
@@ -25,7 +25,7 @@ Key = tuple[tuple[tuple[Atom, int], ...], int]
 
 
 class Size:
-    """The size of a dynamic dimension. A comparison that is not certain, or a conversion to int, raises `OpenSize`."""
+    """The size of a dynamic dimension. Uncertain comparisons and conversions to int raise `UnknownSize`."""
 
     __slots__ = ("key",)
 
@@ -93,10 +93,10 @@ class Size:
             raise self._unknown()
         return holds(difference)
 
-    def _unknown(self) -> OpenSize:
+    def _unknown(self) -> UnknownSize:
         value = next((value for (kind, value, _), _ in self.key[0] if kind == "dimension"), None)
         of = f" of {value.type}" if value is not None else ""
-        return OpenSize(
+        return UnknownSize(
             f"the rule would need a size{of} that is known only at run time; make shapes static with "
             "stablehlo-refine-shapes"
         )
@@ -125,7 +125,7 @@ def known_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def any_open(*lists: Iterable[Any]) -> bool:
+def any_dynamic(*lists: Iterable[Any]) -> bool:
     """Whether a size in one of the lists is a `Size`."""
     return any(isinstance(n, Size) for sizes in lists for n in sizes)
 

@@ -19,29 +19,29 @@ from tiduc.passes.batching.table import BATCHING
 Alignment = dict[int, int]
 """From dimensions of the input to the aligned dimensions of a value."""
 
-Kept = Callable[[Definition, int], dict[int, int]]
+DimensionRule = Callable[[Definition, int], dict[int, int]]
 """A rule: from an op and an operand number to a map from the operand's dimensions to those of every result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
     """The alignments with x of each value that the ops compute from x, and of x itself; `order` is a schedule."""
-    found: dict[Value, Alignment] = {}
+    aligned: dict[Value, Alignment] = {}
     if isinstance(x.type, ir.RankedTensorType):
-        found[x] = {d: d for d in range(rank(x))}
+        aligned[x] = {d: d for d in range(rank(x))}
     for op in order:
-        reached = [i for i, v in enumerate(op.operands) if v in found]
-        if not reached and found.keys().isdisjoint(op.captures):
+        reached = [i for i, v in enumerate(op.operands) if v in aligned]
+        if not reached and aligned.keys().isdisjoint(op.captures):
             continue
-        made = None
+        joint = None
         for i in reached:
-            kept = _kept(op, i) if found.keys().isdisjoint(op.captures) else {}
-            through = {d: kept[e] for d, e in found[op.operands[i]].items() if e in kept}
-            made = through if made is None else {d: e for d, e in made.items() if through.get(d) == e}
-        found.update((y, dict(made or {})) for y in op.results)
-    return found
+            mapped = _mapped(op, i) if aligned.keys().isdisjoint(op.captures) else {}
+            through = {d: mapped[e] for d, e in aligned[op.operands[i]].items() if e in mapped}
+            joint = through if joint is None else {d: e for d, e in joint.items() if through.get(d) == e}
+        aligned.update((y, dict(joint or {})) for y in op.results)
+    return aligned
 
 
-def _kept(op: Definition, i: int) -> dict[int, int]:
+def _mapped(op: Definition, i: int) -> dict[int, int]:
     if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
         return {}
     rule = _RULES.get(op.name)
@@ -109,7 +109,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
     return {d: d for d in range(rank(op.result)) if i == 0 and not changed[d]}
 
 
-def _without(name: str) -> Kept:
+def _without(name: str) -> DimensionRule:
     """A rule that keeps all dimensions but the one that an attribute names."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
@@ -126,7 +126,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
     return {d: e for e, d in enumerate(kept)} if i < len(op.results) else {}
 
 
-def _leading(matrix: int) -> Kept:
+def _leading(matrix: int) -> DimensionRule:
     """A rule that keeps all dimensions but the last `matrix` ones."""
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _same(op, i) else {}
 
@@ -199,7 +199,7 @@ def _beside(
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 
 
-_RULES: dict[str, Kept] = {
+_RULES: dict[str, DimensionRule] = {
     BINDING: _same,
     "stablehlo.bitcast_convert": _same,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,

@@ -14,11 +14,11 @@ from tiduc.dialect.control import (
     Branches,
     Loop,
     branches,
+    calls_function,
     draws,
     emit_call,
     emit_case,
     emit_loop,
-    is_kept,
     loop,
     only_vjp,
 )
@@ -71,7 +71,7 @@ def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Se
 @batch("stablehlo.if")
 def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
-    if is_kept(b.view, op):
+    if calls_function(b.view, op):
         return mapped(b, op, x, at)
     record = branches(b.view, op)
     operands = [x[i] for i in record.arguments]
@@ -90,8 +90,8 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
 
 def _same_outputs(b: Any, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
     """The batched branches, all with the same outputs batched."""
-    found = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
-    given = tuple([any(of_one) for of_one in zip(*found, strict=True)])
+    batched = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
+    given = tuple([any(of_one) for of_one in zip(*batched, strict=True)])
     return [b.engine.graph(graph, flags, given).graph for graph in record.graphs], given
 
 
@@ -103,10 +103,10 @@ def _selected(
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
     graphs = [b.engine.graph(graph, flags, [True] * record.width).graph for graph in record.graphs]
     *others, last = [emit_call(b, graph, operands) for graph in graphs]
-    for i, found in reversed(list(enumerate(others))):
+    for i, values in reversed(list(enumerate(others))):
         is_bool = element(index).width == 1
         chosen = index if is_bool else b.compare(index, b.constant(i, index), "EQ")
-        last = tuple([b.select(along(b, chosen, y), y, z) for y, z in zip(found, last, strict=True)])
+        last = tuple([b.select(along(b, chosen, y), y, z) for y, z in zip(values, last, strict=True)])
     return list(last)
 
 

@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.constants import dense
+from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import BY_TARGET, targets
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT, TO_PARTS, TO_WHOLE
@@ -18,7 +19,6 @@ from tiduc.passes.rules.opset import OPSET
 
 leading("stablehlo.cholesky", "stablehlo.fft", "stablehlo.triangular_solve", "chlo.top_k")
 
-CALL = "stablehlo.custom_call"
 FRONTEND, COUNT, SHARDING_RULE = "mhlo.frontend_attributes", "num_batch_dims", "sdy.sharding_rule"
 _LAYOUTS = "operand_layouts", "result_layouts"
 _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation")
@@ -30,7 +30,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 
     Sharding rules, which are written per dimension, are dropped.
     """
-    changed: dict[str, Any] = {SHARDING_RULE: None, **_counted(op)}
+    changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
         return mapped(b, op, x, at)
     for name in _LAYOUTS:
@@ -39,7 +39,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
     return emit_batched(b, op, spread_all(b, x, at), **changed)
 
 
-def _counted(op: Definition) -> dict[str, Any]:
+def _with_batch_dimension(op: Definition) -> dict[str, Any]:
     """The frontend attribute in which JAX notes the number of batch dimensions, incremented."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
@@ -55,9 +55,9 @@ def _layout(layout: Any) -> Any:
     return dense(np.append(order + 1, 0).astype(np.int64), type_)
 
 
-for _target in OPSET.called(CALL):
+for _target in OPSET.called(CUSTOM_CALL):
     if _target in BY_TARGET and _target not in _SINGLE:
-        batch(f"{CALL} @{_target}")(_called)
+        batch(f"{CUSTOM_CALL} @{_target}")(_called)
 
 
 def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
@@ -66,7 +66,7 @@ def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
 
 
 for _target in (*CONSTRAINTS, PLACEMENT, "xla.sdy.FuncResultSharding"):
-    batch(f"{CALL} @{_target}")(_constraint)
+    batch(f"{CUSTOM_CALL} @{_target}")(_constraint)
 
 _PARTS = (
     "SPMDFullToShardShape",
@@ -76,11 +76,11 @@ _PARTS = (
 )
 refuse(
     "a conversion between an array and its shards cannot be batched",
-    *(f"{CALL} @{target}" for target in (TO_PARTS, TO_WHOLE, *_PARTS)),
+    *(f"{CUSTOM_CALL} @{target}" for target in (TO_PARTS, TO_WHOLE, *_PARTS)),
 )
 
 
-@batch(CALL)
+@batch(CUSTOM_CALL)
 def custom_call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """An unknown call runs once per example, in a loop, unless it has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None

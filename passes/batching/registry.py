@@ -20,9 +20,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import Body, returned
+from tiduc.dialect.bodies import RegionBuilder, returned
 from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Loop, emit_loop
+from tiduc.dialect.control_ops import TARGET
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -176,7 +177,7 @@ def _regions(b: Any, op: Definition) -> tuple[Fill, ...]:
 def _filling(op: Definition, i: int) -> Fill:
     def fill(region: Any) -> None:
         arguments = op.regions[i].blocks[0].arguments
-        body = Body(region, [x.type for x in arguments], op.location)
+        body = RegionBuilder(region, [x.type for x in arguments], op.location)
         values = body.copy_of(op, i, body.arguments)
         body.returns(*[values[x] for x in returned(op, i)])
 
@@ -206,7 +207,7 @@ def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
 
 def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """The op run k times, in a loop over the batch."""
-    if op.name in b.engine.stateful and "call_target_name" not in op.attributes:
+    if op.name in b.engine.stateful and TARGET not in op.attributes:
         raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
     for y in (*op.operands, *op.captures, *op.results):
         if not can_be_stacked(y.type):

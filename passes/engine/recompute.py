@@ -18,7 +18,7 @@ from typing import Any
 from tiduc.dialect.graph import Value
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
-from tiduc.dialect.types import bits, is_open
+from tiduc.dialect.types import bits, is_dynamic
 
 _UNLIMITED = 2**62
 
@@ -31,9 +31,9 @@ Network = dict[Node, dict[Node, int]]
 _SOURCE: Node = (None, False)
 
 
-def size(x: Value) -> int:
+def stored_bytes(x: Value) -> int:
     """The bytes that a value takes; `_UNLIMITED` where its shape is dynamic, and at most that."""
-    if is_open(x.type):
+    if is_dynamic(x.type):
         return _UNLIMITED
     return min(int(prod(x.type.shape)) * max(bits(x), 8) // 8, _UNLIMITED)
 
@@ -75,7 +75,7 @@ def _network(wanted: Sequence[Value], free: set[Value]) -> Network:
             if not is_free[x]:
                 before: list[Node] = [(y, True) for y in operands if not is_free[y]]
                 left[x, False] = dict.fromkeys(before or [_SOURCE], _UNLIMITED)
-                left[x, True] = {(x, False): size(x)}
+                left[x, True] = {(x, False): stored_bytes(x)}
     return left
 
 

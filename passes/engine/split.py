@@ -11,7 +11,7 @@ from typing import Any
 from tiduc.dialect.control import is_control
 from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.passes.engine.close import close
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rules.lent import Hoisted
@@ -59,9 +59,9 @@ class Split:
         )
 
     @property
-    def open(self) -> list[Value]:
+    def dynamic_inputs(self) -> list[Value]:
         """The active inputs of dynamic shape: a transposed graph asks for their dimensions."""
-        primals = [self.linear.primal_of(t) for t in self.tangents if is_open(t.type)]
+        primals = [self.linear.primal_of(t) for t in self.tangents if is_dynamic(t.type)]
         return [x for x in primals if x is not None]
 
     def extended(self, b: Any, more: Sequence[Any]) -> Graph:
@@ -192,7 +192,7 @@ def _is_smaller(op: Definition) -> bool:
         [y.type for y in op.results],
         [x.type for x, flag in zip(op.operands, op.active or (), strict=True) if flag],
     )
-    if any(is_open(type_) for side in types for type_ in side):
+    if any(is_dynamic(type_) for side in types for type_ in side):
         return False
     results, read = ([prod(type_.shape) for type_ in side] for side in types)
     return bool(sum(results) <= max(read))

@@ -1,8 +1,8 @@
 """Inlines function calls where that costs nothing, and turns the others into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined only
-if it draws random numbers or all calls are to be inlined; a function that names its own derivative, or has a rule, is
-never inlined. A function that stays is linearized and transposed once for all its call sites.
+A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined if it
+draws random numbers, or if the caller asks to inline all calls. A function that names its own derivative, or has a
+rule, is never inlined. A function that is not inlined is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -12,10 +12,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control import holds_draws
-from tiduc.dialect.control_ops import CALL, GRAPHS
+from tiduc.dialect.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.functions import replace, replace_by_call, within
-from tiduc.dialect.graph import CARRIER, TARGET, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import CONTROL
 
 SMALL = 12
@@ -138,4 +138,4 @@ def _inline(call: Any, function: Any) -> None:
 
 def _to_graph_call(call: Any, callee: str) -> None:
     graphs = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)])
-    replace_by_call(call, callee, CARRIER, {TARGET: ir.StringAttr.get(CALL), GRAPHS: graphs})
+    replace_by_call(call, callee, CUSTOM_CALL, {TARGET: ir.StringAttr.get(CALL), GRAPHS: graphs})

@@ -20,12 +20,11 @@ from torch_mlir import ir
 from tiduc.dialect.attributes import location_name, readable
 from tiduc.dialect.constraints import CONSTRAINTS, check_constraints
 from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.control_ops import GRAPHS
+from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPHS
 from tiduc.dialect.dynamic.calls import mark_sums
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
-from tiduc.dialect.lapack import CALL
 from tiduc.dialect.tuples import flatten_tuples
 from tiduc.dialect.verify import NAME, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
@@ -37,7 +36,7 @@ from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
 _COMPOSITE = "stablehlo.composite"
-_NAMING = (CALL, _COMPOSITE)
+_NAMING = (CUSTOM_CALL, _COMPOSITE)
 """Ops that name functions, besides calls."""
 
 _CHECKED = {*CONSTRAINTS, *_NAMING, SCAN}

@@ -4,7 +4,8 @@
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
 
 There is one tangent for each argument and result of a float or complex type, in order. Such a function is never
-inlined; its calls are differentiated by the function it names. A function that has a rule in the op set stays, too.
+inlined; its calls are differentiated by the function that it names. A function that has a rule in the op set is not
+inlined either.
 """
 
 from itertools import count
@@ -12,7 +13,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import DERIVATIVES, KEPT
+from tiduc.dialect.control_ops import DERIVATIVES, FUNCTION
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.functions import new_function, symbol
 from tiduc.dialect.graph import operations
@@ -20,7 +21,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: Any, opset: OpSet) -> list[str]:
-    """Sets `KEPT` on the functions that are not to be inlined; returns the names of those that are derivatives.
+    """Sets `FUNCTION` on the functions that are not to be inlined; returns the derivatives among them, by name.
 
     The body of a public function that names its derivative moves to a private function, which the public one calls.
     `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.
@@ -38,7 +39,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
             continue
         if not len(function.regions[0].blocks):
             raise ParseError(f"@{name} has no body", function.location)
-        function.attributes[KEPT] = ir.StringAttr.get(name)
+        function.attributes[FUNCTION] = ir.StringAttr.get(name)
         if named and "sym_visibility" not in function.attributes:
             _outline_body(function, name, functions)
     return list(derivatives)
@@ -64,7 +65,7 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
         actual = ir.TypeAttr(derivative.attributes["function_type"]).value
         message = f"@{symbol.value}, the {attribute} of @{name}, has the type {actual}, expects {wanted}"
         raise ParseError(message, derivative.location)
-    derivative.attributes[KEPT] = ir.StringAttr.get(symbol.value)
+    derivative.attributes[FUNCTION] = ir.StringAttr.get(symbol.value)
     return str(symbol.value)
 
 
@@ -76,9 +77,9 @@ def _signature(function: Any) -> tuple[list[Any], list[Any]]:
 def _outline_body(function: Any, name: str, functions: dict[str, Any]) -> None:
     """Moves the body and the derivative's name to a private function, which the public one then calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
-    moved = [attribute for attribute in (KEPT, *DERIVATIVES) if attribute in function.attributes]
+    moved = [attribute for attribute in (FUNCTION, *DERIVATIVES) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}
-    attributes[KEPT] = ir.StringAttr.get(inner)
+    attributes[FUNCTION] = ir.StringAttr.get(inner)
     inputs, results = _signature(function)
     place = ir.InsertionPoint(function)
     private, block = new_function(inner, (inputs, results), place, function.location, attributes)

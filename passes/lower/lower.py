@@ -17,10 +17,11 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import run_passes, stage, verify
+from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET
 from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.functions import within
-from tiduc.dialect.graph import CARRIER, TARGET, Definition, Graph, Value, operations
+from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.verify import MERGED
 from tiduc.dialect.view import View
@@ -137,7 +138,7 @@ def _to_function(
     returned, ip = [local[y] for y in outputs], ir.InsertionPoint(block)
     effect = {TARGET: ir.StringAttr.get("outputs"), "has_side_effect": ir.BoolAttr.get(True)}
     held = [
-        ir.Operation.create(CARRIER, (), returned[i : i + _HELD], effect, ip=ip)
+        ir.Operation.create(CUSTOM_CALL, (), returned[i : i + _HELD], effect, ip=ip)
         for i in range(0, len(returned), _HELD)
     ]
     described = {_RESULTS: graph.attributes[_RESULTS]} if _RESULTS in graph.attributes else {}

@@ -20,11 +20,11 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import context
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.functions import new_function, replace, unused_symbol, within
 from tiduc.dialect.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.shardy import (
-    CALL,
     CONSTRAINT,
     DEVICES,
     RESHARD,
@@ -33,7 +33,6 @@ from tiduc.dialect.shardy import (
     call,
     manual_axes,
     per_value,
-    target,
 )
 
 ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
@@ -49,15 +48,15 @@ MIXED = (
 
 def manual_regions(function: Any) -> None:
     """Restores Shardy's ops in a function, in place."""
-    if any(target(op) in ENTER + LEAVE for op in _calls(function)):
+    if any(call_target(op) in ENTER + LEAVE for op in _calls(function)):
         _regions(function.regions[0].blocks[0])
     for op in _calls(function):
-        if target(op) in (TO_PARTS, TO_WHOLE):
+        if call_target(op) in (TO_PARTS, TO_WHOLE):
             raise Unsupported(MIXED, op.location)
-        if target(op) not in (CONSTRAINT, RESHARD):
+        if call_target(op) not in (CONSTRAINT, RESHARD):
             continue
         attributes = {"sharding": op.attributes["sharding"]}
-        y = _create(target(op), [op.operands[0]], [op.results[0].type], attributes, op)
+        y = _create(call_target(op), [op.operands[0]], [op.results[0].type], attributes, op)
         replace(op, y.results)
 
 
@@ -71,12 +70,12 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
         for definition in definitions
         if definition.source is not None
     }
-    return CALL in names or any(next(_calls(op), None) is not None for op in holders.values())
+    return CUSTOM_CALL in names or any(next(_calls(op), None) is not None for op in holders.values())
 
 
 def _calls(op: Any) -> Iterator[Any]:
     """The custom calls inside an op that stand for Shardy's ops."""
-    return (inner for inner in within(op) if target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
+    return (inner for inner in within(op) if call_target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
 
 
 def _axes(op: Any) -> Any:
@@ -99,7 +98,7 @@ def _regions(block: Any) -> None:
         key = _key(op, keys)
         phases.setdefault(key, []).append(op)
         for y in op.results:
-            keys[y] = (key[0] + 1, None) if target(op) in LEAVE else key
+            keys[y] = (key[0] + 1, None) if call_target(op) in LEAVE else key
     if any(_is_part(keys.get(x, WHOLE)) for x in end.operands):
         raise Unsupported(MIXED, end.location)
     order = sorted(phases, key=lambda key: (key[0], str(key[1])))
@@ -112,7 +111,7 @@ def _regions(block: Any) -> None:
             continue
         for op in phases[key]:
             op.move_before(end)
-            if len(op.regions) and any(target(inner) in ENTER + LEAVE for inner in _calls(op)):
+            if len(op.regions) and any(call_target(inner) in ENTER + LEAVE for inner in _calls(op)):
                 for inside in [b for region in op.regions for b in region.blocks]:
                     _regions(inside)
     for op in reversed(phases.get(FREE, [])):
@@ -129,11 +128,11 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
     """The phase of an op, computed from the phases of the values it reads."""
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
-    if target(op) in ENTER:
+    if call_target(op) in ENTER:
         if axes - {None}:
             raise Unsupported("a manual computation is nested inside another", op.location)
         return phase + 1, _axes(op)
-    if target(op) in LEAVE:
+    if call_target(op) in LEAVE:
         phase, axes = max(phase, 1), {_axes(op), *axes}
     if FLAT in axes:  # without a region, mixing with other axes does no harm
         axes = {FLAT}
@@ -162,7 +161,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
         return here.get(x, x)
 
     for op in phases[key]:
-        if target(op) not in ENTER:
+        if call_target(op) not in ENTER:
             _read(op, local)
         ops.append(op)
     return ops
@@ -181,7 +180,7 @@ def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
 
     Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
     """
-    said = next(op for op in phase if target(op) in (TO_PARTS, TO_WHOLE)).attributes
+    said = next(op for op in phase if call_target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
     mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
     names = ", ".join(f'"{name}"' for name in manual_axes(axes))
@@ -197,7 +196,7 @@ def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
 
 def _region(ops: list[Any], end: Any) -> None:
     """Moves ops on parts into one manual computation."""
-    entering, leaving = ([op for op in ops if target(op) == name] for name in (TO_PARTS, TO_WHOLE))
+    entering, leaving = ([op for op in ops if call_target(op) == name] for name in (TO_PARTS, TO_WHOLE))
     attributes = {
         "in_shardings": per_value([op.attributes["sharding"] for op in entering]),
         "out_shardings": per_value([op.attributes["sharding"] for op in leaving]),
@@ -209,7 +208,7 @@ def _region(ops: list[Any], end: Any) -> None:
     for op, part in zip(entering, block.arguments, strict=True):
         op.results[0].replace_all_uses_with(part)
     for op in ops:
-        if target(op) not in ENTER + LEAVE:
+        if call_target(op) not in ENTER + LEAVE:
             block.append(op)
     returned = [op.operands[0] for op in leaving]
     ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
@@ -221,7 +220,7 @@ def _region(ops: list[Any], end: Any) -> None:
 
 def _function(ops: list[Any], end: Any) -> None:
     """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
-    body = [op for op in ops if target(op) not in ENTER + LEAVE]
+    body = [op for op in ops if call_target(op) not in ENTER + LEAVE]
     computed = dict.fromkeys(y for op in body for y in op.results)
     given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))
     inside = set(body)
@@ -244,9 +243,9 @@ def _function(ops: list[Any], end: Any) -> None:
         block.append(op)
     ir.Operation.create("func.return", operands=wanted, loc=end.location, ip=ir.InsertionPoint(block))
     for op in ops:
-        if target(op) in ENTER:
+        if call_target(op) in ENTER:
             op.move_before(called)
-        elif target(op) in LEAVE:
+        elif call_target(op) in LEAVE:
             op.move_before(end)
 
 

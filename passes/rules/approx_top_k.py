@@ -10,9 +10,10 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty, rank, shape
-from tiduc.passes.rules.custom_call import custom_call, target
+from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, settings
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -25,8 +26,8 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
     d = _dimension(op)
-    counts = (5, 7) if target(op) == DYNAMIC else (4,)
-    if len(op.operands) not in counts or len(op.results) != 2 or not _counts(op.operands[1].definition, d):
+    counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
+    if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):
         raise unsupported("jvp", op, "its operands are not values with their indices")
     (x, _, init), (y, indices) = op.operands[:3], op.results
     if not _agree(op, d):
@@ -63,7 +64,7 @@ def _agree(op: Definition, d: int) -> bool:
     return rank(x) == rank(y) and others[0] == others[1] and all(len(kind) == 1 for kind in kinds)
 
 
-def _counts(d: Definition | None, dimension: int) -> bool:
+def _is_iota(d: Definition | None, dimension: int) -> bool:
     """Whether the op is an iota along the dimension."""
     if d is None or d.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):
         return False

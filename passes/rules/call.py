@@ -115,7 +115,7 @@ def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall
     others = [[x for x in part.residuals if x not in given] for part in splits]
     slots = _slots(others)
     inputs = [list(graph.inputs.values()) for graph in graphs]
-    used = {x for part in splits for x in (*part.inputs, *part.open)}
+    used = {x for part in splits for x in (*part.inputs, *part.dynamic_inputs)}
     read = [j for j, xs in enumerate(zip(*inputs, strict=True)) if not used.isdisjoint(xs)]
     width = len(graphs[0].outputs)
     outputs = [any(part.outputs[j] is not None for part in splits) for j in range(width)]

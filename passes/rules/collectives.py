@@ -23,9 +23,9 @@ from tiduc.dialect.types import element, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import even_share
+from tiduc.passes.rules.selection import EXTREMA, even_share
 
-ADD, EXTREMA = "stablehlo.add", ("stablehlo.maximum", "stablehlo.minimum")
+ADD = "stablehlo.add"
 BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.graph import Definition
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import LinearizeRule, Tangents
-
-NAME = "stablehlo.custom_call"
 
 
 def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
@@ -22,20 +21,15 @@ def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
 
     def decorate(rule: LinearizeRule) -> LinearizeRule:
         for target in targets:
-            linearize(f"{NAME} @{target}")(rule)
+            linearize(f"{CUSTOM_CALL} @{target}")(rule)
         return rule
 
     return decorate
 
 
-def target(op: Definition) -> str:
-    """The call target's name."""
-    return op.attributes["call_target_name"].value  # type: ignore[no-any-return]
-
-
-@linearize(NAME)
+@linearize(CUSTOM_CALL)
 def unknown(b: Any, op: Definition, dx: Tangents) -> list[None]:
     """No tangents if all results are integers; any other unknown call is refused by name."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
-        raise unsupported("jvp", op, f"unknown call target: {target(op)}")
+        raise unsupported("jvp", op, f"unknown call target: {call_target(op)}")
     return [None] * len(op.results)

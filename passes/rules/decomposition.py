@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import CONFIG, Settings
+from tiduc.dialect.lapack import CONFIG, CallSettings
 from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.triangular_solve import compare_places
@@ -21,12 +21,12 @@ def config(op: Definition) -> tuple[str, Any]:
     raise unsupported("jvp", op, "it has no backend_config")
 
 
-def settings(op: Definition) -> Settings:
+def settings(op: Definition) -> CallSettings:
     """The settings of a call by name, as plain values; characters are integers."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
         raise unsupported("jvp", op, "its backend_config is not a dictionary")
-    return Settings(op.attributes, partial(unsupported, "jvp", op))
+    return CallSettings(op.attributes, partial(unsupported, "jvp", op))
 
 
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:

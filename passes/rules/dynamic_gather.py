@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.dynamic.origins import entries
-from tiduc.dialect.dynamic.sizes import any_open
+from tiduc.dialect.dynamic.sizes import any_dynamic
 from tiduc.dialect.graph import Definition
 from tiduc.passes.rules.gather import gathered, is_sorted
 from tiduc.passes.rules.opset import linearize, transpose
@@ -15,7 +15,7 @@ from tiduc.passes.rules.registry import Tangents
 def dynamic_gather(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     _, indices, sizes = op.operands
     known, numbers = entries(sizes), op.attributes["dimension_numbers"]
-    if any_open(known):
+    if any_dynamic(known):
         return b.reapply(op, {0: dx[0]})  # type: ignore[no-any-return]
     return [b.gather(dx[0], indices, numbers, known, op.result.type, is_sorted(op))]
 

@@ -10,16 +10,16 @@ their operands; import marks these results (`dialect/dynamic/calls.py`).
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.dynamic.calls import REDUCE_WINDOW, SUMS
 from tiduc.dialect.dynamic.sizes import Size
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape, with_shape
-from tiduc.passes.rules.custom_call import NAME
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import repeated
 
-CALL = f"{NAME} @{REDUCE_WINDOW}"
+CALL = f"{CUSTOM_CALL} @{REDUCE_WINDOW}"
 
 
 @linearize(CALL)
@@ -51,9 +51,9 @@ def dynamic_reduce_window_transpose(
     back = _adjoint(b, window, b.sizes(shape(xs[first])), b.sizes(shape(ct[first])))
     zeros = [b.zero(with_shape(y.type, [])) for y in op.results]
     cts = [repeated(b, zero, ct[first]) if c is None else c for zero, c in zip(zeros, ct, strict=True)]
-    found = b.emit_all(op.name, [*cts, *inits, *back], [x.type for x in xs], op.attributes)
-    _say_sizes(found, xs)
-    return [*(y if active[i] else None for i, y in enumerate(found)), *[None] * (len(op.operands) - count)]
+    dx = b.emit_all(op.name, [*cts, *inits, *back], [x.type for x in xs], op.attributes)
+    _say_sizes(dx, xs)
+    return [*(y if active[i] else None for i, y in enumerate(dx)), *[None] * (len(op.operands) - count)]
 
 
 def _say_sizes(values: Sequence[Any], like: Sequence[Any]) -> None:

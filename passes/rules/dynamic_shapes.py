@@ -3,7 +3,7 @@
 from typing import Any
 
 from tiduc.dialect.dynamic.origins import entries, sizes_in
-from tiduc.dialect.dynamic.sizes import any_open
+from tiduc.dialect.dynamic.sizes import any_dynamic
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import shape
 from tiduc.dialect.verify import ACTIVE
@@ -34,7 +34,7 @@ def dynamic_broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
 def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     """Linearized as a static convolution, if the padding is constant."""
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
-    if any_open(ends):
+    if any_dynamic(ends):
         raise unsupported(
             "jvp",
             op,
@@ -70,7 +70,7 @@ def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Zeros for what was cut off: appended, then sliced, which more targets support than a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)
-    if any_open([sizes[d]]):
+    if any_dynamic([sizes[d]]):
         raise unsupported(
             "transpose", op, "its operand has a dynamic dimension there, which the new size may exceed"
         )

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import integer_in
-from tiduc.dialect.dynamic.sizes import any_open
+from tiduc.dialect.dynamic.sizes import any_dynamic
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
@@ -50,7 +50,7 @@ def is_sorted(op: Definition) -> bool:
 
 def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any], vector_dim: int) -> Any:
     """The indices with each component clamped to its [low, high]; the indices themselves if known to be in range."""
-    if any_open(low, high):
+    if any_dynamic(low, high):
         if element(indices).width < 32:  # dynamic sizes are i32
             indices = b.convert(indices, ir.IntegerType.get_signless(32))
     else:
@@ -58,14 +58,16 @@ def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any],
         if least >= max(low, default=least) and greatest <= min(high, default=greatest):
             return indices
     least, greatest = type_range(indices)  # no index can exceed a bound outside its type's range
-    bounds = [[v if any_open([v]) else min(max(v, least), greatest) for v in bound] for bound in (low, high)]
+    bounds = [
+        [v if any_dynamic([v]) else min(max(v, least), greatest) for v in bound] for bound in (low, high)
+    ]
     at_least, at_most = (components(b, bound, indices, vector_dim) for bound in bounds)
     return b.clamp(at_least, indices, at_most)
 
 
 def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
     """One index vector, broadcast to the shape of a tensor of index vectors."""
-    if any_open(values):
+    if any_dynamic(values):
         vector = b.convert(b.sizes(values), element(like))
         if vector_dim == rank(like):  # vectors of one component, without a dimension
             return b.broadcast_in_dim(b.reshape(vector, []), [], like)
@@ -78,7 +80,7 @@ def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any
 
 def signed(b: Any, indices: Any, up_to: Sequence[Any]) -> Any:
     """The indices in a type whose signed range holds `up_to`, since some targets read unsigned integers as signed."""
-    largest = 2**31 - 1 if any_open(up_to) else max(up_to, default=0)
+    largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body
+from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import rank, shape, with_shape
@@ -115,12 +115,12 @@ def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callabl
     types = [with_shape(pivots, []), numbers, pivots]
 
     def condition(region: Any) -> None:
-        body = Body(region, types, ir.Location.unknown())
+        body = RegionBuilder(region, types, ir.Location.unknown())
         i, _, _ = body.arguments
         body.returns(body.compare(i, body.constant(pivots.shape[last], i.type), "LT"))
 
     def exchange(region: Any) -> None:
-        body = Body(region, types, ir.Location.unknown())
+        body = RegionBuilder(region, types, ir.Location.unknown())
         i, x, of = body.arguments
         start, one = [*[body.zero(i.type)] * last, i], [*pivots.shape[:last], 1]
 

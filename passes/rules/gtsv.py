@@ -7,10 +7,11 @@ read.
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import rank, shape, with_shape
-from tiduc.passes.rules.custom_call import NAME, custom_call
+from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import rows
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import transpose, unsupported
@@ -53,7 +54,7 @@ def _gtsv_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
 
 
 for target in TARGETS:
-    transpose(f"{NAME} @{target}")(_gtsv_transpose)
+    transpose(f"{CUSTOM_CALL} @{target}")(_gtsv_transpose)
 
 
 def _moved(b: Any, x: Any, by: int, last: bool = False) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.sizes import Size, any_open, known_equal, product
+from tiduc.dialect.dynamic.sizes import Size, any_dynamic, known_equal, product
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
@@ -48,7 +48,7 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     where = list(d.scattered_dims_to_operand_dims)
     least, greatest = known_range(b, indices)
     room = [shape(y)[i] - sizes[i] for i in where]
-    fits = not where or least >= 0 and not any_open(room) and all(greatest <= n for n in room)
+    fits = not where or least >= 0 and not any_dynamic(room) and all(greatest <= n for n in room)
     margin = [n - 1 if i in where and not fits else 0 for i, n in enumerate(sizes)]
     along, last = [margin[i] for i in where], [shape(y)[i] - 1 for i in where]
     inside = clamp_indices(b, indices, [-n for n in along], last, d.index_vector_dim)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Loop, emit_loop, loop, open_loop
+from tiduc.dialect.control import Loop, emit_loop, loop, needs_static_shapes
 from tiduc.dialect.control_ops import LOOP
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import with_shape
 from tiduc.passes.rules.call import Flags, transpose_graph
@@ -151,7 +151,7 @@ def _linearize(b: Any, record: Loop, active: list[bool]) -> LinearizedLoop:
         more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
-    read = dict.fromkeys([*parts.inputs, *parts.invariant, *parts.open])
+    read = dict.fromkeys([*parts.inputs, *parts.invariant, *parts.dynamic_inputs])
     invariants = [x for x in read if x not in inputs[: n + m]]
     wanted = [
         y.type if dy is None else dy
@@ -172,8 +172,8 @@ def _bound(record: Loop) -> int | None:
 def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     try:
         return _backwards(b, loop(b.view, op), ct, active)
-    except OpenSize as error:
-        raise open_loop(error, op.location) from None
+    except UnknownSize as error:
+        raise needs_static_shapes(error, op.location) from None
 
 
 def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:

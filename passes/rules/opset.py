@@ -1,6 +1,6 @@
 """The op set of StableHLO and CHLO, and its declaration functions, which the rule files call."""
 
-from tiduc.dialect.control_ops import CALL, GRAPHS
+from tiduc.dialect.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
 from tiduc.dialect.identities import IDENTITIES
 from tiduc.dialect.stablehlo import StablehloBuilder
 from tiduc.dialect.traits import COMMUTATIVE, STATEFUL
@@ -9,7 +9,7 @@ from tiduc.passes.rules.registry import OpSet
 NAMED_BY = {
     CALL: ("func.call", GRAPHS),
     "stablehlo.composite": ("stablehlo.composite", "name"),
-    "stablehlo.custom_call": ("stablehlo.custom_call", "call_target_name"),
+    CUSTOM_CALL: (CUSTOM_CALL, TARGET),
 }
 
 OPSET = OpSet(

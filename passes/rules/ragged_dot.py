@@ -81,11 +81,11 @@ def _running_sums(b: Any, sizes: Any) -> Any:
     return b.reduce_sum(b.select(up_to, b.broadcast_in_dim(sizes, [1], square), b.zero(square)), [1])
 
 
-def _contracted(op: Definition, what: str) -> int:
+def _contracted(op: Definition, rule: str) -> int:
     """The dimension of y that is contracted, 1 or 2."""
     x, y, sizes = op.operands
     if (rank(x), rank(y), rank(sizes)) == (2, 3, 1):
         for dimension in (1, 2):
             if op.attributes[NUMBERS] == ir.Attribute.parse(FORM.format(dimension)):
                 return dimension
-    raise unsupported(what, op, "only rows times matrices, without batching dimensions, have a rule")
+    raise unsupported(rule, op, "only rows times matrices, without batching dimensions, have a rule")

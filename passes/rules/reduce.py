@@ -10,7 +10,7 @@ from torch_mlir import ir
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import ASSOCIATIVE
-from tiduc.dialect.types import entries, is_empty, is_open, rank, shape
+from tiduc.dialect.types import entries, is_dynamic, is_empty, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
@@ -74,7 +74,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
             terms.append(b.select(tie, repeated(b, dinit, y), b.zeros_like(y)))
     elif is_empty(x):
         return None
-    elif is_open(x.type):  # which may be empty at run time
+    elif is_dynamic(x.type):  # which may be empty at run time
         number = b.maximum(number, b.constant(1, number))
     return b.multiply(even_share(b, number, y), b.sum(terms))
 

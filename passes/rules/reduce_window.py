@@ -19,7 +19,7 @@ from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import (
-    DIRECTION,
+    EXTREMA,
     is_identity,
     none,
     numbers,
@@ -68,7 +68,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     initial value, the element wins.
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
-    direction, window = DIRECTION[name], window_of(op)
+    direction, window = EXTREMA[name], window_of(op)
     if window.tiles and is_identity(init, name):
         return _extremum_in_tiles(b, x, op.results[i], window, dx)
 

@@ -11,7 +11,7 @@ from tiduc.dialect.types import element, is_empty
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import DIRECTION, selects
+from tiduc.passes.rules.selection import EXTREMA, selects
 
 _WHOLE = "whole"
 """Marks a result that depends on other operands too, and is linearized together with the other such results."""
@@ -49,7 +49,7 @@ def linearize_by_body(
         name = reducer(op, i)
         if name == "stablehlo.add":
             return partial(total, b, op, i)
-        if name in DIRECTION:
+        if name in EXTREMA:
             return partial(extremum, b, op, i, name)
         if selects(op, i) and self_contained(op):
             return partial(chosen, b, op, i)

@@ -272,14 +272,14 @@ class OpSet:
             raise self.unsupported("transpose", op)
         return rule
 
-    def unsupported(self, what: str, op: Definition, reason: str | None = None) -> Unsupported:
+    def unsupported(self, rule: str, op: Definition, reason: str | None = None) -> Unsupported:
         """The `Unsupported` error for a missing rule: which rule, for which op, where, and why."""
         key = self.key(op)
         reason = reason or self.refused_ops.get(key)
         if reason is None and key not in self.forms:
             reason = _meant(key, self.forms)[2:]
         return Unsupported(
-            f"unsupported {what} AD rule for {key}" + (f": {reason}" if reason else ""), op.location
+            f"unsupported {rule} AD rule for {key}" + (f": {reason}" if reason else ""), op.location
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body
+from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape, with_element, with_shape
 from tiduc.passes.rules.associative import prefixes
@@ -54,7 +54,7 @@ def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
     where = b.iota(0, keys.type)
 
     def fill(region: Any) -> None:
-        body = Body(region, [with_shape(keys.type, [])] * 4, b.location)
+        body = RegionBuilder(region, [with_shape(keys.type, [])] * 4, b.location)
         x, y, *_ = body.arguments
         body.returns(body.compare(x, y, "LT"))
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import element, shape, with_element, with_shape
-from tiduc.passes.rules.custom_call import NAME, custom_call
+from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import columns, diagonal, rows, settings, with_settings
 from tiduc.passes.rules.opset import refuse
 from tiduc.passes.rules.registry import Tangents
@@ -22,11 +23,11 @@ from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_
 
 refuse(
     "the Schur form of a real matrix has 2x2 blocks; only the complex Schur form has a rule",
-    *(f"{NAME} @{target}" for target in targets("gees of reals")),
+    *(f"{CUSTOM_CALL} @{target}" for target in targets("gees of reals")),
 )
 refuse(
     "its Householder vectors depend on one another, so their derivative has no closed form",
-    *(f"{NAME} @{target}" for target in targets("gehrd", "sytrd")),
+    *(f"{CUSTOM_CALL} @{target}" for target in targets("gehrd", "sytrd")),
 )
 
 

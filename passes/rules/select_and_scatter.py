@@ -10,7 +10,7 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body, reducer, returned, self_contained
+from tiduc.dialect.bodies import RegionBuilder, reducer, returned, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
 from tiduc.dialect.windows import window_of
@@ -44,7 +44,7 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
     indices = b.reshape(at, [*shape(at), 1])
 
     def fill(region: Any) -> None:
-        body = Body(region, [init.type] * 2, b.location)
+        body = RegionBuilder(region, [init.type] * 2, b.location)
         body.returns(body.copy_of(op, 1, body.arguments)[returned(op, 1)[0]])
 
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], rank(at))
@@ -58,7 +58,7 @@ def _selected(b: Any, op: Definition) -> Any:
     x, in_body = op.operands[0], self_contained(op)
 
     def prefers(builder: Any, u: Any, v: Any) -> Any:
-        if isinstance(builder, Body):
+        if isinstance(builder, RegionBuilder):
             return builder.copy_of(op, 0, [u, v])[returned(op)[0]]
         return of_tensors(b, op, [u, v])[0]
 

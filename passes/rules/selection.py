@@ -11,7 +11,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Body, Fill, returned
+from tiduc.dialect.bodies import Fill, RegionBuilder, returned
 from tiduc.dialect.dynamic.sizes import Size, product
 from tiduc.dialect.graph import Definition, operations
 from tiduc.dialect.matchers import splat
@@ -23,7 +23,8 @@ from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range
 
-DIRECTION = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
+EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
+"""The comparison that holds between the result of an extremum and each of its operands."""
 
 LONG = 32
 """Larger windows of an extremum are computed by doubling: the work grows with log(size), at a larger constant."""
@@ -114,7 +115,7 @@ def selected(
 
     def fill(region: Any) -> None:
         scalars = [with_shape(x.type, []), with_shape(at.type, [])]
-        body = Body(region, scalars * 2, b.location)
+        body = RegionBuilder(region, scalars * 2, b.location)
         x0, n0, x1, n1 = body.arguments
         ordered = body.compare(n0, n1, "LE")
         u, v = body.select(ordered, x0, x1), body.select(ordered, x1, x0)
@@ -163,7 +164,7 @@ def selects(op: Definition, result: int) -> bool:
                 return False
         elif inner.name == "stablehlo.select":
             stack += inner.operands[1], inner.operands[2]
-        elif inner.name in DIRECTION:
+        elif inner.name in EXTREMA:
             stack += inner.operands
         else:
             return False
@@ -192,7 +193,7 @@ def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
 
     def fill(region: Any) -> None:
         scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
-        body = Body(region, scalars * 2, b.location)
+        body = RegionBuilder(region, scalars * 2, b.location)
         first, second = body.arguments[: count + 1], body.arguments[count + 1 :]
         values = body.copy_of(op, 0, [*first[:count], *second[:count]])
 
@@ -204,7 +205,7 @@ def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
                 condition, x, y = inner.operands
                 return body.select(values[condition], number(x), number(y))
             x, y = inner.operands
-            kept = body.compare(values[x], values[y], DIRECTION[inner.name])
+            kept = body.compare(values[x], values[y], EXTREMA[inner.name])
             return body.select(kept, number(x), number(y))
 
         body.returns(*(values[y] for y in returned(op)), number(returned(op)[result]))

@@ -9,7 +9,7 @@ import numpy as np
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.dynamic.sizes import Size, known_equal, positive
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, entries, is_open, predicate, rank, shape, with_shape
+from tiduc.dialect.types import element, entries, is_dynamic, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import Tangents
 def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
-    if is_open(x.type):
+    if is_dynamic(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
     summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
     folded = b.reduce_sum(ct, summed)

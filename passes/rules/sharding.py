@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.dialect.constants import dense
+from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.stablehlo import combiner
 from tiduc.dialect.types import element
-from tiduc.passes.rules.custom_call import NAME, target
 from tiduc.passes.rules.opset import linear, refuse, unsupported
 
 SHARDING = "mhlo.sharding"
@@ -36,39 +36,44 @@ def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 for _target in CONSTRAINTS:
-    linear(f"{NAME} @{_target}", [0])(constraint)
+    linear(f"{CUSTOM_CALL} @{_target}", [0])(constraint)
 
 
-@linear(f"{NAME} @{PLACEMENT}", [0])
+@linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
 def placement(b: Any, op: Definition, ct: Any) -> list[Any]:
     """The cotangent, where it is: a program does not say where the operand was."""
     return [ct]
 
 
-@linear(f"{NAME} @xla.sdy.FuncResultSharding", [0])
+@linear(f"{CUSTOM_CALL} @xla.sdy.FuncResultSharding", [0])
 def of_result(b: Any, op: Definition, ct: Any) -> list[Any]:
     """A plain sharding constraint, since a cotangent is not a function result."""
     return [called(b, "xla.sdy.Sharding", ct, op.operands[0].type, dict(op.attributes))]
 
 
-@linear(f"{NAME} @{TO_PARTS}", [0])
+@linear(f"{CUSTOM_CALL} @{TO_PARTS}", [0])
 def to_parts(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Sums the cotangents of equal parts, and assembles the whole."""
     return [called(b, TO_WHOLE, total(b, ct, shardy_holders(op)), op.operands[0].type, dict(op.attributes))]
 
 
-@linear(f"{NAME} @{TO_WHOLE}", [0])
+@linear(f"{CUSTOM_CALL} @{TO_WHOLE}", [0])
 def to_whole(b: Any, op: Definition, ct: Any) -> list[Any]:
     """Splits the cotangent into parts, each divided by the number of devices that hold the part."""
     part = called(b, TO_PARTS, ct, op.operands[0].type, dict(op.attributes))
     return [share(b, part, shardy_holders(op))]
 
 
-@linear(f"{NAME} @SPMDFullToShardShape", [0])
+@linear(f"{CUSTOM_CALL} @SPMDFullToShardShape", [0])
 def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
     """As `to_parts`; the op in front of it holds the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
-    if before is None or before.name != NAME or target(before) != "Sharding" or manual.value != "{manual}":
+    if (
+        before is None
+        or before.name != CUSTOM_CALL
+        or call_target(before) != "Sharding"
+        or manual.value != "{manual}"
+    ):
         raise unsupported(
             "transpose", op, "its operand must be a Sharding call, and all mesh axes must be manual"
         )
@@ -77,7 +82,7 @@ def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [called(b, "SPMDShardToFullShape", part, op.operands[0].type, {SHARDING: sharding})]
 
 
-@linear(f"{NAME} @SPMDShardToFullShape", [0])
+@linear(f"{CUSTOM_CALL} @SPMDShardToFullShape", [0])
 def shard_to_full(b: Any, op: Definition, ct: Any) -> list[Any]:
     """As `to_whole`."""
     sharding, manual = op.attributes[SHARDING], ir.StringAttr.get("{manual}")
@@ -88,8 +93,8 @@ def shard_to_full(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 refuse(
     "import inlines the call that is its body; export ops of the Shardy dialect instead",
-    f"{NAME} @xla.sdy.GlobalToLocalShape",
-    f"{NAME} @xla.sdy.LocalToGlobalShape",
+    f"{CUSTOM_CALL} @xla.sdy.GlobalToLocalShape",
+    f"{CUSTOM_CALL} @xla.sdy.LocalToGlobalShape",
 )
 
 # ---- equal parts -------------------------------------------------------------------------------------------------
@@ -140,4 +145,4 @@ def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
 
 def called(b: Any, name: str, x: Any, type_: Any, attributes: dict[str, Any]) -> Any:
     """A custom call of another target."""
-    return b.emit(NAME, (x,), type_, {**attributes, "call_target_name": ir.StringAttr.get(name)})
+    return b.emit(CUSTOM_CALL, (x,), type_, {**attributes, TARGET: ir.StringAttr.get(name)})

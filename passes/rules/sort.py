@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tiduc.dialect.bodies import Body, returned, self_contained
+from tiduc.dialect.bodies import RegionBuilder, returned, self_contained
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_empty, with_shape
 from tiduc.dialect.verify import ACTIVE
@@ -32,7 +32,7 @@ def _order(b: Any, op: Definition) -> Any:
     def fill(region: Any) -> None:
         block = op.regions[0].blocks[0]
         scalar = with_shape(at.type, [])
-        body = Body(region, [*(x.type for x in block.arguments), scalar, scalar], b.location)
+        body = RegionBuilder(region, [*(x.type for x in block.arguments), scalar, scalar], b.location)
         body.returns(body.copy_of(op, 0, body.arguments[:-2])[returned(op)[0]])
 
     operands = [*op.operands, at]

@@ -14,10 +14,11 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control_ops import TARGET, call_target
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, rank, shape, with_shape
-from tiduc.passes.rules.custom_call import custom_call, target
+from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
     columns,
     diagonal,
@@ -35,12 +36,18 @@ from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_
 OF_V = targets("gesvdj")
 """Targets whose calls return v; all others return v^H."""
 
-KEPT = ("call_target_name", "api_version", "backend_config", "operand_layouts", "output_operand_aliases")
+_SIZE_INDEPENDENT = (
+    TARGET,
+    "api_version",
+    "backend_config",
+    "operand_layouts",
+    "output_operand_aliases",
+)
 """Attributes that do not depend on the sizes of results."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class VectorLayout:
     """The kind of vectors that a singular value call computes, and the order of its results."""
 
     vectors: bool
@@ -49,16 +56,16 @@ class Layout:
     of_v: bool
 
     @staticmethod
-    def of(op: Definition) -> "Layout":
+    def of(op: Definition) -> "VectorLayout":
         given = settings(op)
         if "mode" not in given:
             flags = given["compute_uv"], given["full_matrices"], given.get("transposed", False)
-            return Layout(*flags, target(op) in OF_V)
+            return VectorLayout(*flags, call_target(op) in OF_V)
         if given["mode"] == ord("O"):
             raise unsupported(
                 "jvp", op, "singular vectors that overwrite the matrix (mode O) are not supported"
             )
-        return Layout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
+        return VectorLayout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
 
     def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:
         """(u, v) from the third and fourth results of a call, or the reverse."""
@@ -73,7 +80,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     orthogonal to the columns of u is added to du, and likewise for dv. The first result, which holds nothing
     useful, has no tangent.
     """
-    layout, s = Layout.of(op), op.results[1]
+    layout, s = VectorLayout.of(op), op.results[1]
     if 0 in shape(op.operands[0]):
         return [None] * len(op.results)
     results = op.results if layout.vectors else _with_vectors(b, op, layout)
@@ -135,7 +142,7 @@ def _columns_of(b: Any, u: Any, start: int, limit: int) -> Any:
     return b.slice(u, [0] * len(sizes) + [start], [*sizes, limit], [1] * rank(u))
 
 
-def _with_vectors(b: Any, op: Definition, layout: Layout) -> Any:
+def _with_vectors(b: Any, op: Definition, layout: VectorLayout) -> Any:
     """The results of the same call with vectors, thin ones if the target can compute them."""
     if layout.of_v:
         return b.reapply(op, {}, with_settings(op, compute_uv=True))
@@ -146,7 +153,7 @@ def _with_vectors(b: Any, op: Definition, layout: Layout) -> Any:
     types = [a.type, s.type, *[with_shape(a.type, some) for some in sizes], info.type]
     given = settings(op)
     changed = {"mode": ord("S")} if "mode" in given else {"compute_uv": True, "full_matrices": False}
-    attributes = {name: op.attributes[name] for name in KEPT if name in op.attributes}
+    attributes = {name: op.attributes[name] for name in _SIZE_INDEPENDENT if name in op.attributes}
     attributes.update(with_settings(op, **changed))
     if "result_layouts" in op.attributes:
         first, of_s, *_, of_info = op.attributes["result_layouts"]

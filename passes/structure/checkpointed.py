@@ -22,11 +22,12 @@ from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
+from tiduc.passes.structure.stacks import read_entry, write_entry
+from tiduc.passes.structure.steps import Step, build_step, own_places, state_of
 from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 _MAX_ITERATIONS = 2**31
@@ -42,7 +43,7 @@ class Level:
     """
 
     reverse: bool
-    places: list[Place]
+    places: list[MemberResult]
     graph: Graph
     below: "Level | None"
     slots: int
@@ -108,7 +109,12 @@ def _slots(bound: int) -> int:
 
 
 def _level(
-    scope: Scope, step: Step, reverse: bool, places: list[Place], slots: int, more: Sequence[Value] = ()
+    scope: Scope,
+    step: Step,
+    reverse: bool,
+    places: list[MemberResult],
+    slots: int,
+    more: Sequence[Value] = (),
 ) -> Level:
     wanted = [*(step.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, step, wanted) if at[0].record.reverse != reverse]
@@ -141,10 +147,10 @@ def _emit_sweep(
     if level.below is not None:
         zero, first = b.constant(0, ends[0].type), (reached.iteration, *reached.state)
         empty = [b.zero(sequence_type(x.type, level.slots)) for x in first]
-        initial = [zero, *(write_at(b, s, x, zero) for s, x in zip(empty, first, strict=True))]
+        initial = [zero, *(write_entry(b, s, x, zero) for s, x in zip(empty, first, strict=True))]
         before = loop.carries(initial)
         top, *slots = _emit_checkpoints(scope, inner, level, k, before, carried, inputs)
-        below = [read_at(inner, slot, top) for slot in slots[1:]]
+        below = [read_entry(inner, slot, top) for slot in slots[1:]]
         after = [inner.subtract(top, one), *slots]
         checkpoints = [Carry(*row, False) for row in zip(before, initial, after, strict=True)]
     outputs = scope.inlined(inner, level.graph, [k, *carried, *below, *inputs])
@@ -186,18 +192,18 @@ def _emit_checkpoints(
         state[level.places.index(at)] for at in (below.below.places if below.below is not None else ())
     ]
     one, two = inner.constant(1, k.type), inner.constant(2, k.type)
-    i = read_at(inner, iterations, top)
+    i = read_entry(inner, iterations, top)
     left = inner.subtract(i, target) if below.reverse else inner.subtract(target, i)
     half = inner.divide(inner.add(left, one), two)
     middle = inner.subtract(i, half) if below.reverse else inner.add(i, half)
-    last = [read_at(inner, slot, top) for slot in slots]
+    last = [read_entry(inner, slot, top) for slot in slots]
     reached = Reached(target, [loop.read(x) for x in two_below])
     state_below = _emit_sweep(scope, inner, below, (i, middle), last, reached, inputs)
     following, kinds = inner.add(top, one), zip([iterations, *slots], [middle, *state_below], strict=True)
-    after = [following, *(write_at(inner, slot, x, following) for slot, x in kinds)]
+    after = [following, *(write_entry(inner, slot, x, following) for slot, x in kinds)]
 
     def is_before(test: Any, of: dict[Value, Value]) -> Any:
-        iteration = read_at(test, of[iterations], of[top])
+        iteration = read_entry(test, of[iterations], of[top])
         return test.compare(iteration, of[target], "GT" if below.reverse else "LT")
 
     results = emit_while(scope, b, loop, list(map(Carry, before, checkpoints, after)), is_before)

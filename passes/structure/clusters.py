@@ -9,7 +9,7 @@ from operator import attrgetter, or_
 from typing import Any
 
 from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, control, draws, is_control, is_kept
+from tiduc.dialect.control import Branches, Loop, calls_function, control, draws, is_control
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -36,7 +36,7 @@ class Member:
         return max(self.records.values(), key=attrgetter("width"))
 
 
-Place = tuple[Member, int]
+MemberResult = tuple[Member, int]
 """A result of a member, by number: a carry, or a sequence."""
 
 
@@ -58,7 +58,7 @@ class Cluster:
         """The ops that the cluster replaces."""
         return [op for member in self.members for op in member.records]
 
-    def is_used(self, at: Place) -> bool:
+    def is_used(self, at: MemberResult) -> bool:
         """Whether a result belongs to this cluster, and an op or an output of the graph reads it."""
         return at[0] in self.members and at[1] in at[0].used
 
@@ -72,7 +72,7 @@ class Fusion:
 
     order: Sequence[Definition]
     clusters: Sequence[Cluster]
-    places: Mapping[Value, Place]
+    places: Mapping[Value, MemberResult]
 
     @cached_property
     def cluster_of(self) -> dict[Member, Cluster]:
@@ -141,15 +141,15 @@ def fuse(
 
 def _find_members(
     view: View, opset: OpSet, order: Sequence[Definition], outputs: Sequence[Value]
-) -> tuple[list[Member], dict[Value, Place]]:
+) -> tuple[list[Member], dict[Value, MemberResult]]:
     """Groups the ops of each call site into a member; also the place of each result."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     members: list[Member] = []
-    places: dict[Value, Place] = {}
+    places: dict[Value, MemberResult] = {}
     for op in order:
         record = None
         if is_control(op):
-            record = control(view, op) if not is_kept(view, op) else None
+            record = control(view, op) if not calls_function(view, op) else None
         elif op.name == "stablehlo.add":
             record = _sum_of_sequences(view, opset, op, places)
         if record is not None:
@@ -172,7 +172,9 @@ def _find_members(
     return members, places
 
 
-def _sum_of_sequences(view: View, opset: OpSet, op: Definition, places: Mapping[Value, Place]) -> Loop | None:
+def _sum_of_sequences(
+    view: View, opset: OpSet, op: Definition, places: Mapping[Value, MemberResult]
+) -> Loop | None:
     """The sum of two sequences of dynamic length, as a loop that adds their elements; None for other sums.
 
     Accumulated cotangents are such sums. As a loop, the sum can be fused, and needs no stack of unknown length.
@@ -269,7 +271,7 @@ _VALUE_NUMBERS = Cache[bool, ValueNumbers]()
 def _find_clusters(
     order: Sequence[Definition],
     members: Sequence[Member],
-    places: Mapping[Value, Place],
+    places: Mapping[Value, MemberResult],
     separated: set[Value],
 ) -> list[Cluster]:
     """Adds each member to a cluster whose results it reads iteration by iteration, or else to a new cluster.
@@ -331,7 +333,7 @@ def _with_dependencies(below: Mapping[int, int], read: int) -> int:
     return mask
 
 
-def is_last_carry(at: Place) -> bool:
+def is_last_carry(at: MemberResult) -> bool:
     """Whether a result of a loop is the last value of a carry, rather than a sequence."""
     member, i = at
     return i < len(member.record.inits)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from tiduc.dialect.control import open_loop
+from tiduc.dialect.control import needs_static_shapes
 from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.errors import OpenSize
+from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
-from tiduc.passes.structure.clusters import Cluster, Place, is_last_carry
+from tiduc.passes.structure.clusters import Cluster, MemberResult, is_last_carry
 from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.segmented import emit_segmented
 from tiduc.passes.structure.stacked import emit_stacked
@@ -23,8 +23,8 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
         scope.trip_counts[cluster] = scope.trip_counts[plan.trip_count_source]
     try:
         EMITTERS[plan.emitter](scope, cluster)
-    except OpenSize as error:
-        raise open_loop(error, cluster.ops[0].location) from None
+    except UnknownSize as error:
+        raise needs_static_shapes(error, cluster.ops[0].location) from None
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:
@@ -43,7 +43,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
 
 def _emit_none(scope: Scope, cluster: Cluster) -> None:
     """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
-    results: dict[Place, Value] = {}
+    results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
         element = at[0].record.body.outputs[at[1]].type
         results[at] = scope.init(at) if is_last_carry(at) else scope.b.zero(sequence_type(element, 0))

@@ -16,7 +16,7 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import bits, is_empty
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Fusion, Place, fuse, is_call, is_last_carry
+from tiduc.passes.structure.clusters import Cluster, Fusion, MemberResult, fuse, is_call, is_last_carry
 
 LIMIT = 2**28
 """The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
@@ -31,10 +31,11 @@ class LoopPlan:
     `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip
     count that this loop computes.
 
-    `recomputed` are the clusters whose iterations are recomputed for this loop. Of this loop's own sequences, those in
-    `whole` are stacked because an op reads them as a whole; those in `residuals` are read by loops one element per
-    iteration, so the stacks may hold other values, from which cheap ops recompute the elements. `sets_checkpoints`:
-    this loop stores checkpoints, from which other loops recompute the elements of the sequences `recomputed_from`.
+    `recomputed` are the clusters whose iterations are recomputed for this loop. `whole` and `residuals` are sequences
+    of this loop that are stacked. An op reads each sequence in `whole` as a whole. Loops read the sequences in
+    `residuals` one element per iteration, so the stacks may hold other values, from which cheap ops recompute the
+    elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the elements of the
+    sequences `recomputed_from`.
     """
 
     emitter: str
@@ -44,10 +45,10 @@ class LoopPlan:
     trip_count_source: Cluster | None
     needs_trip_count: bool
     recomputed: tuple[Cluster, ...]
-    whole: tuple[Place, ...]
-    residuals: tuple[Place, ...]
+    whole: tuple[MemberResult, ...]
+    residuals: tuple[MemberResult, ...]
     sets_checkpoints: bool
-    recomputed_from: tuple[Place, ...]
+    recomputed_from: tuple[MemberResult, ...]
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
 
 def _stacked(
     fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
-) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+) -> tuple[tuple[MemberResult, ...], tuple[MemberResult, ...]]:
     """The sequences of a cluster that other ops read: those read as a whole, and those read one by one.
 
     The cluster itself, and loops that recompute it, need no stacks.
@@ -188,7 +189,7 @@ def _stacked(
         reader = fusion.cluster_of[member] if member is not None else None
         return reader is None or (reader is not cluster and cluster not in recomputed.get(reader, ()))
 
-    whole, one_by_one = list[Place](), list[Place]()
+    whole, one_by_one = list[MemberResult](), list[MemberResult]()
     for at in ((member, i) for member in cluster.members for i in sorted(member.used)):
         readers = [op for op in at[0].used[at[1]] if needs_stack(op)]
         if readers and not is_last_carry(at) and not is_empty(at[0].record.body.outputs[at[1]]):
@@ -197,7 +198,7 @@ def _stacked(
     return tuple(whole), tuple(one_by_one)
 
 
-def _reads_elements(fusion: Fusion, op: Definition | None, at: Place) -> bool:
+def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> bool:
     """Whether the reader is a loop that reads a sequence one element per iteration, and in no other way."""
     member = fusion.member_of.get(op)
     if member is None or not isinstance(member.record, Loop):
@@ -208,7 +209,7 @@ def _reads_elements(fusion: Fusion, op: Definition | None, at: Place) -> bool:
 
 def _recomputed_from(
     fusion: Fusion, readers: Sequence[Cluster], recomputed: Mapping[Cluster, tuple[Cluster, ...]]
-) -> tuple[Place, ...]:
+) -> tuple[MemberResult, ...]:
     """The sequences that `readers`, and the loops recomputed for them, read."""
     recomputing = dict.fromkeys(c for reader in readers for c in (*recomputed[reader], reader))
     sequences = (x for c in recomputing for m in c.members for x in m.record.sequences)

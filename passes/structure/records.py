@@ -7,9 +7,10 @@ from typing import Any
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.steps import Residuals, Step, filled, state_of, write_at
+from tiduc.passes.structure.stacks import filled, write_entry
+from tiduc.passes.structure.steps import Residuals, Step, state_of
 
 
 class Records:
@@ -36,7 +37,7 @@ class Records:
             residuals = cheapest_residuals(residuals, [step.number, *step.inputs, *self._starts, *whole])
         self._stacked = list(dict.fromkeys([*whole, *residuals]))
         self.types = [sequence_type(x.type, plan.trip_count) for x in self._stacked]
-        self._checkpoints: list[Place] = []
+        self._checkpoints: list[MemberResult] = []
         if plan.sets_checkpoints and plan.trip_count is not None:
             self._length = segment(plan.trip_count)
             read = [step.elements[at] for at in plan.recomputed_from if at in step.elements]
@@ -60,9 +61,9 @@ class Records:
         if self._checkpoints:
             ahead = b.add(number, b.constant(1 if self._cluster.leader.reverse else self._length - 1, number))
             entries += [b.divide(ahead, b.constant(self._length, number))] * len(self._checkpoints)
-        return [write_at(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
+        return [write_entry(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
 
-    def give(self, carries: Mapping[Place, Value], arrays: Sequence[Value]) -> None:
+    def give(self, carries: Mapping[MemberResult, Value], arrays: Sequence[Value]) -> None:
         """Records the results of the loop in the scope: its last carries, NaN if the trip count exceeds its bound.
 
         Later loops find how to recompute elements in `scope.residuals`, and checkpoints in `scope.checkpoints`.

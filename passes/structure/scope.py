@@ -11,7 +11,7 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.plan import Plan
 
 
@@ -31,9 +31,9 @@ class Scope:
     b: Any
     local: dict[Value, Value]
     structured: Callable[[Graph], Graph]
-    residuals: dict[Place, Any] = field(default_factory=dict)
+    residuals: dict[MemberResult, Any] = field(default_factory=dict)
     trip_counts: dict[Cluster, Value] = field(default_factory=dict)
-    checkpoints: dict[Cluster, dict[Place, Value]] = field(default_factory=dict)
+    checkpoints: dict[Cluster, dict[MemberResult, Value]] = field(default_factory=dict)
 
     def builder(self, prefix: str = "F") -> Any:
         """A builder of a new private closed graph of the view."""
@@ -49,7 +49,7 @@ class Scope:
         copies = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
         return [copies[y] for y in outputs]
 
-    def init(self, at: Place) -> Value:
+    def init(self, at: MemberResult) -> Value:
         """The initial value of a carry."""
         member, i = at
         return self.local[member.record.inits[i]]
@@ -71,7 +71,7 @@ class Scope:
             )
         return self.b.constant(plan.trip_count, index_type())  # type: ignore[no-any-return]
 
-    def set_results(self, results: Mapping[Place, Value]) -> None:
+    def set_results(self, results: Mapping[MemberResult, Value]) -> None:
         """Records the values that replace the results of a cluster's ops."""
         places = self.plan.fusion.places
         for member in dict.fromkeys(member for member, _ in results):

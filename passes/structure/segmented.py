@@ -18,11 +18,12 @@ from typing import Any
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records, segment
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.steps import Step, build_step, own_places, read_at, state_of, write_at
+from tiduc.passes.structure.stacks import read_entry, write_entry
+from tiduc.passes.structure.steps import Step, build_step, own_places, state_of
 from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
 
 Starts = Mapping[Value, tuple[Value, int]]
@@ -39,7 +40,7 @@ class Sweep:
     """
 
     reverse: bool
-    places: list[Place]
+    places: list[MemberResult]
     induction_variables: list[tuple[int, int]]
     types: list[Any]
     graph: Graph
@@ -105,16 +106,16 @@ def emit_segmented(scope: Scope, cluster: Cluster) -> None:
     records.give(carries, [results[x] for x in before])
 
 
-def _entering(scope: Scope, loop: Iteration, at: Place, entry: Value) -> Value:
+def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:
     """A carry on entry to a segment: from its checkpoints, or, where it has none, its initial value."""
     checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
     if at not in checkpoints:
         return loop.read(scope.init(at))
-    return read_at(loop.b, loop.read(checkpoints[at]), entry)
+    return read_entry(loop.b, loop.read(checkpoints[at]), entry)
 
 
 def _sweep(
-    scope: Scope, step: Step, reverse: bool, places: list[Place], more: Sequence[Value], starts: Starts
+    scope: Scope, step: Step, reverse: bool, places: list[MemberResult], more: Sequence[Value], starts: Starts
 ) -> Sweep:
     wanted = [*(step.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, step, wanted, starts) if at[0].record.reverse != reverse]
@@ -180,13 +181,13 @@ def _emit_sweep(
     inputs = [loop.read(x) for x in within.outside]
     entry = inner.subtract(k, start)
     variables = [induction_value(inner, inputs[i], by, k) for i, by in sweep.induction_variables]
-    of_iteration = [read_at(inner, loop.read(stack), entry) for stack in stacks]
+    of_iteration = [read_entry(inner, loop.read(stack), entry) for stack in stacks]
     outputs = scope.inlined(inner, sweep.graph, [k, *variables, *carried, *of_iteration, *inputs])
     nexts, values = outputs[: len(carried)], outputs[len(carried) :]
     if records is not None:
         after = records.written(inner, before, k, values)
     else:
-        after = [write_at(inner, s, x, entry) for s, x in zip(before, values, strict=True)]
+        after = [write_entry(inner, s, x, entry) for s, x in zip(before, values, strict=True)]
     one, first = inner.constant(1, k.type), within.start
     if sweep.reverse:
         first = b.subtract(within.stop, b.constant(1, k.type))

@@ -12,7 +12,7 @@ from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.identities import is_splat_of
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.steps import Step
 
@@ -41,7 +41,9 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) 
             _replace_sum(step, at, trip_count)
 
 
-def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition], trip_count: int) -> bool:
+def _is_read_once_per_slot(
+    step: Step, at: MemberResult, readers: Sequence[Definition], trip_count: int
+) -> bool:
     """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
@@ -56,7 +58,7 @@ def _is_read_once_per_slot(step: Step, at: Place, readers: Sequence[Definition],
     return _updates_are_disjoint(step, last, trip_count)
 
 
-def _replace_sum(step: Step, at: Place, trip_count: int) -> None:
+def _replace_sum(step: Step, at: MemberResult, trip_count: int) -> None:
     """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:

@@ -7,11 +7,11 @@ from typing import Any
 from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import element_type
 from tiduc.dialect.graph import Value
-from tiduc.dialect.types import shape
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
+from tiduc.passes.structure.stacks import read_entry
 from tiduc.passes.structure.while_loops import Iteration, carries_read
 
 
@@ -27,9 +27,9 @@ class Step:
 
     loop: Iteration
     number: Value
-    carries: dict[Place, Value] = field(default_factory=dict)
-    nexts: dict[Place, Value] = field(default_factory=dict)
-    elements: dict[Place, Value] = field(default_factory=dict)
+    carries: dict[MemberResult, Value] = field(default_factory=dict)
+    nexts: dict[MemberResult, Value] = field(default_factory=dict)
+    elements: dict[MemberResult, Value] = field(default_factory=dict)
     backwards: dict[Value, bool] = field(default_factory=dict)
     recomputed: dict[Any, dict[Value, Value]] = field(default_factory=dict)
 
@@ -56,12 +56,12 @@ class Residuals:
     stacks: dict[Value, Value]
     starts: dict[Value, tuple[Value, int]]
 
-    def element(self, reader: Step, at: Place) -> Value:
+    def element(self, reader: Step, at: MemberResult) -> Value:
         """The element of a sequence in the iteration `reader.number`, emitted into `reader`, another loop's step."""
         local = reader.recomputed.get(self)
         if local is None:
             stacks = {
-                x: read_at(reader.b, reader.loop.read(stack), reader.number)
+                x: read_entry(reader.b, reader.loop.read(stack), reader.number)
                 for x, stack in self.stacks.items()
             }
             local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.loop.read) | stacks
@@ -125,31 +125,12 @@ def _element(scope: Scope, step: Step, x: Value) -> Value:
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
         return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
-    return read_at(b, step.loop.read(scope.local[x]), step.number)
-
-
-def read_at(b: Any, stack: Value, i: Value) -> Value:
-    """Entry i of a stack."""
-    sizes = shape(stack)[1:]
-    start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
-
-
-def filled(b: Any, type_: Any, x: Value) -> Value:
-    """A stack with `x` in every entry."""
-    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
-
-
-def write_at(b: Any, stack: Value, x: Value, i: Value) -> Value:
-    """The stack with `x` as entry i."""
-    sizes = shape(x)
-    start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
+    return read_entry(b, step.loop.read(scope.local[x]), step.number)
 
 
 def state_of(
     scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
-) -> list[Place]:
+) -> list[MemberResult]:
     """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
     nexts = {x: step.nexts[at] for x, at in places.items()}
@@ -158,7 +139,7 @@ def state_of(
 
 def own_places(
     scope: Scope, cluster: Cluster, step: Step, more: Sequence[Value], excluded: Collection[Value] = ()
-) -> list[Place]:
+) -> list[MemberResult]:
     """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 
     Carries of loops that are recomputed in the same direction are included, and carries in `excluded` are not.

@@ -20,14 +20,14 @@ from torch_mlir import ir
 from tiduc.dialect.cache import Cache
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Loop, branches, emit_call, emit_case, is_control
-from tiduc.dialect.control_ops import CALL, DERIVATIVES, KEPT, MEMORIES
+from tiduc.dialect.control_ops import CALL, DERIVATIVES, FUNCTION, MEMORIES
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Place
+from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.loops import emit_loops
 from tiduc.passes.structure.plan import plan
 from tiduc.passes.structure.scope import Scope
@@ -77,7 +77,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
         results[graph, memory] = result  # before its derivatives are structured, which may call the graph
-        if KEPT in graph.attributes:
+        if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
         for name in named:
             derivative = structured(view, view.graph(graph.attributes[name].value), opset, memory)
@@ -168,14 +168,14 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 
 
 def _branch(
-    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[Place], arguments: Sequence[Value]
+    scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
     """Branch i of all members in one graph, one member's branch after another."""
 
     def emit() -> Graph:
         b = scope.builder()
         inputs = {x: b.input(f"{b.graph.name}.{j}", x.type) for j, x in enumerate(arguments)}
-        given: dict[Place, Value] = {}
+        given: dict[MemberResult, Value] = {}
         for member in cluster.members:
             own = [
                 inputs[x] if x in inputs else given[scope.plan.fusion.places[x]]

@@ -54,9 +54,9 @@ def main() -> None:
     for rewrite in chosen.only:
         row = REWRITES[rewrite]
         for program in row.programs:
-            found = measured(program, rewrite, row.flags, chosen.seconds)
-            today = found["today"]
-            cells = (f"{way} {time / today:.2f}" for way, time in found.items() if way != "today")
+            medians_of = measured(program, rewrite, row.flags, chosen.seconds)
+            today = medians_of["today"]
+            cells = (f"{way} {time / today:.2f}" for way, time in medians_of.items() if way != "today")
             print(f"{rewrite}  {program}  today {today:.0f}", *cells, sep="  ", flush=True)
 
 
@@ -132,7 +132,7 @@ def medians(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str,
             started = time.thread_time()
             call()
             times[way].append(time.thread_time() - started)
-    return {way: 1e6 * median(found) for way, found in times.items()}
+    return {way: 1e6 * median(samples) for way, samples in times.items()}
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ REWRITES = {
 def of(
     function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
 ) -> Program:
-    """A function of random arrays, or its gradient; an argument that is no tuple of sizes is an argument itself."""
+    """A function of random arrays, or its gradient; each argument in `sizes` is a tuple of sizes or a value."""
 
     def program() -> tuple[str, Sequence[Any]]:
         draw = np.random.default_rng(0).uniform

@@ -99,11 +99,11 @@ def main() -> None:
 
 def cases() -> dict[str, Case]:
     """All cases by name."""
-    found = {name: network(model) for name, model in models.MODELS.items()}
+    cases_ = {name: network(model) for name, model in models.MODELS.items()}
     for name, function in FUNCTIONS.items():
         arguments = [single(x) for x in function.arguments(np.random.default_rng(0))]
-        found[name] = Case(function.function, arguments, function.wrt)
-    return found
+        cases_[name] = Case(function.function, arguments, function.wrt)
+    return cases_
 
 
 def network(model: Any) -> Case:

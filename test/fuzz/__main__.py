@@ -62,11 +62,15 @@ def main(
     run = Run(asked, workers, seconds, keep)
     run.run()
     print(table(run.counts, run.inputs))
-    for found in sorted(run.found.values(), key=lambda found: CATEGORIES.index(found.outcome.category)):
-        print(f"\n{found.count} x {found.outcome.category}: {found.where}\n{found.outcome.detail[:1500]}")
+    for finding in sorted(
+        run.findings.values(), key=lambda finding: CATEGORIES.index(finding.outcome.category)
+    ):
+        print(
+            f"\n{finding.count} x {finding.outcome.category}: {finding.where}\n{finding.outcome.detail[:1500]}"
+        )
         if minimise:
-            print(minimised(found.request, found.at, found.outcome.signature).decode(errors="replace"))
-    sys.exit(bool(run.found))
+            print(minimised(finding.request, finding.at, finding.outcome.signature).decode(errors="replace"))
+    sys.exit(bool(run.findings))
 
 
 if __name__ == "__main__":

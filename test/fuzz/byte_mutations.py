@@ -14,10 +14,10 @@ _NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFF
 
 def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
     """The bytes after one to `most` mutations; `others` are files whose parts may be spliced in."""
-    made = bytearray(data)
+    mutant = bytearray(data)
     for _ in range(draw.randint(1, most)):
-        _mutate(made, draw, others)
-    return bytes(made)
+        _mutate(mutant, draw, others)
+    return bytes(mutant)
 
 
 def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
@@ -90,9 +90,9 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
         member = archive.getinfo(name)
     lengths = struct.unpack_from("<HH", data, member.header_offset + 26)
     start = member.header_offset + 30 + sum(lengths)
-    made = data[:start] + contents + data[start + len(contents) :]
+    archive = data[:start] + contents + data[start + len(contents) :]
     before, after = (struct.pack("<I", crc) for crc in (member.CRC, zlib.crc32(contents)))
-    return made.replace(before, after)
+    return archive.replace(before, after)
 
 
 def header(data: bytes, draw: Random) -> bytes:

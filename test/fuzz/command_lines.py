@@ -164,9 +164,9 @@ def mistaken(draw: Random, file: str) -> list[str]:
 
 def command(name: str) -> click.Command:
     """One of tiduc's commands."""
-    found = tiduc.get_command(click.Context(tiduc), name)
-    assert found is not None
-    return found
+    named = tiduc.get_command(click.Context(tiduc), name)
+    assert named is not None
+    return named
 
 
 _FLAGS = (

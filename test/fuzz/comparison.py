@@ -169,31 +169,31 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
         raise Wrong(f"the VJP is not the adjoint of the JVP: {left} and {right}")
 
 
-def _equal(actual: Sequence[Array], expected: Sequence[Array], what: str) -> None:
+def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
     """Values must be equal up to rounding, relative to the largest expected entry."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
         if not error <= _EXACT * 10 * scale:
             raise Wrong(
-                f"{what}, result {i}: {_shown(x)} for {_shown(y)}, relative error {error / scale:.1e}"
+                f"{label}, result {i}: {_shown(x)} for {_shown(y)}, relative error {error / scale:.1e}"
             )
 
 
-def _differences(dy: Sequence[Array], values: Sequence[Sequence[Array]], what: str) -> None:
+def _differences(dy: Sequence[Array], values: Sequence[Sequence[Array]], label: str) -> None:
     """Compares tangents with fourth-order central differences of the values at all distances."""
     for i, tangent in enumerate(dy):
         far, near = (_quotient([each[i] for each in values], k) for k in range(2))
         scale = max(0.1, float(np.max(np.abs(near), initial=0)))
         doubt = float(np.max(np.abs(far - near), initial=0))
         if not doubt <= _SURE * scale:
-            raise Undecided(f"{what}, result {i}: differences disagree by {doubt / scale:.1e}")
+            raise Undecided(f"{label}, result {i}: differences disagree by {doubt / scale:.1e}")
         error = float(np.max(np.abs(tangent - near), initial=0))
         if not error <= 20 * doubt + _CLOSE * scale:
             if _has_kink([each[i] for each in values]):
-                raise Undecided(f"{what}, result {i}: the point is a kink")
+                raise Undecided(f"{label}, result {i}: the point is a kink")
             raise Wrong(
-                f"{what}, result {i}: {_shown(tangent)}, differences say {_shown(near)}, "
+                f"{label}, result {i}: {_shown(tangent)}, differences say {_shown(near)}, "
                 f"relative error {error / scale:.1e}"
             )
 

@@ -71,11 +71,11 @@ def call(c: Composer) -> Value:
     lines, value = body(c, "%a", "%b", x.type, "f")
     name = c.function(f"(%a: {x.type}, %b: {x.type}) -> {x.type}", [*lines, f"return {value} : {x.type}"])
     types = f"({x.type}, {x.type}) -> {x.type}"
-    made = c.emit(f"func.call {name}({x.name}, {y.name}) : {types}", x.shape, bound=2.0)
+    result = c.emit(f"func.call {name}({x.name}, {y.name}) : {types}", x.shape, bound=2.0)
     if c.flag():
-        other = c.choose((x, y, made))
-        made = c.emit(f"func.call {name}({made.name}, {other.name}) : {types}", x.shape, bound=2.0)
-    return made
+        other = c.choose((x, y, result))
+        result = c.emit(f"func.call {name}({result.name}, {other.name}) : {types}", x.shape, bound=2.0)
+    return result
 
 
 CONTROL = (branches, loop, call)

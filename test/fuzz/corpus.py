@@ -27,7 +27,7 @@ def texts() -> tuple[str, ...]:
     """The modules in the tree's `.mlir` files, without comments, ordered by file name."""
     command = ["git", "-C", str(ROOT), "ls-files", "*.mlir"]
     listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
-    found = []
+    collected = []
     for name in sorted(listed):
         for part in re.split(r"^// -----\n", (ROOT / name).read_text(), flags=re.MULTILINE):
             lines = [
@@ -35,21 +35,21 @@ def texts() -> tuple[str, ...]:
             ]
             text = "\n".join(lines) + "\n"
             if 1 < len(text) <= LARGEST:
-                found.append(text)
-    return tuple(found)
+                collected.append(text)
+    return tuple(collected)
 
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
     """Bytecode and portable artifacts of texts that parse, and bytecode of their VJPs' graphs."""
-    found = []
+    collected = []
     for text in texts()[::3]:
-        for made in (_bytecode, _artifact, _graphs):
+        for writer in (_bytecode, _artifact, _graphs):
             try:
-                found.append(made(text))
+                collected.append(writer(text))
             except TiducError:
                 continue
-    return tuple(found)
+    return tuple(collected)
 
 
 def _bytecode(text: str) -> bytes:
@@ -92,34 +92,34 @@ def arrays() -> tuple[tuple[str, bytes], ...]:
         "b": np.array(True),
         "e": np.zeros((0, 2)),
     }
-    found = []
+    collected = []
     with TemporaryDirectory() as folder:
         for suffix in (".npz", ".safetensors", ".irpa"):
             path = os.path.join(folder, f"x{suffix}")
             write_weights(path, named)
-            found.append((suffix, Path(path).read_bytes()))
+            collected.append((suffix, Path(path).read_bytes()))
     compressed, single = io.BytesIO(), io.BytesIO()
     np.savez_compressed(compressed, **named)
     np.save(single, named["x"])
-    return (*found, (".npz", compressed.getvalue()), (".npy", single.getvalue()))
+    return (*collected, (".npz", compressed.getvalue()), (".npy", single.getvalue()))
 
 
 @functools.cache
 def models() -> tuple[tuple[str, bytes], ...]:
     """Models from ONNX, JAX and PyTorch, each with its suffix."""
-    found = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
-    for suffix, made in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
-        found.append((suffix, _in_child(made)))
-    return tuple(found)
+    collected = [(".onnx", (ROOT / name).read_bytes()) for name in _MODELS]
+    for suffix, export in ((".onnx", _onnx), (".jaxexport", _jax), (".pt2", _torch)):
+        collected.append((suffix, _in_child(export)))
+    return tuple(collected)
 
 
-def _in_child(made: Callable[[], bytes]) -> bytes:
+def _in_child(export: Callable[[], bytes]) -> bytes:
     """A function's result from a child process: frameworks start threads, and this process must be able to fork."""
     with TemporaryFile() as file:
         child = os.fork()
         if child == 0:
             try:
-                file.write(made())
+                file.write(export())
                 file.flush()
             finally:
                 os._exit(0)

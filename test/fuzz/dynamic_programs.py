@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
-OPEN = "?"
+DYNAMIC = "?"
 Shape = tuple[int | str, ...]
 
 
@@ -20,7 +20,7 @@ class DynamicProgram:
 
     def __init__(self, random: Random) -> None:
         self.random, self.lines, self.fresh = random, [], 0
-        arguments = [(f"%x{i}", self.shape() if i else (OPEN, 2)) for i in range(random.randint(1, 3))]
+        arguments = [(f"%x{i}", self.shape() if i else (DYNAMIC, 2)) for i in range(random.randint(1, 3))]
         self.values: list[tuple[str, Shape]] = list(arguments)
         first = tensor(arguments[0][1])
         self.lines.append(f"%n = stablehlo.get_dimension_size %x0, dim = 0 : ({first}) -> tensor<i32>")
@@ -35,7 +35,7 @@ class DynamicProgram:
         self.text = f"func.func @main({given}) -> ({types}) {{\n  {body}\n}}\n"
 
     def shape(self) -> Shape:
-        return self.random.choice([(OPEN,), (OPEN, 2), (OPEN, 3), (OPEN, OPEN), (3,), ()])
+        return self.random.choice([(DYNAMIC,), (DYNAMIC, 2), (DYNAMIC, 3), (DYNAMIC, DYNAMIC), (3,), ()])
 
     def any(self, rank: int = 0) -> tuple[str, Shape]:
         """A random value of at least this rank; values of lower rank are broadcast along a dynamic dimension."""
@@ -55,10 +55,10 @@ class DynamicProgram:
 
     def broadcast(self, name: str, shape: Shape) -> tuple[str, Shape]:
         """The value broadcast along a new leading dimension of the dynamic size."""
-        given: Shape = (OPEN, *shape)
+        given: Shape = (DYNAMIC, *shape)
         parts = ["%n1"]
         for n in shape:
-            size = "%n1" if n == OPEN else self.emit(f"stablehlo.constant dense<{n}> : tensor<1xi32>")
+            size = "%n1" if n == DYNAMIC else self.emit(f"stablehlo.constant dense<{n}> : tensor<1xi32>")
             parts.append(size)
         types = ", ".join(["tensor<1xi32>"] * len(parts))
         sizes = f"tensor<{len(parts)}xi32>"
@@ -69,23 +69,23 @@ class DynamicProgram:
 
     def like(self, shape: Shape) -> str:
         """A value of this shape: an existing one, or a broadcast sum."""
-        found = [name for name, other in self.values if other == shape]
-        if found:
-            return self.random.choice(found)
+        suitable = [name for name, other in self.values if other == shape]
+        if suitable:
+            return self.random.choice(suitable)
         name, other = self.any()
         scalar = self.reduced(name, other, list(range(len(other))))[0]
-        made: tuple[str, Shape] = scalar, ()
-        static = tuple(n for n in shape if n != OPEN)
+        typed: tuple[str, Shape] = scalar, ()
+        static = tuple(n for n in shape if n != DYNAMIC)
         if static:
             type_ = tensor(static)
             text = f"stablehlo.broadcast_in_dim {scalar}, dims = [] : (tensor<f64>) -> {type_}"
-            made = self.emit(text), static
+            typed = self.emit(text), static
         for _ in range(len(shape) - len(static)):
-            made = self.broadcast(*made)
-        if made[1] != shape:  # a static dimension before a dynamic one
-            types = f"({tensor(made[1])}) -> {tensor(shape)}"
-            made = self.emit(f"stablehlo.transpose {made[0]}, dims = [1, 0] : {types}"), shape
-        return self.bounded(*made)[0]
+            typed = self.broadcast(*typed)
+        if typed[1] != shape:  # a static dimension before a dynamic one
+            types = f"({tensor(typed[1])}) -> {tensor(shape)}"
+            typed = self.emit(f"stablehlo.transpose {typed[0]}, dims = [1, 0] : {types}"), shape
+        return self.bounded(*typed)[0]
 
     def reduced(self, name: str, shape: Shape, along: list[int], op: str = "add") -> tuple[str, Shape]:
         init = self.emit(f"stablehlo.constant dense<{ {'add': 0.0, 'maximum': -100.0}[op] }> : tensor<f64>")
@@ -126,7 +126,7 @@ def product(c: DynamicProgram) -> tuple[str, Shape]:
     """Contracts one dimension with that of another value; both operands may be one value."""
     name, shape = c.any(1)
     d = c.random.randrange(len(shape))
-    other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], OPEN)])
+    other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], DYNAMIC)])
     y = c.like(other)
     given = (*shape[:d], *shape[d + 1 :], *other[1:])
     if len(given) > 3:
@@ -153,17 +153,17 @@ def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
     name, shape = c.any(1)
     y = c.random.choice((name, c.like(shape)))
     d = c.random.randrange(len(shape))
-    size = OPEN if shape[d] == OPEN else 2 * int(shape[d])
+    size = DYNAMIC if shape[d] == DYNAMIC else 2 * int(shape[d])
     given = (*shape[:d], size, *shape[d + 1 :])
     types = f"({tensor(shape)}, {tensor(shape)}) -> {tensor(given)}"
-    made = c.emit(f"stablehlo.concatenate {name}, {y}, dim = {d} : {types}")
-    return (made, given) if size != OPEN else c.reduced(c.bounded(made, given)[0], given, [d])
+    result = c.emit(f"stablehlo.concatenate {name}, {y}, dim = {d} : {types}")
+    return (result, given) if size != DYNAMIC else c.reduced(c.bounded(result, given)[0], given, [d])
 
 
 def sort(c: DynamicProgram) -> tuple[str, Shape]:
     """Sorts along a static dimension, which IREE supports too."""
     name, shape = c.any(1)
-    static = [i for i, n in enumerate(shape) if n != OPEN]
+    static = [i for i, n in enumerate(shape) if n != DYNAMIC]
     if not static:
         return unary(c)
     compare = "stablehlo.compare LT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>"
@@ -178,7 +178,7 @@ def sort(c: DynamicProgram) -> tuple[str, Shape]:
 def gather(c: DynamicProgram) -> tuple[str, Shape]:
     """Gathers rows of an array; some indices are out of range."""
     name, shape = c.any(1)
-    if OPEN in shape[1:]:
+    if DYNAMIC in shape[1:]:
         return unary(c)
     given = (2, *shape[1:])
     indices = c.emit("stablehlo.constant dense<[[0], [1]]> : tensor<2x1xi32>")
@@ -195,26 +195,26 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
     """Flattens an array dynamically, multiplies it by the positions, and sums."""
     name, shape = c.any(1)
     count = c.emit(
-        f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != OPEN)}> : tensor<1xi32>"
+        f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != DYNAMIC)}> : tensor<1xi32>"
     )
     for n in shape:
-        if n == OPEN:
+        if n == DYNAMIC:
             count = c.emit(f"stablehlo.multiply {count}, %n1 : tensor<1xi32>")
-    flat, row = tensor(shape), tensor((OPEN,))
+    flat, row = tensor(shape), tensor((DYNAMIC,))
     x = c.emit(f"stablehlo.dynamic_reshape {name}, {count} : ({flat}, tensor<1xi32>) -> {row}")
     positions = c.emit(f"stablehlo.dynamic_iota {count}, dim = 0 : (tensor<1xi32>) -> {row}")
     y = c.emit(f"stablehlo.multiply {x}, {positions} : {row}")
-    return c.reduced(c.bounded(y, (OPEN,))[0], (OPEN,), [0])
+    return c.reduced(c.bounded(y, (DYNAMIC,))[0], (DYNAMIC,), [0])
 
 
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
     """A loop over an array of static shape; the trip count is the dynamic size, or three."""
     name, shape = c.any()
-    if OPEN in shape:  # in reverse mode, a stack of dynamic arrays is refused
-        name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == OPEN])
+    if DYNAMIC in shape:  # in reverse mode, a stack of dynamic arrays is refused
+        name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == DYNAMIC])
     zero, one, three = (c.emit(f"stablehlo.constant dense<{i}> : tensor<i32>") for i in (0, 1, 3))
     count, t = c.random.choice(("%n", three)), tensor(shape)
-    made = c.emit(
+    result = c.emit(
         f"stablehlo.while(%i = {zero}, %a = {name}) : tensor<i32>, {t}\n"
         f"  cond {{\n    %p = stablehlo.compare LT, %i, {count} : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
         "    stablehlo.return %p : tensor<i1>\n  } do {\n"
@@ -223,7 +223,7 @@ def loop(c: DynamicProgram) -> tuple[str, Shape]:
         f"    stablehlo.return %j, %d : tensor<i32>, {t}\n  }}",
         2,
     )
-    return f"{made}#1", shape
+    return f"{result}#1", shape
 
 
 FAMILIES: tuple[Callable[[DynamicProgram], tuple[str, Shape]], ...] = (

@@ -127,14 +127,14 @@ def batch_norm(c: Composer) -> Value:
             f": ({x.type}, {row}, {row}, {row}, {row}) -> {x.type}"
         )
         return c.emit(text, x.shape, bound=2 * (x.bound + mean.bound) * scale.bound + offset.bound)
-    made = c.emit(
+    results = c.emit(
         f'"stablehlo.batch_norm_training"({x.name}, {scale.name}, {offset.name}) '
         f"{{epsilon = 0.125 : f32, feature_index = 1 : i64}} : ({x.type}, {row}, {row}) -> ({x.type}, {row}, {row})"
     )
-    c.several(made, 3)
+    c.several(results, 3)
     i = c.integer(0, 2)
     bound = (2 * scale.bound + offset.bound, x.bound, x.bound**2)[i]
-    return Value(f"{made.name}#{i}", (x.shape, x.shape[1:], x.shape[1:])[i], False, bound)
+    return Value(f"{results.name}#{i}", (x.shape, x.shape[1:], x.shape[1:])[i], False, bound)
 
 
 def chosen_by_logic(c: Composer) -> Value:
@@ -142,14 +142,16 @@ def chosen_by_logic(c: Composer) -> Value:
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     predicate = tensor(x.shape, "i1")
-    made = []
+    predicates = []
     for number in (0.21, -0.43):
         left, right = c.fit(c.real(), x.shape), c.constant(number, x.shape)
         types = f"({left.type}, {right.type}) -> {predicate}"
-        made.append(
+        predicates.append(
             c.emit(f"stablehlo.compare {c.choose(('LT', 'GE'))}, {left.name}, {right.name} : {types}").name
         )
-    both = c.emit(f"stablehlo.{c.choose(('and', 'or', 'xor'))} {made[0]}, {made[1]} : {predicate}").name
+    both = c.emit(
+        f"stablehlo.{c.choose(('and', 'or', 'xor'))} {predicates[0]}, {predicates[1]} : {predicate}"
+    ).name
     if c.flag():
         both = c.emit(f"stablehlo.not {both} : {predicate}").name
     text = f"stablehlo.select {both}, {x.name}, {y.name} : {predicate}, {x.type}"

@@ -4,7 +4,8 @@
 dominates the time of a random program, and most of its cost is per module.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,10 @@ def _renamed(module: Any, prefix: str) -> Any:
     return type_
 
 
-def _apart(results: Sequence[Array], texts: Sequence[str]) -> list[tuple[Array, ...]]:
-    """Splits the results of all functions by function."""
+def _by_function(results: Iterable[Array], counts: Sequence[int]) -> list[tuple[Array, ...]]:
+    """Splits the results of all functions by function; `counts` are the functions' numbers of results."""
     remaining = iter(results)
-    return [tuple(next(remaining) for _ in range(_count(text))) for text in texts]
+    return [tuple(islice(remaining, count)) for count in counts]
 
 
 @stage
@@ -106,7 +107,7 @@ def _count(text: str) -> int:
 
 def _static(texts: Sequence[str], arguments: Arguments) -> list[str]:
     """The texts, with dynamic dimensions refined to the arguments' sizes."""
-    from harness.open_shapes import refined
+    from harness.dynamic_shapes import refined
 
     return [refined(t, x) if "?" in t else t for t, x in zip(texts, arguments, strict=True)]
 
@@ -123,15 +124,13 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
     text = merged(_static(texts, arguments), places(arguments), _LEGAL)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices, xla_client.CompileOptions())
-    counts = np.cumsum([_count(text) for text in texts])[:-1]
+    counts = [_count(text) for text in texts]
 
     def call(given: Arguments) -> list[tuple[Array, ...]]:
         with jax.enable_x64(True):
             buffers = jax.device_put(distinct(given))
             results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
-            arrays = [np.asarray(x[0]) for x in results]
-        starts = [0, *counts, len(arrays)]
-        return [tuple(arrays[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        return _by_function((np.asarray(x[0]) for x in results), counts)
 
     return call
 
@@ -143,9 +142,10 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
     program = tiduc.load(merged(texts, places(arguments), "inline,symbol-dce,cse"))
     run = program.compile("cpu", limits=Limits(seconds=_SECONDS), cached=False)
+    counts = [_count(text) for text in texts]
 
     def call(given: Arguments) -> list[tuple[Array, ...]]:
-        return _apart([np.asarray(y) for y in run(*distinct(given))], texts)
+        return _by_function(map(np.asarray, run(*distinct(given))), counts)
 
     return call
 

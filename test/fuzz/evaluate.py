@@ -55,12 +55,12 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
-    found: list[list[list[Any]]] = [[] for _ in cases]
+    outcomes: list[list[list[Any]]] = [[] for _ in cases]
     for n in range(len(cases[0].distances)):
         results = iter(call([x for case in cases for x in case.arguments(case.distances[n])]))
-        for case, each in zip(cases, found, strict=True):
+        for case, each in zip(cases, outcomes, strict=True):
             each.append([next(results) for _ in case.texts])
-    return [verdict(case, each) for case, each in zip(cases, found, strict=True)]
+    return [verdict(case, each) for case, each in zip(cases, outcomes, strict=True)]
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
@@ -77,7 +77,7 @@ def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list
             verdicts.append(("crash", traceback.format_exc()))
     try:
         rest = iter(evaluated(cases, engine) if cases else [])
-        return [found or next(rest) for found in verdicts]
+        return [known or next(rest) for known in verdicts]
     except Exception as error:
         if len(texts) > 1:
             return [attempted([each], engine, order)[0] for each in texts]
@@ -101,13 +101,13 @@ def sweep(
     def work(group: Sequence[int]) -> list[Verdict]:
         return attempted([(seed, program(seed)) for seed in group], engine, order)
 
-    for group, found in forked(work, groups, SECONDS * (1 + size / 4), MEBIBYTES):
-        if not isinstance(found, EOFError | TimeoutError):
-            yield from zip(group, found, strict=True)
+    for group, answer in forked(work, groups, SECONDS * (1 + size / 4), MEBIBYTES):
+        if not isinstance(answer, EOFError | TimeoutError):
+            yield from zip(group, answer, strict=True)
         elif len(group) > 1:
             yield from sweep(group, engine, order, 1)
         else:
-            yield group[0], ("hang" if isinstance(found, TimeoutError) else "crash", str(found))
+            yield group[0], ("hang" if isinstance(answer, TimeoutError) else "crash", str(answer))
 
 
 def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
@@ -115,8 +115,8 @@ def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
     from loop_reducer import reduced as smaller
 
     def judged(text: str) -> str:
-        ((_, found),) = forked(lambda _: attempted([(seed, text)], engine, order), [0], SECONDS, MEBIBYTES)
-        return str(found[0][0]) if isinstance(found, list) else type(found).__name__
+        ((_, answer),) = forked(lambda _: attempted([(seed, text)], engine, order), [0], SECONDS, MEBIBYTES)
+        return str(answer[0][0]) if isinstance(answer, list) else type(answer).__name__
 
     category = judged(program(seed))
     return smaller(program(seed), lambda text: judged(text) == category, seconds)
@@ -163,16 +163,16 @@ def main() -> int:
         return 0
     before = known(options.journal)
     seeds = range(options.seed, options.seed + options.count)
-    found = {seed: before[seed] for seed in seeds if seed in before}
+    verdicts = {seed: before[seed] for seed in seeds if seed in before}
     left = [seed for seed in seeds if seed not in before]
     with open(options.journal or "/dev/null", "a") as journal:
         for seed, (category, detail) in sweep(left, options.engine, order, options.batch):
-            found[seed] = category, detail
+            verdicts[seed] = category, detail
             print(json.dumps([seed, category, detail]), file=journal, flush=True)
             if category in ("wrong", "crash", "hang"):
                 print(f"{category} {seed}: {detail}", flush=True)
-    print(table(list(found.values())))
-    return int(any(category in ("wrong", "crash", "hang") for category, _ in found.values()))
+    print(table(list(verdicts.values())))
+    return int(any(category in ("wrong", "crash", "hang") for category, _ in verdicts.values()))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
-The programs are those of the tests, `open_programs.py`, `iree_open_cases.py` and `guarded_programs.py`, and
+The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and
 their derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument
 ends at the end of a page, and the next page is not accessible: a read or write beyond an array ends the
 process. A worker process makes the calls. The output has a line for each program, then the counts of calls:
@@ -32,7 +32,7 @@ for folder in ("py", "sweep"):
 
 import iree.runtime as rt  # noqa: E402
 import numpy as np  # noqa: E402
-from cases import guarded_programs, iree_open_cases, open_programs  # noqa: E402
+from cases import dynamic_programs, guarded_programs, iree_dynamic_cases  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
 
@@ -105,12 +105,14 @@ def programs(orders: int) -> tuple[Fuzzed, ...]:
 
 
 def _programs(orders: int) -> Iterator[Fuzzed]:
-    yield from (Fuzzed(f"iree {n}", case.text(), case.arguments) for n, case in iree_open_cases.CASES.items())
-    for cases in (open_programs.CASES, guarded_programs.CASES):
+    yield from (
+        Fuzzed(f"iree {n}", case.text(), case.arguments) for n, case in iree_dynamic_cases.CASES.items()
+    )
+    for cases in (dynamic_programs.CASES, guarded_programs.CASES):
         for name, (text, points) in cases.items():
             program, arguments = tiduc.load(text), [np.asarray(x) for x in points[0]]
             yield Fuzzed(f"{name} 0", program.text, arguments)
-            for order in range(1, orders + 1) if cases is open_programs.CASES else ():
+            for order in range(1, orders + 1) if cases is dynamic_programs.CASES else ():
                 program = program.vjp() if order % 2 else program.jvp()
                 yield Fuzzed(f"{name} {order}", program.text, arguments, program.signature.sizes)
 

@@ -34,10 +34,10 @@ def _nested(shape: tuple[int, ...], draw: Callable[[], int]) -> Any:
 def gather(c: Composer) -> Value:
     """A gather with any dimension numbers; windows may repeat or start out of range."""
     x = c.any()
-    found = _indexing(c, x)
-    if found is None:
+    indexing = _indexing(c, x)
+    if indexing is None:
         return x
-    numbers, indices, type_ = found
+    numbers, indices, type_ = indexing
     shape = tuple(numbers.windows)
     sizes = ", ".join(map(str, numbers.sizes))
     text = (
@@ -54,10 +54,10 @@ def gather(c: Composer) -> Value:
 def scatter(c: Composer) -> Value:
     """A scatter with any dimension numbers that adds, multiplies or sets; windows may repeat or be out of range."""
     x = c.any()
-    found = _indexing(c, x)
-    if found is None or not found[0].where:  # XLA does not always compile these
+    indexing = _indexing(c, x)
+    if indexing is None or not indexing[0].where:  # XLA does not always compile these
         return x
-    numbers, indices, type_ = found
+    numbers, indices, type_ = indexing
     if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA drops windows that are partly in range
         return x
     op = c.choose(("add", "subtract") if x.is_complex else ("add", "multiply", "minimum", "maximum", "set"))
@@ -106,9 +106,9 @@ def top_k(c: Composer) -> Value:
     x = c.real(1)
     k = c.integer(1, x.shape[-1])
     shape = (*x.shape[:-1], k)
-    made = c.emit(f"chlo.top_k({x.name}, k = {k}) : {x.type} -> ({tensor(shape)}, {tensor(shape, 'i32')})")
-    c.several(made, 2)
-    return Value(f"{made.name}#0", shape, False, x.bound)
+    results = c.emit(f"chlo.top_k({x.name}, k = {k}) : {x.type} -> ({tensor(shape)}, {tensor(shape, 'i32')})")
+    c.several(results, 2)
+    return Value(f"{results.name}#0", shape, False, x.bound)
 
 
 def sort(c: Composer) -> Value:
@@ -117,18 +117,18 @@ def sort(c: Composer) -> Value:
     operands = [keys, *(c.choose((keys, c.fit(c.real(), keys.shape))) for _ in range(c.integer(0, 2)))]
     dimension, direction = c.integer(0, keys.rank - 1), c.choose(("LT", "GT"))
     arguments = ", ".join(f"%a{i}: tensor<f64>, %b{i}: tensor<f64>" for i in range(len(operands)))
-    names, types = (", ".join(getattr(x, what) for x in operands) for what in ("name", "type"))
-    made = c.emit(
+    names, types = (", ".join(getattr(x, field) for x in operands) for field in ("name", "type"))
+    results = c.emit(
         f'"stablehlo.sort"({names}) <{{dimension = {dimension} : i64, is_stable = true}}> ({{\n'
         f"  ^bb0({arguments}):\n"
         f"    %p = stablehlo.compare {direction}, %a0, %b0 : (tensor<f64>, tensor<f64>) -> tensor<i1>\n"
         f"    stablehlo.return %p : tensor<i1>\n  }}) : ({types}) -> ({types})"
     )
     if len(operands) == 1:
-        return Value(made.name, keys.shape, False, keys.bound)
-    c.several(made, len(operands))
+        return Value(results.name, keys.shape, False, keys.bound)
+    c.several(results, len(operands))
     i = c.integer(0, len(operands) - 1)
-    return Value(f"{made.name}#{i}", keys.shape, False, operands[i].bound)
+    return Value(f"{results.name}#{i}", keys.shape, False, operands[i].bound)
 
 
 INDICES = (gather, gather, scatter, scatter, dynamic_slice, sort, top_k)

@@ -71,36 +71,38 @@ def _programs(draw: Random) -> Case:
 def _text(draw: Random) -> Case:
     texts = corpus.texts()
     base = structural.program(draw) if draw.randrange(6) == 0 else draw.choice(texts)
-    made = text_mutations.mutated(base, text_mutations.Source(draw, texts))
+    mutant = text_mutations.mutated(base, text_mutations.Source(draw, texts))
     return Case(
-        "text", {"input.mlir": _encoded(made), "other.mlir": _OTHER}, _on_program(draw, 2, 0.1, 0.002), True
+        "text", {"input.mlir": _encoded(mutant), "other.mlir": _OTHER}, _on_program(draw, 2, 0.1, 0.002), True
     )
 
 
 def _bytecode(draw: Random) -> Case:
     files = corpus.binaries()
-    made = byte_mutations.mutated(draw.choice(files), draw, files)
+    mutant = byte_mutations.mutated(draw.choice(files), draw, files)
     operations = _on_program(draw, 1, 0.2, 0)
     # The command line comes first: its process is forked from the worker, whose memory loading may corrupt.
     ordered = sorted(operations, key=lambda operation: isinstance(operation, str))
-    return Case("bytecode", {"input.mlir": made, "other.mlir": _OTHER}, tuple(ordered))
+    return Case("bytecode", {"input.mlir": mutant, "other.mlir": _OTHER}, tuple(ordered))
 
 
 def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
     if draw.randrange(2):  # changed machine code with a valid checksum
-        made = byte_mutations.in_stored_archive(base, draw)
-        return Case("compiled", {"input.vmfb": made}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),))
-    made = byte_mutations.mutated(base, draw, files)
-    return Case("compiled", {"input.vmfb": made}, ("run compiled",))
+        mutant = byte_mutations.in_stored_archive(base, draw)
+        return Case(
+            "compiled", {"input.vmfb": mutant}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),)
+        )
+    mutant = byte_mutations.mutated(base, draw, files)
+    return Case("compiled", {"input.vmfb": mutant}, ("run compiled",))
 
 
 def _arrays(draw: Random) -> Case:
     files = corpus.arrays()
     suffix, base = draw.choice(files)
     mutate = draw.choice([byte_mutations.in_archive, byte_mutations.mutated])
-    made = (
+    mutant = (
         byte_mutations.header(base, draw)
         if suffix == ".npy"
         else mutate(base, draw, [data for _, data in files])
@@ -108,16 +110,16 @@ def _arrays(draw: Random) -> Case:
     operations: list[str | tuple[str, ...]] = ["weights"]
     if draw.randrange(5) == 0:
         operations.append(tuple(command_lines.of_arrays(draw, f"input{suffix}")))
-    return Case("arrays", {f"input{suffix}": made, "other.mlir": _OTHER}, tuple(operations))
+    return Case("arrays", {f"input{suffix}": mutant, "other.mlir": _OTHER}, tuple(operations))
 
 
 def _models(draw: Random) -> Case:
     files = corpus.models()
     suffix, base = draw.choice(files)
     mutate = byte_mutations.in_archive if suffix == ".pt2" else byte_mutations.mutated
-    made = mutate(base, draw, [data for _, data in files])
+    mutant = mutate(base, draw, [data for _, data in files])
     operation = tuple(command_lines.of_model(draw, f"input{suffix}")) if draw.randrange(2) else "import"
-    return Case("models", {f"input{suffix}": made}, (operation,))
+    return Case("models", {f"input{suffix}": mutant}, (operation,))
 
 
 def _cache(draw: Random) -> Case:
@@ -137,8 +139,8 @@ def _cache(draw: Random) -> Case:
         place.mkdir()
         for name, contents in entries.items():
             (place / name).write_bytes(contents)
-        for name, what in odd.items():
-            _ODD[what](place / name)
+        for name, kind in odd.items():
+            _ODD[kind](place / name)
 
     draw_is_file = draw.randrange(20) == 0
     operation = tuple(command_lines.of_cache(draw, "")) if draw.randrange(3) == 0 else "cache"

@@ -78,14 +78,14 @@ def call(c: Composer, target: str, config: str, operands: list[Value], results: 
     layouts = [", ".join(LAYOUTS[len(s)] for s in each) for each in shapes]
     types = [tensor(s, "i32" if len(s) == 1 else "f64") for s in results]
     names = ", ".join(x.name for x in operands)
-    made = c.emit(
+    emitted = c.emit(
         f"stablehlo.custom_call @lapack_{target}_ffi({names}) {{mhlo.backend_config = {{{config}}}, "
         f"operand_layouts = [{layouts[0]}], result_layouts = [{layouts[1]}]}} : "
         f"({', '.join(x.type for x in operands)}) -> ({', '.join(types)})"
     )
     if len(results) > 1:
-        c.several(made, len(results))
-    return made.name
+        c.several(emitted, len(results))
+    return emitted.name
 
 
 def lapack(c: Composer) -> Value:
@@ -129,12 +129,12 @@ def _getrf(c: Composer, a: Value) -> str:
     b, _, n = a.shape
     layouts = f"{LAYOUTS[3]}, {LAYOUTS[2]}, {LAYOUTS[1]}"
     types = f"{a.type}, {tensor((b, n), 'i32')}, {tensor((b,), 'i32')}"
-    made = c.emit(
+    results = c.emit(
         f"stablehlo.custom_call @lapack_dgetrf_ffi({a.name}) {{mhlo.backend_config = {{}}, "
         f"operand_layouts = [{LAYOUTS[3]}], result_layouts = [{layouts}]}} : ({a.type}) -> ({types})"
     )
-    c.several(made, 3)
-    return made.name
+    c.several(results, 3)
+    return results.name
 
 
 def _gesdd(c: Composer, a: Value) -> Value:

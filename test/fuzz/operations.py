@@ -125,16 +125,16 @@ def _save(s: Subject) -> None:
     path = s.path.with_name("saved.mlir")
     derivative = s.program.jvp(s.wrt)
     derivative.save(path)
-    again = tiduc.load(path)
-    if str(again.signature) != str(derivative.signature):
+    reloaded = tiduc.load(path)
+    if str(reloaded.signature) != str(derivative.signature):
         raise Invalid(
-            f"a program has another signature once it is saved:\n{derivative.signature}\n{again.signature}"
+            f"a program has another signature once it is saved:\n{derivative.signature}\n{reloaded.signature}"
         )
 
 
 def _pickle(s: Subject) -> None:
-    again = pickle.loads(pickle.dumps(s.program))
-    _emitted(again)
+    unpickled = pickle.loads(pickle.dumps(s.program))
+    _emitted(unpickled)
 
 
 def _artifact(s: Subject) -> None:

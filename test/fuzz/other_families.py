@@ -31,15 +31,15 @@ def scan(c: Composer) -> Value:
     row = x.shape[1:]
     init, part = c.fit(c.real(), row), tensor(row)
     where = " attributes {is_reverse = true}" if c.flag() else ""
-    made = c.emit(
+    results = c.emit(
         f"chlo.scan({x.name}) inits({init.name}) dimension=0{where} {{\n  ^bb0(%a: {part}, %b: {part}):\n"
         f"    %1 = stablehlo.{c.choose(('add', 'multiply'))} %a, %b : {part}\n    %2 = stablehlo.tanh %1 : {part}\n"
         f"    stablehlo.return %1, %2 : {part}, {part}\n  }} : ({x.type}, {part}) -> ({x.type}, {part})"
     )
-    c.several(made, 2)
+    c.several(results, 2)
     i = c.integer(0, 1)
     bound = max(1.0, init.bound)
-    return Value(f"{made.name}#{i}", (x.shape, row)[i], False, (x.bound * bound + bound, 1.0)[i])
+    return Value(f"{results.name}#{i}", (x.shape, row)[i], False, (x.bound * bound + bound, 1.0)[i])
 
 
 def torch_index_select(c: Composer) -> Value:

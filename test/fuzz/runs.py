@@ -34,8 +34,8 @@ def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> It
 
 
 @dataclass
-class Found:
-    """Findings with one cause: the first, and their number."""
+class Finding:
+    """The first finding with one cause, and the number of findings with this cause."""
 
     outcome: Outcome
     where: str
@@ -45,10 +45,10 @@ class Found:
 
 
 class Run:
-    """Runs inputs in workers; `counts` has the outcomes by kind, `found` the findings by signature.
+    """Runs inputs in workers; `counts` has the outcomes by kind, `findings` the first finding of each signature.
 
     An operation that ends or blocks a worker is repeated in a new worker and counts only if it does so twice;
-    `again` holds these inputs with the operations' positions.
+    `repeated` holds these inputs with the operations' positions.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Run:
     ) -> None:
         self.counts: dict[str, Counter[str]] = {}
         self.inputs: Counter[str] = Counter()
-        self.found: dict[str, Found] = {}
+        self.findings: dict[str, Finding] = {}
         self._waiting: deque[tuple[Request, int]] = deque((request, 0) for request in asked)
         self._count, self._keep = workers, keep
         self._deadline = time.monotonic() + seconds if seconds else None
         self._home, self._started = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_scratch())), 0
-        self.again: set[tuple[Request, int]] = set()
+        self.repeated: set[tuple[Request, int]] = set()
         self._told = time.monotonic()
         self._busy: dict[Worker, tuple[Request, int]] = {}
         for kind in dict.fromkeys(kind for kind, _, _ in asked):
@@ -97,7 +97,7 @@ class Run:
         if time.monotonic() - self._told > _TELL:
             self._told = time.monotonic()
             done = sum(self.inputs.values())
-            print(f"{done} inputs, {len(self.found)} causes of findings", file=sys.stderr, flush=True)
+            print(f"{done} inputs, {len(self.findings)} causes of findings", file=sys.stderr, flush=True)
 
     def _next(self, worker: Worker) -> None:
         """Gives a worker the next input, or ends the worker."""
@@ -129,7 +129,7 @@ class Run:
             self._note(
                 request,
                 said[1],
-                self._apart(request, said[1], outcome) if outcome.category == "memory" else outcome,
+                self._confirmed(request, said[1], outcome) if outcome.category == "memory" else outcome,
             )
         else:
             self.inputs[request[0]] += 1
@@ -141,9 +141,9 @@ class Run:
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
-        outcome = self._apart(request, at, outcome)
-        if outcome.is_finding and (request, at) not in self.again:
-            self.again.add((request, at))  # earlier operations or a busy machine may be the reason
+        outcome = self._confirmed(request, at, outcome)
+        if outcome.is_finding and (request, at) not in self.repeated:
+            self.repeated.add((request, at))  # earlier operations or a busy machine may be the reason
             self._waiting.appendleft((request, at))
             self._next(self._worker())
             return
@@ -154,12 +154,12 @@ class Run:
         self._waiting.appendleft((request, after))
         self._next(self._worker())
 
-    def _apart(self, request: Request, at: int, outcome: Outcome) -> Outcome:
+    def _confirmed(self, request: Request, at: int, outcome: Outcome) -> Outcome:
         """The outcome of a Python operation; "isolated" where `isolated=True` gives no finding."""
         if isinstance(case_of(*request).operations[at], str):
-            again = self._isolated(request, at)
-            if not again.is_finding:
-                return Outcome("isolated", again.detail)
+            second = self._isolated(request, at)
+            if not second.is_finding:
+                return Outcome("isolated", second.detail)
         return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
@@ -182,14 +182,14 @@ class Run:
         self.counts[kind][outcome.category] += 1
         if not outcome.is_finding:
             return
-        if outcome.signature in self.found:
-            self.found[outcome.signature].count += 1
+        if outcome.signature in self.findings:
+            self.findings[outcome.signature].count += 1
             return
         case = case_of(*request)
         operation = case.operations[at]
         said = operation if isinstance(operation, str) else " ".join(("tiduc", *operation))
         where = f"--kinds {kind} --seed {seed} --only {number}: {said}"
-        self.found[outcome.signature] = Found(outcome, where, request, at)
+        self.findings[outcome.signature] = Finding(outcome, where, request, at)
         if self._keep is not None:
             _keep(self._keep / f"{outcome.category}-{kind}-{seed}-{number}-{at}", case, where, outcome)
 

@@ -77,7 +77,7 @@ def concatenate(c: Composer) -> Value:
     total = (*x.shape[:dimension], sum(p.shape[dimension] for p in parts), *x.shape[dimension + 1 :])
     if math.prod(total) > ELEMENTS:
         parts, total = [x], x.shape
-    names, types = (", ".join(getattr(p, what) for p in parts) for what in ("name", "type"))
+    names, types = (", ".join(getattr(p, field) for p in parts) for field in ("name", "type"))
     text = f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {tensor(total, x.element)}"
     return c.emit(text, total, x.is_complex, max(p.bound for p in parts))
 

@@ -1,18 +1,17 @@
 """Valid programs: of all op families, with control flow, with custom calls, and with dynamic dimensions."""
 
-from collections.abc import Callable
 from random import Random
 
 from array_programs import ArrayProgram
 from cases.control_flow_random import program as control_flow
-from cases.open_programs import CASES
+from cases.dynamic_programs import CASES
 from loop_programs import Program as LoopProgram
 from programs import program as composed
 
 
 def program(draw: Random) -> str:
     """The text of a random valid program."""
-    return _MAKERS[draw.choice(list(_MAKERS))](draw)
+    return draw.choice(_MAKERS)(draw)
 
 
 def _composed(draw: Random) -> str:
@@ -31,7 +30,7 @@ def _control(draw: Random) -> str:
     return control_flow(draw.randrange)
 
 
-def _open(draw: Random) -> str:
+def _from_cases(draw: Random) -> str:
     return CASES[draw.choice(sorted(CASES))][0]
 
 
@@ -61,11 +60,4 @@ def _elementwise_dynamic(draw: Random) -> str:
     return f"func.func @main(%x: {type_}, %y: {type_}) -> tensor<{kept}> {{\n{body}\nreturn %r : tensor<{kept}>\n}}\n"
 
 
-_MAKERS: dict[str, Callable[[Random], str]] = {
-    "composed": _composed,
-    "arrays": _arrays,
-    "loops": _loops,
-    "control": _control,
-    "open": _open,
-    "dynamic": _elementwise_dynamic,
-}
+_MAKERS = (_composed, _arrays, _loops, _control, _from_cases, _elementwise_dynamic)

@@ -49,10 +49,10 @@ def mutated(text: str, source: Source, most: int = 3) -> str:
 
 def _replaced(text: str, source: Source, pattern: re.Pattern[str], new: str, throughout: bool) -> str:
     """The text with one match of the pattern replaced; with `throughout`, all equal matches."""
-    found = list(pattern.finditer(text))
-    if not found:
+    matches = list(pattern.finditer(text))
+    if not matches:
         return text
-    one = source.draw.choice(found)
+    one = source.draw.choice(matches)
     if throughout:
         return pattern.sub(lambda m: new if m[0] == one[0] else m[0], text)
     return text[: one.start()] + new + text[one.end() :]
@@ -169,9 +169,9 @@ def _attribute(text: str, source: Source) -> str:
             *('tidu.loop_memory = "log"', 'jax.result_info = "a"', "no_inline", 'tidu.name = ""'),
         ]
     )
-    found = list(re.finditer(r"%\w+: [^,)(]+(?=[,)])", text))
-    if found and source.draw.randrange(3):
-        one = source.draw.choice(found)
+    matches = list(re.finditer(r"%\w+: [^,)(]+(?=[,)])", text))
+    if matches and source.draw.randrange(3):
+        one = source.draw.choice(matches)
         return f"{text[: one.end()]} {{{added}}}{text[one.end() :]}"
     return re.sub(
         r"\) (->[^{\n]*)?\{$", lambda m: f"{m[0][:-1]}attributes {{{added}}} {{", text, count=1, flags=re.M

@@ -30,9 +30,9 @@ def _window(c: Composer, n: int, most: int = 3, negative: bool = False) -> Windo
     while True:
         size, stride, dilation, holes = c.integer(1, most), c.integer(1, 2), c.integer(1, 2), c.integer(1, 2)
         low, high = c.integers(2, -1 if negative else 0, 2)
-        made = Window(size, stride, dilation, holes, low, high)
-        if made.count(n):
-            return made
+        window = Window(size, stride, dilation, holes, low, high)
+        if window.count(n):
+            return window
 
 
 def _array(values: list[int]) -> str:

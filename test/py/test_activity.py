@@ -107,10 +107,10 @@ def test_as_linearize_finds_it(text: str, wrt: list[int]) -> None:
     assert ours == ["inactive" if isinstance(port.value, Zero) else "active" for port in tangents]
 
 
-@pytest.mark.parametrize("what", ["jvp", "vjp"])
-def test_graphs_of_derivatives(what: str) -> None:
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_graphs_of_derivatives(mode: str) -> None:
     program = load(EXAMPLES / "mlp_f32.mlir")
-    derivative = getattr(program, what)([0])
+    derivative = getattr(program, mode)([0])
     activity = activity_of(derivative.graphs, program.name)
     for op in functions(derivative.graphs).values():
         for inner in operations(op.regions[0].blocks[0]):

@@ -96,8 +96,8 @@ def test_the_signature_gives_the_type() -> None:
     inputs = [Value("x", TensorType((2, 2), "f64")), Value("n", TensorType((3,), "i32"))]
     x, n = parse_inputs(["random", "1,2,3"], inputs)
     assert (x.dtype, x.shape, n.dtype, n.tolist()) == (np.float64, (2, 2), np.int32, [1, 2, 3])
-    again, other = (parse_inputs(["random"], inputs, seed) for seed in (0, 1))
-    np.testing.assert_array_equal(x, again[0])
+    repeated, other = (parse_inputs(["random"], inputs, seed) for seed in (0, 1))
+    np.testing.assert_array_equal(x, repeated[0])
     assert not np.array_equal(x, other[0])
 
 

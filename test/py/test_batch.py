@@ -363,9 +363,9 @@ def test_requests() -> None:
         batched(program, [1, 1])
     with pytest.raises(TiducError, match="unknown input @z"):
         stage(batch)(program.view, [], ["z"], 2, OPSET)
-    opened = load(function("%x: tensor<?xf64>", "  %y = stablehlo.sine %x : tensor<?xf64>", "tensor<?xf64>"))
+    dynamic = load(function("%x: tensor<?xf64>", "  %y = stablehlo.sine %x : tensor<?xf64>", "tensor<?xf64>"))
     with pytest.raises(RequestError, match="only tensors of static shape"):
-        batched(opened, [0])
+        batched(dynamic, [0])
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:

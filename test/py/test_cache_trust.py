@@ -1,4 +1,4 @@
-"""The cache ignores what others could have written: shared folders, entries under other keys, special files."""
+"""The cache ignores what another user can write: shared folders, entries under other keys, special files."""
 
 import errno
 import os
@@ -69,10 +69,10 @@ def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under `sudo`, which keeps HOME, root neither writes to the user's cache nor runs its modules."""
-    made = folder if place == "folder" else folder.parent
-    made.mkdir(parents=True)
+    foreign = folder if place == "folder" else folder.parent
+    foreign.mkdir(parents=True)
     if os.geteuid() == 0:
-        os.chown(made, 1234, 1234)
+        os.chown(foreign, 1234, 1234)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.warns(TiducWarning, match="belongs to another user"):

@@ -25,7 +25,7 @@ PRODUCT = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf
   %z = stablehlo.multiply %x, %y : tensor<4xf32>
   return %z : tensor<4xf32>
 }"""
-OPEN = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+DYNAMIC = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   %0 = stablehlo.multiply %x, %y : tensor<?xf32>
   %1 = stablehlo.sine %0 : tensor<?xf32>
   return %1 : tensor<?xf32>
@@ -101,8 +101,8 @@ def test_order_two() -> None:
 
 def test_dynamic_shapes() -> None:
     x, y = randoms((5,), (5,))
-    assert wrong(tiduc.load(OPEN), x, y) == []
-    program = tiduc.load(OPEN, opset=seeded(Seed("transpose", "stablehlo.multiply", 1, ())))
+    assert wrong(tiduc.load(DYNAMIC), x, y) == []
+    program = tiduc.load(DYNAMIC, opset=seeded(Seed("transpose", "stablehlo.multiply", 1, ())))
     assert {c.name.partition(",")[0] for c in wrong(program, x, y)} == {
         "cotangent of x",
         "cotangent of y",

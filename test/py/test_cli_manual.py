@@ -38,8 +38,8 @@ def test_every_command_has_examples() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_command_lines(name: str) -> None:
-    for what, line in EXAMPLES[name]:
-        assert f"tiduc {name}" in line and what[0].isupper() and not what.endswith(".")
+    for purpose, line in EXAMPLES[name]:
+        assert f"tiduc {name}" in line and purpose[0].isupper() and not purpose.endswith(".")
         checked(line)
 
 

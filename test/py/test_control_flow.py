@@ -246,10 +246,10 @@ def operations_but_calls(text: str) -> int:
     return sum(" = " in line and "call @" not in line for line in text.splitlines())
 
 
-@pytest.mark.parametrize("what", ["jvp", "vjp", "grad", "hvp"])
-def test_many_calls_of_a_layer_cost_one(what: str) -> None:
+@pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
+def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
     """Besides the calls, 48 calls of a function give at most twice the ops of one call."""
-    texts = {n: getattr(tiduc.load(layers(n)[0]), what)().text for n in (1, 2, 48)}
+    texts = {n: getattr(tiduc.load(layers(n)[0]), mode)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size
     assert texts[48].count("func.func") == texts[2].count("func.func")
@@ -279,9 +279,11 @@ def test_behind_a_barrier_nothing_is_kept() -> None:
     text = TEXTS["same_body_twice"][0].replace(SAME, body)
     assert text.count("barrier") == 3
     check(text, 0.4, 1.2)
-    kept, again = (tiduc.load(x).grad(0).text for x in (_first(TEXTS["same_body_twice"][0]), _first(text)))
-    assert kept.count("dynamic_update_slice") == again.count("dynamic_update_slice") == 1
-    backwards = [x[x.rindex("stablehlo.while") :] for x in (kept, again)]
+    without, behind_barrier = (
+        tiduc.load(x).grad(0).text for x in (_first(TEXTS["same_body_twice"][0]), _first(text))
+    )
+    assert without.count("dynamic_update_slice") == behind_barrier.count("dynamic_update_slice") == 1
+    backwards = [x[x.rindex("stablehlo.while") :] for x in (without, behind_barrier)]
     assert "cosine" not in backwards[0] and "cosine" in backwards[1]
 
 

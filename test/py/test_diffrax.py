@@ -49,7 +49,7 @@ def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[...,
         return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
 
     def functional(y: Any, p: Any) -> Any:
-        found = diffrax.diffeqsolve(
+        solution = diffrax.diffeqsolve(
             diffrax.ODETerm(field),
             solver,
             0.0,
@@ -62,7 +62,7 @@ def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[...,
             max_steps=max_steps,
             throw=False,
         )
-        return jnp.sum(found.ys[-1] ** 2 * jnp.array([1.0, 0.5]))
+        return jnp.sum(solution.ys[-1] ** 2 * jnp.array([1.0, 0.5]))
 
     return functional
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from harness.compare import compare
+from harness.dynamic_shapes import check_dynamic, run
 from harness.exports import exported_dynamic
-from harness.open_shapes import check_open, run
 from jax import lax
 from numpy.typing import NDArray
 
@@ -38,7 +38,7 @@ def test_sequence_of_dynamic_length() -> None:
         return lax.scan(cell, jnp.zeros(3), xs)[0]
 
     text = exported_dynamic(f, "(3, 3)", "(n, 3)")
-    check_open(text, random((3, 3), (1, 3)), random((3, 3), (4, 3)))
+    check_dynamic(text, random((3, 3), (1, 3)), random((3, 3), (4, 3)))
     program, (w, xs, ct) = tiduc.load(text), random((3, 3), (4, 3), (3,))
     with jax.enable_x64(True):
         wanted = jax.jit(lambda *x: jax.vjp(f, *x)[1](ct))(w, xs)

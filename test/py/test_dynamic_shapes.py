@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.open_programs import CASES, SCALAR, XX, X, a, program, reduce, sizes_of
-from harness.open_shapes import refined, run
+from cases.dynamic_programs import CASES, SCALAR, XX, X, a, program, reduce, sizes_of
+from harness.dynamic_shapes import refined, run
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported

@@ -285,9 +285,9 @@ def test_mismatched_arguments(quick: Frontend) -> None:
     other = quick.graph("cosine", lambda b, x: [b.cosine(x)], 1)
     with pytest.raises(RequestError, match="not a value of the graph"):
         quick.recorder.record(y.trace.graph, [x], {other.outputs[0]: np.array(1.0)})
-    open_size = load("func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {\n return %x : tensor<?xf64>\n}")
+    dynamic = load("func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {\n return %x : tensor<?xf64>\n}")
     with pytest.raises(RequestError, match="its shape is dynamic"):
-        quick.recorder.graphs.program(open_size)
+        quick.recorder.graphs.program(dynamic)
 
 
 def test_an_op_without_a_rule(quick: Frontend) -> None:

@@ -204,8 +204,8 @@ def test_the_example_trains_as_jax_does() -> None:
         return -jnp.mean(jax.nn.log_softmax(h)[jnp.arange(256), inside.astype(int)])
 
     slope = jax.jit(jax.value_and_grad(loss))
-    for found in losses:
+    for actual in losses:
         value, gradient = slope(layers)
-        np.testing.assert_allclose(found, value, rtol=1e-5)
+        np.testing.assert_allclose(actual, value, rtol=1e-5)
         layers = jax.tree.map(lambda p, d: p - 0.5 * d, layers, gradient)
     assert losses[-1] < losses[0]

@@ -215,6 +215,6 @@ def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
     if not y.size:
         return
     seed = np.arange(1.0, 1 + y.size).reshape(y.shape)
-    counted = np.zeros_like(x)
-    np.add.at(counted, index, seed)
-    np.testing.assert_array_equal(grad([y], leaf, [seed]).data, counted)
+    expected = np.zeros_like(x)
+    np.add.at(expected, index, seed)
+    np.testing.assert_array_equal(grad([y], leaf, [seed]).data, expected)

@@ -149,11 +149,11 @@ def test_any_order(mode: str) -> None:
     a, x = 0.7, 1.3
     point = {"a": a, "x": x}
     for letter in mode:
-        made = linearize(view, wanted, ["x"], TOYS)
+        linear = linearize(view, wanted, ["x"], TOYS)
         if letter == "R":
-            made = linear_transpose(view, made, TOYS)
-        point[made.keys[0]] = 1.0
-        wanted = list(made.outputs)
+            linear = linear_transpose(view, linear, TOYS)
+        point[linear.keys[0]] = 1.0
+        wanted = list(linear.outputs)
     check(resolve(parse(str(view.module))))  # valid, and read again
     expected = a ** len(mode) * math.exp(a * x) + (len(mode) == 1)
     compare(evaluate(flat(view, wanted, list(point)), list(point.values())), [expected])
@@ -197,14 +197,14 @@ def test_refusals() -> None:
 
 
 def test_an_op_is_declared_once() -> None:
-    for again in (
+    for declare in (
         TOYS.inactive,
         lambda name: TOYS.elementwise(name, lambda b, x, y: y),
         TOYS.linearize,
         TOYS.bilinear,
     ):
         with pytest.raises(ValueError, match="toy.exp is declared twice: elementwise, "):
-            again("toy.exp")
+            declare("toy.exp")
     with pytest.raises(ValueError, match="toy.plus already has a transpose rule"):
         TOYS.transpose("toy.plus")
 

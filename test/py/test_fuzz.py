@@ -41,8 +41,8 @@ def test_failures_of_a_worker_are_classified() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BAD], capture_output=True, text=True, timeout=120, env=environment()
     )
-    counted = [("answer", 2), ("death", 2), ("hang", 2), ("invalid", 2), ("memory", 2), ("traceback", 2)]
-    assert done.stdout.strip() == f"{counted} 2", done.stderr
+    classes = [("answer", 2), ("death", 2), ("hang", 2), ("invalid", 2), ("memory", 2), ("traceback", 2)]
+    assert done.stdout.strip() == f"{classes} 2", done.stderr
 
 
 @pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
@@ -59,10 +59,10 @@ def test_an_input_is_determined_by_its_number() -> None:
 
     for kind in ("text", "programs", "arrays", "commands"):
         assert kind in KINDS
-        first, again, other = case_of(kind, 1, 2), case_of(kind, 1, 2), case_of(kind, 1, 3)
+        first, repeated, other = case_of(kind, 1, 2), case_of(kind, 1, 2), case_of(kind, 1, 3)
         assert (
             (first.files, first.operations)
-            == (again.files, again.operations)
+            == (repeated.files, repeated.operations)
             != (other.files, other.operations)
         )
 

@@ -51,17 +51,17 @@ class Loop(NamedTuple):
         }}"""
 
 
-def part(made: str, x: str) -> str:
-    return f"{made} = stablehlo.slice {x} [0:1, 0:2] : ({M}) -> {R}\n"
+def part(name: str, x: str) -> str:
+    return f"{name} = stablehlo.slice {x} [0:1, 0:2] : ({M}) -> {R}\n"
 
 
-def put(made: str, x: str, row: str) -> str:
+def put(name: str, x: str, row: str) -> str:
     types = f"({M}, {R}, {INDEX}, {INDEX}) -> {M}"
-    return f"{made} = stablehlo.dynamic_update_slice {x}, {row}, %i, %i : {types}\n"
+    return f"{name} = stablehlo.dynamic_update_slice {x}, {row}, %i, %i : {types}\n"
 
 
-def chosen(made: str, x: str, y: str) -> str:
-    return f"""{made} = "stablehlo.case"(%i) ({{ stablehlo.return {x} : {M} }}, {{
+def chosen(name: str, x: str, y: str) -> str:
+    return f"""{name} = "stablehlo.case"(%i) ({{ stablehlo.return {x} : {M} }}, {{
         %other = stablehlo.optimization_barrier {y} : {M}
         stablehlo.return %other : {M} }}) : ({INDEX}) -> {M}\n"""
 

@@ -80,9 +80,9 @@ def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
 def test_parts_of_one_complex_array() -> None:
     """Parts of one complex array, which IREE finds in functions of them and in their transposes."""
     z = A + 1j * B
-    found = tiduc.load(OF_PARTS).compile()(z)
+    actual = tiduc.load(OF_PARTS).compile()(z)
     expected = (z.conj(), z, z.conj().T)
-    for line, y in zip(found, expected, strict=True):
+    for line, y in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(line, np.concatenate([y.real.ravel(), y.imag.ravel()]))
 
 

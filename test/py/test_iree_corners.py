@@ -28,16 +28,16 @@ def compiled(op: str, n: int, element: str, target: str, operands: str = "%x, %y
     ).compile(target)
 
 
-def same(found: Array, expected: Array, tolerance: float) -> Array:
+def same(actual: Array, expected: Array, tolerance: float) -> Array:
     """Where values are equal, including the sign of zeros; denormal numbers count as 0."""
-    tiny, most = np.finfo(found.dtype).tiny, np.finfo(found.dtype).max
-    found = np.where(np.abs(found) < tiny, np.copysign(0, found), found)
+    tiny, most = np.finfo(actual.dtype).tiny, np.finfo(actual.dtype).max
+    actual = np.where(np.abs(actual) < tiny, np.copysign(0, actual), actual)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
     flushed = np.where(np.abs(flushed) > most, np.copysign(np.inf, flushed), flushed)
     with np.errstate(invalid="ignore"):
-        near = np.abs(found - flushed) <= tolerance * np.abs(flushed)
-    alike = (found == flushed) | (np.isnan(found) & np.isnan(flushed)) | near
-    return alike & (np.isnan(flushed) | (np.signbit(found) == np.signbit(flushed)))
+        near = np.abs(actual - flushed) <= tolerance * np.abs(flushed)
+    alike = (actual == flushed) | (np.isnan(actual) & np.isnan(flushed)) | near
+    return alike & (np.isnan(flushed) | (np.signbit(actual) == np.signbit(flushed)))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_pairs(op: str, element: str, target: str) -> None:
     signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
     pairs = np.array(list(itertools.product(signed, signed)))
     x, y = pairs.T.astype(element.replace("f", "float"))
-    (found,) = compiled(op, len(x), element, target)(x, y)
+    (actual,) = compiled(op, len(x), element, target)(x, y)
     with np.errstate(all="ignore"):
         expected = EXACT[op](x.astype(np.longdouble), y.astype(np.longdouble))
-    alike = same(found, expected, TOLERANCE[op, element])
-    wrong = list(zip(x[~alike], y[~alike], found[~alike], expected[~alike], strict=True))
+    alike = same(actual, expected, TOLERANCE[op, element])
+    wrong = list(zip(x[~alike], y[~alike], actual[~alike], expected[~alike], strict=True))
     assert not wrong
 
 
@@ -80,8 +80,8 @@ def test_powers_of_known_exponents(element: str, target: str) -> None:
         ]
     results, types = ", ".join(f"%p{i}" for i, _ in enumerate(exponents)), ", ".join([t] * len(exponents))
     body = "\n".join([*lines, f"return {results} : {types}"])
-    found = tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}").compile(target)(x)
-    for y, power in zip(exponents, found, strict=True):
+    actual = tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}").compile(target)(x)
+    for y, power in zip(exponents, actual, strict=True):
         with np.errstate(all="ignore"):
             expected = np.power(x.astype(np.longdouble), np.longdouble(y))
         wrong = ~same(power, expected, TOLERANCE["power", element])
@@ -107,10 +107,10 @@ def test_comparisons(element: str, target: str) -> None:
     results = ", ".join(f"%{d}" for d in (*orders, "finite"))
     types = ", ".join([p] * (len(orders) + 1))
     text = "\n".join([*lines, f"%finite = stablehlo.is_finite %x : ({t}) -> {p}"])
-    *found, finite = tiduc.load(
+    *actual, finite = tiduc.load(
         f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{text}\nreturn {results} : {types}\n}}"
     ).compile(target)(x, y)
-    for by_iree, compare in zip(found, orders.values(), strict=True):
+    for by_iree, compare in zip(actual, orders.values(), strict=True):
         np.testing.assert_array_equal(by_iree, compare(x, y))
     np.testing.assert_array_equal(finite, np.isfinite(x))
 
@@ -131,9 +131,9 @@ def test_remainders(target: str) -> None:
     if target == "vmvx":  # which loses what is denormal on the way
         kept = ~(np.abs(y) < 1e-35)
         x, y = x[kept], y[kept]
-    (found,) = compiled("remainder", len(x), "f32", target)(x, y)
+    (actual,) = compiled("remainder", len(x), "f32", target)(x, y)
     with np.errstate(invalid="ignore"):
-        assert same(found, np.fmod(x, y), 0).all()
+        assert same(actual, np.fmod(x, y), 0).all()
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])
@@ -142,17 +142,17 @@ def test_remainders_of_narrow_floats(element: str) -> None:
     rng, dtype = np.random.default_rng(0), np.dtype(np.float16 if element == "f16" else ml_dtypes.bfloat16)
     x = (rng.standard_normal(2000) * 1000).astype(dtype)
     y = (rng.standard_normal(2000) + np.sign(rng.standard_normal(2000)) * 0.1).astype(dtype)
-    (found,) = compiled("remainder", 2000, element, "cpu")(x, y)
+    (actual,) = compiled("remainder", 2000, element, "cpu")(x, y)
     expected = np.fmod(x.astype(np.float32), y.astype(np.float32))
-    np.testing.assert_array_equal(np.asarray(found).astype(np.float32), expected)
+    np.testing.assert_array_equal(np.asarray(actual).astype(np.float32), expected)
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_cube_roots(element: str) -> None:
     x = np.array([s * v for v in (*CORNERS, 1e-30, 7) for s in (1, -1)] + [np.nan])
     x = x.astype(element.replace("f", "float"))
-    (found,) = compiled("cbrt", len(x), element, "cpu", "%x")(x, x)
-    assert same(found, np.cbrt(x.astype(np.longdouble)), 1.5e-6 if element == "f32" else 1e-15).all()
+    (actual,) = compiled("cbrt", len(x), element, "cpu", "%x")(x, x)
+    assert same(actual, np.cbrt(x.astype(np.longdouble)), 1.5e-6 if element == "f32" else 1e-15).all()
 
 
 @pytest.mark.parametrize(("op", "exact"), [("floor", np.floor), ("ceil", np.ceil)])
@@ -164,7 +164,7 @@ def test_whole_numbers(op: str, exact: Any, element: str) -> None:
     x = bits.view(np.float32)
     x = x[~np.isnan(x)]
     given = x if element == "f32" else x.astype(ml_dtypes.bfloat16)
-    (found,) = compiled(op, len(x), element, "cpu", "%x")(given, given)
-    expected, found = exact(x.astype(np.float64)), np.asarray(found).astype(np.float64)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    (actual,) = compiled(op, len(x), element, "cpu", "%x")(given, given)
+    expected, actual = exact(x.astype(np.float64)), np.asarray(actual).astype(np.float64)
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))

@@ -6,7 +6,7 @@ from pathlib import Path
 import iree.runtime as rt
 import numpy as np
 import pytest
-from cases.iree_open_cases import CASES, ON_GPUS, Case, sorted_columns
+from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -108,6 +108,6 @@ def test_groups_are_refused() -> None:
         : (tensor<1x?x4xf32>, tensor<2x2x6xf32>) -> tensor<1x?x6xf32>
       return %0 : tensor<1x?x6xf32>
     }"""
-    with pytest.raises(Unsupported, match="over open dimensions") as refused:
+    with pytest.raises(Unsupported, match="over dynamic dimensions") as refused:
         legalize_for_iree(parse(text))
     assert refused.value.location == "-:2:12"

@@ -112,15 +112,17 @@ def test_elementwise(of: str) -> None:
     x, y = np.repeat(codes, 256), np.tile(codes, 256)
     text = elementwise(of)
     results = load(text).compile()(x, y)
-    for name, found, expected in zip(
+    for name, actual, expected in zip(
         [*ELEMENTWISE, *RELATIONS, "finite"], results, evaluate(text, [x, y]), strict=True
     ):
-        if found.dtype == np.int8:
-            found, expected = (z.view(FLOAT8[of]).astype(np.float32) for z in (found, expected))
-            np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+        if actual.dtype == np.int8:
+            actual, expected = (z.view(FLOAT8[of]).astype(np.float32) for z in (actual, expected))
+            np.testing.assert_array_equal(
+                np.signbit(actual[actual == 0]), np.signbit(expected[expected == 0])
+            )
         if name == "power" and of == "f8E4M3FNUZ":
             expected[30087] = 1  # of 0.96874993, which is 2^-24 from a halfway case
-        np.testing.assert_array_equal(found, expected, err_msg=name)
+        np.testing.assert_array_equal(actual, expected, err_msg=name)
 
 
 def test_sums_are_rounded_once() -> None:

@@ -74,9 +74,9 @@ def test_one_triangle_of_cholesky() -> None:
     x[1, 6, 6], x[2, 0, 0], x[3, 9, 9] = -1, 0, np.nan
     lower, upper = np.tril(np.ones((11, 11), bool)), np.triu(np.ones((11, 11), bool))
     run = tiduc.load(ROOTS).compile()
-    for used, first, second, *found in ((lower, 0, 2, 3), (upper, 1, 4, 5)):
+    for used, first, second, *infos in ((lower, 0, 2, 3), (upper, 1, 4, 5)):
         results = run(np.where(used, x, np.nan))
-        factor, whole, info = results[first], results[second], results[found[0]]
+        factor, whole, info = results[first], results[second], results[infos[0]]
         assert info.tolist() == [0, 7, 1, 10]
         assert np.array_equal(whole[:, used], factor[:, used], equal_nan=True)
         assert np.isnan(whole[:, ~used]).all() and not factor[:, ~used].any()
@@ -144,11 +144,11 @@ def test_triangular_solve(dtype: Any, n: int, width: int) -> None:
     left, right = normal(dtype, 2, n, width), normal(dtype, 2, width, n)
 
     def all_(a: Any, left: Any, right: Any) -> Any:
-        found = []
+        solutions = []
         for on_left, lower, unit, transposed, conjugated in TRIANGULAR:
             kept = jnp.tril(jnp.ones((n, n)), -1 if unit else 0)
             x = jnp.where(kept if lower else kept.T, a, jnp.nan)
-            found.append(
+            solutions.append(
                 lax.linalg.triangular_solve(
                     x,
                     left if on_left else right,
@@ -159,7 +159,7 @@ def test_triangular_solve(dtype: Any, n: int, width: int) -> None:
                     conjugate_a=conjugated,
                 )
             )
-        return found
+        return solutions
 
     of_lapack = lapack(all_, a, left, right)
     for kind, x, expected in zip(TRIANGULAR, ran(all_, a, left, right), of_lapack, strict=True):

@@ -86,8 +86,8 @@ def test_on_vulkan(name: str) -> None:
 
 def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
     """The negative log marginal likelihood of values at points."""
-    apart = (x[:, None] - x[None, :]) / jnp.exp(log_length)
-    covariance = jnp.exp(-0.5 * apart * apart) + jnp.exp(log_noise) * jnp.eye(x.shape[0])
+    distances = (x[:, None] - x[None, :]) / jnp.exp(log_length)
+    covariance = jnp.exp(-0.5 * distances * distances) + jnp.exp(log_noise) * jnp.eye(x.shape[0])
     factor = jnp.linalg.cholesky(covariance)
     _, log_determinant = jnp.linalg.slogdet(covariance)
     return 0.5 * (y @ jsl.cho_solve((factor, True), y) + log_determinant + x.shape[0] * jnp.log(2 * jnp.pi))

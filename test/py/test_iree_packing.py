@@ -26,8 +26,8 @@ def reading(count: int) -> str:
 def test_a_dispatch_has_32_arrays() -> None:
     """The loop reads 30 arrays and writes one; with one more it would exceed the limit, and not load."""
     arguments = drawn(reading(30))
-    found, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    actual, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
+    np.testing.assert_allclose(actual[0], expected[0], rtol=1e-6)
     sources = [tiduc.load(reading(count)).source().stablehlo for count in (30, 31)]
     assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
 

@@ -165,6 +165,6 @@ def test_only_slices_that_are_read_are_sorted(rows: int, n: int, counts: tuple[i
     }}""")
     source = program.source().stablehlo
     assert isinstance(source, str) and "stablehlo.while" not in source and "stablehlo.sort" not in source
-    values, found = program.compile()(x)
-    np.testing.assert_array_equal(found, places[:, : counts[1]])
+    values, positions = program.compile()(x)
+    np.testing.assert_array_equal(positions, places[:, : counts[1]])
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1)[:, : counts[0]])

@@ -253,9 +253,9 @@ def test_iotas_have_their_final_shape() -> None:
     source = program.source().stablehlo
     assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
     assert "iota dim = 0 : tensor<5x3xi32>" in source
-    counted, zeros, columns = program.compile()()
-    np.testing.assert_array_equal(counted, np.tile(np.arange(5), (3, 1)))
-    np.testing.assert_array_equal(columns, counted.T)
+    rows, zeros, columns = program.compile()()
+    np.testing.assert_array_equal(rows, np.tile(np.arange(5), (3, 1)))
+    np.testing.assert_array_equal(columns, rows.T)
     np.testing.assert_array_equal(zeros, np.zeros((3, 5)))
 
 

@@ -57,18 +57,18 @@ class Loop(NamedTuple):
         }}"""
 
 
-def put(made: str, x: str, row: str, place: str = "%i") -> str:
-    return f"{made} = stablehlo.dynamic_update_slice {x}, {row}, {place}, %zero : ({S}, {R}, {INDEX}, {INDEX}) -> {S}\n"
+def put(name: str, x: str, row: str, place: str = "%i") -> str:
+    return f"{name} = stablehlo.dynamic_update_slice {x}, {row}, {place}, %zero : ({S}, {R}, {INDEX}, {INDEX}) -> {S}\n"
 
 
-def row_of(made: str, x: str) -> str:
+def row_of(name: str, x: str) -> str:
     return (
-        f"{made} = stablehlo.dynamic_slice {x}, %i, %zero, sizes = [1, 4] : ({S}, {INDEX}, {INDEX}) -> {R}\n"
+        f"{name} = stablehlo.dynamic_slice {x}, %i, %zero, sizes = [1, 4] : ({S}, {INDEX}, {INDEX}) -> {R}\n"
     )
 
 
-def add(made: str, x: str, y: str, type_: str = R) -> str:
-    return f"{made} = stablehlo.add {x}, {y} : {type_}\n"
+def add(name: str, x: str, y: str, type_: str = R) -> str:
+    return f"{name} = stablehlo.add {x}, {y} : {type_}\n"
 
 
 BOTH = (put("%p", "%a", "%row"), put("%q", "%b", "%minus"))
@@ -134,8 +134,8 @@ def prepared(text: str) -> str:
 @pytest.mark.parametrize("name", LOOPS)
 def test_values(compiled: bytes, name: str) -> None:
     x = X.copy()
-    found = tiduc.Executable(compiled, entry=name)(x)
-    for y, expected in zip(found, by_xla(LOOPS[name].text("main"), [X]), strict=True):
+    actual = tiduc.Executable(compiled, entry=name)(x)
+    for y, expected in zip(actual, by_xla(LOOPS[name].text("main"), [X]), strict=True):
         np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(x, X)
 

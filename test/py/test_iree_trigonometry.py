@@ -39,10 +39,10 @@ def program(n: int, names: list[str], element: str = "f32") -> tiduc.Program:
     return tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}")
 
 
-def units(found: Array, expected: Array) -> Any:
+def units(actual: Array, expected: Array) -> Any:
     """The largest error in units of the last place; denormal numbers are flushed to zero."""
     normal = np.abs(expected) >= np.finfo(np.float32).tiny
-    return np.max((np.abs(found - expected) / np.spacing(np.abs(expected).astype(np.float32)))[normal])
+    return np.max((np.abs(actual - expected) / np.spacing(np.abs(expected).astype(np.float32)))[normal])
 
 
 @pytest.fixture(
@@ -64,8 +64,8 @@ def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
 
 @pytest.mark.parametrize(("i", "exact"), list(enumerate(EXACT.values())))
 def test_units_in_the_last_place(computed: tuple[Array, list[Array]], i: int, exact: Any) -> None:
-    x, found = computed
-    assert units(found[i], exact(x.astype(np.float64))) < (0.502 if exact is np.tan else 0.501)
+    x, actual = computed
+    assert units(actual[i], exact(x.astype(np.float64))) < (0.502 if exact is np.tan else 0.501)
 
 
 @pytest.mark.parametrize("name", list(EXACT))
@@ -77,12 +77,12 @@ def test_small_arguments_do_not_depend_on_others(name: str) -> None:
     source = alone.source().stablehlo
     assert isinstance(source, str) and ("scf.if" in source) is find_target("cpu").fused
     compiled = alone.compile()
-    (found,) = compiled(x)
-    assert units(found, EXACT[name](x.astype(np.float64))) < 0.502
+    (actual,) = compiled(x)
+    assert units(actual, EXACT[name](x.astype(np.float64))) < 0.502
     for other in (3e38, -(2.0**46), np.inf, np.nan):
         x[n - 2] = other
         (y,) = compiled(x)
-        np.testing.assert_array_equal(np.delete(y, n - 2), np.delete(found, n - 2))
+        np.testing.assert_array_equal(np.delete(y, n - 2), np.delete(actual, n - 2))
         with np.errstate(invalid="ignore"):
             np.testing.assert_allclose(y[n - 2], EXACT[name](np.float64(np.float32(other))), rtol=1e-7)
 
@@ -124,9 +124,9 @@ def test_zeros_keep_their_sign_and_infinities_have_no_sine(n: int) -> None:
 
 def test_only_large_arrays_outside_of_loops_are_in_kernels() -> None:
     def source(text: str) -> str:
-        found = tiduc.load(text).source("cpu").stablehlo
-        assert isinstance(found, str)
-        return found
+        stablehlo = tiduc.load(text).source("cpu").stablehlo
+        assert isinstance(stablehlo, str)
+        return stablehlo
 
     loop = """func.func @main(%x: tensor<20000xf32>, %n: tensor<i32>) -> tensor<20000xf32> {
       %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -48,7 +48,7 @@ func.func @main(%a: tensor<f32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 """
-OPEN_RESULT = """
+DYNAMIC_RESULT = """
 func.func @main(%x: tensor<2xf32>) -> tensor<?xf32> {
   %0 = stablehlo.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<?xf32>
   return %0 : tensor<?xf32>
@@ -186,11 +186,11 @@ def finished(child: int, seconds: float) -> int | None:
     ("text", "argument", "message"),
     [
         (RANDOM, np.float32(0), "stablehlo.rng is unsupported"),
-        (OPEN_RESULT, np.zeros(2, np.float32), "dynamic result types"),
+        (DYNAMIC_RESULT, np.zeros(2, np.float32), "dynamic result types"),
         (identity("ui4"), np.zeros(4, np.uint8), "interpreter failed"),
         (identity("f8E4M3FN"), np.zeros(4, ml_dtypes.float8_e4m3fn), "cannot run it"),
     ],
-    ids=["rng", "open", "ui4", "f8"],
+    ids=["rng", "dynamic", "ui4", "f8"],
 )
 def test_programs_the_interpreter_cannot_run(text: str, argument: Any, message: str) -> None:
     with pytest.raises(Unsupported, match=message):

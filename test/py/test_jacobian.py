@@ -362,11 +362,11 @@ def test_requests() -> None:
         program.jacobian(sparsity="dense")
     with pytest.raises(RequestError, match="the batch size must be at least 1, not 0"):
         program.jvp(batch=0)
-    opened = load("""func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {
+    dynamic = load("""func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {
       %0 = stablehlo.sine %x : tensor<?xf64>
       return %0 : tensor<?xf64>
     }""")
     with pytest.raises(RequestError, match="jacobian needs static shapes"):
-        opened.jacobian()
+        dynamic.jacobian()
     with pytest.raises(RequestError, match="cannot be batched; only tensors of static shape can"):
-        opened.vjp(batch=2)
+        dynamic.vjp(batch=2)

@@ -19,8 +19,8 @@ SHARDED = ("shardy_sharding_ops_with_different_meshes", "data_2025_06_30")
 
 
 def export(file: str, name: str, key: str | None = None) -> dict[str, Any]:
-    found = getattr(import_module(f"{PACKAGE}.{file}"), name)
-    return found if key is None else found[key]  # type: ignore[no-any-return]
+    texts = getattr(import_module(f"{PACKAGE}.{file}"), name)
+    return texts if key is None else texts[key]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ PROGRAMS = {
 OUTPUTS = {"two outputs, one of them an operand": ["v0", "v1"]}
 
 
-def linear_of(view: Any, what: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
-    text = PROGRAMS[what]
+def linear_of(view: Any, name: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
+    text = PROGRAMS[name]
     last = max(re.findall(r"sym_name = \"(v\d)\"", text))
-    return linearize(view, [("F", name) for name in OUTPUTS.get(what, [last])], list(wrt), OPSET)
+    return linearize(view, [("F", output) for output in OUTPUTS.get(name, [last])], list(wrt), OPSET)
 
 
 def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
@@ -71,11 +71,11 @@ def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
 # ---- twice
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
-def test_twice_gives_the_map_back(what: str) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_twice_gives_the_map_back(name: str) -> None:
     rng = np.random.default_rng(0)
-    view = view_of(PROGRAMS[what])
-    linear = linear_of(view, what)
+    view = view_of(PROGRAMS[name])
+    linear = linear_of(view, name)
     once = linear_transpose(view, linear, OPSET)
     twice = linear_transpose(view, once, OPSET)
     assert once.input_of == linear.output_of
@@ -93,12 +93,12 @@ def test_twice_gives_the_map_back(what: str) -> None:
     )
 
 
-@pytest.mark.parametrize("what", ["a chain", "shapes"])
+@pytest.mark.parametrize("name", ["a chain", "shapes"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
-def test_twice_gives_the_ops_back(what: str, wrt: str) -> None:
+def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
     """Without sums, the lowered text differs only in the names of inputs."""
-    view = view_of(PROGRAMS[what])
-    linear = linear_of(view, what, (wrt,))
+    view = view_of(PROGRAMS[name])
+    linear = linear_of(view, name, (wrt,))
     twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
     one, two = (lowered(view, list(g.outputs), ["x", "y", *g.keys]) for g in (linear, twice))
     assert body(one) == body(two) and body(one)

@@ -179,8 +179,8 @@ def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
 def test_references_through_graphs_and_modules() -> None:
     """The derivative of log(exp(a x)) is a, also if the two ops are in different modules."""
     body = external("%e", "@F0::@p3") + f"%0 = stablehlo.log %e : {F64}\n" + named("%0", "l")
-    again = graph("F2", ["x"], external("%l", "@F1::@l") + named("%l", "m"), ["%l"])
-    view = view_of(EXP_AX, graph("F1", [], body, ["%0"]), again)
+    second = graph("F2", ["x"], external("%l", "@F1::@l") + named("%l", "m"), ["%l"])
+    view = view_of(EXP_AX, graph("F1", [], body, ["%0"]), second)
     linear = linearize(view, [("F2", "m")], ["x"], OPSET)
     assert "tidu.output_of = [@F1::@l]" in text_of(view, "L0")
     point = {"a": 0.7, "x": 1.3, linear.keys[0]: 1.0}
@@ -196,13 +196,13 @@ def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
     """
     view, value, key, seeds = view_of(EXP_AX), ("F0", "p3"), "x", {}
     for letter in mode:
-        made = linearize(view, [value], [key], OPSET)
+        linear = linearize(view, [value], [key], OPSET)
         if letter == "R":
-            made = linear_transpose(view, made, OPSET)
-        seeds[made.keys[0]] = 1.0
-        (result,) = made.outputs
+            linear = linear_transpose(view, linear, OPSET)
+        seeds[linear.keys[0]] = 1.0
+        (result,) = linear.outputs
         if reload:
-            value = (made.name, reference(view, result).split("@")[-1].strip('"'))
+            value = (linear.name, reference(view, result).split("@")[-1].strip('"'))
             view = view_of(str(view.module))
         else:
             value = result

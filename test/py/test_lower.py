@@ -122,7 +122,7 @@ def leftovers(text: str) -> list[str]:
     one = {x for x, v in number.items() if v in ("1.000000e+00", "(1.000000e+00,0.000000e+00)")}
     zero = {x for x, v in number.items() if v in ("0.000000e+00", "(0.000000e+00,0.000000e+00)")}
     negated = set(re.findall(r"(%\w+) = stablehlo.negate ", text))
-    found = []
+    lines = []
     for line in text.splitlines():
         match = re.match(r"\s*%\w+ = stablehlo\.(\w+) (.*?)( :.*)?$", line)
         if not match:
@@ -140,31 +140,31 @@ def leftovers(text: str) -> list[str]:
             or op in ("external", "name")
         )
         if bad:
-            found.append(line.strip())
-    return found
+            lines.append(line.strip())
+    return lines
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
-def test_nothing_is_left_to_simplify(what: str) -> None:
-    for mode, p in derivatives(PROGRAMS[what]).items():
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_left_to_simplify(name: str) -> None:
+    for mode, p in derivatives(PROGRAMS[name]).items():
         text = str(p)
         assert not leftovers(text), mode
         assert "tidu.active" not in text and "tidu.graph" not in text and "chlo." not in text
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
-def test_native_passes_find_nothing(what: str) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_native_passes_find_nothing(name: str) -> None:
     """Neither MLIR's `cse`, which also removes dead ops, nor `canonicalize` changes the result."""
-    for mode, p in derivatives(PROGRAMS[what]).items():
+    for mode, p in derivatives(PROGRAMS[name]).items():
         before = str(p)
         module = parse(before)
         run_passes(module.operation, "builtin.module(func.func(cse,canonicalize,cse))")
         assert str(module) == before, mode
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
-def test_lowering_again_changes_nothing(what: str) -> None:
-    for mode, p in derivatives(PROGRAMS[what]).items():
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lowering_again_changes_nothing(name: str) -> None:
+    for mode, p in derivatives(PROGRAMS[name]).items():
         assert str(load(str(p))) == str(p), mode
 
 
@@ -319,8 +319,10 @@ def test_ops_beside_calls_stay_as_they_are() -> None:
         "%y = stablehlo.multiply %1, %2 : tensor<f64>",
     )
     p = load(half + function(*lines, inputs="x: tensor<f64>", output="%y: tensor<f64>"))
-    flat, made = p.merged, structure(p.view, p.merged, OPSET)
+    flat, structured = p.merged, structure(p.view, p.merged, OPSET)
     assert [op.name for op in flat.definitions].count("tidu.call") == 2
-    kept = [op for op in made.definitions if any(op is other for other in flat.definitions)]
+    kept = [op for op in structured.definitions if any(op is other for other in flat.definitions)]
     assert [op.name for op in kept] == ["stablehlo.sine"]
-    assert list(made.inputs.values()) == list(flat.inputs.values()) and made.outputs == flat.outputs
+    assert (
+        list(structured.inputs.values()) == list(flat.inputs.values()) and structured.outputs == flat.outputs
+    )

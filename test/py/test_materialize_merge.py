@@ -111,11 +111,11 @@ def test_name_and_masks() -> None:
 
 def two(first: str, second: str, outputs: str = "%0 %1", type_: str = F64) -> Any:
     """A view of two graphs with input x, each with one op whose result is named v."""
-    made = (
+    graphs = (
         graph(name, ["x"], f"{line}\n" + named(output, "v", type_), [output], type_)
         for name, line, output in zip("AB", (first, second), outputs.split(), strict=True)
     )
-    return view_of(*made)
+    return view_of(*graphs)
 
 
 WANTED: list[Any] = [("A", "v"), ("B", "v")]
@@ -176,13 +176,13 @@ def test_roles_tell_ops_apart_until_lowering() -> None:
     product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["k", "x"], product, ["%0"]))
     linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")
-    again = graph(
+    second = graph(
         "G",
         ["k"],
         external("%d", '@L::@"L.x"') + f"%0 = stablehlo.multiply %k, %d : {F64}\n" + named("%0", "v"),
         ["%0"],
     )
-    view = view_of(str(view.module), again)
+    view = view_of(str(view.module), second)
     wanted = [("G", "v"), view.graph("L").outputs[0]]
     assert body(merged(view, wanted, ["k"])) == ["multiply", "multiply"]
     assert body(lowered(view, wanted, ["k", linear.keys[0]])) == ["multiply"]
@@ -272,10 +272,10 @@ def test_native_cse_finds_nothing(mode: str) -> None:
       %5 = stablehlo.divide %3, %4 : {F64}
       {named("%5", "v")}"""
     view = view_of(graph("F", ["a", "x"], lines, ["%5"]))
-    made = linearize(view, [("F", "v")], ["x", "a"], OPSET)
+    linear = linearize(view, [("F", "v")], ["x", "a"], OPSET)
     if mode == "vjp":
-        made = linear_transpose(view, made, OPSET)
-    text = merged(view, [("F", "v"), *made.outputs], ["a", "x"])
+        linear = linear_transpose(view, linear, OPSET)
+    text = merged(view, [("F", "v"), *linear.outputs], ["a", "x"])
     module = parse(text)
     before = str(module)
     run_passes(module.operation, "builtin.module(cse)")
@@ -355,12 +355,12 @@ def test_source_graphs_are_not_changed() -> None:
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     before = merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"])
-    again = linearize(
+    relinearized = linearize(
         view, list(linear.outputs), ["x"], OPSET
     )  # which refers to values of L0 that had no names
     parse(str(view.module))
     assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
-    assert len(again.definitions) > 0
+    assert len(relinearized.definitions) > 0
 
 
 def test_ops_that_differ_in_their_types_only() -> None:

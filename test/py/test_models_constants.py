@@ -183,9 +183,9 @@ def test_every_way_to_run_sees_the_elements_of_resources() -> None:
     assert "dense_resource" in model.text
     np.testing.assert_array_equal(evaluate(model.text, [np.float32(0)])[0], -LARGE)
     np.testing.assert_array_equal(model.compile(engine="xla")(np.float32(0))[0], -LARGE)
-    again = tiduc.load(emit(model.module, "artifact"))
-    assert "dense_resource" not in again.text
-    np.testing.assert_array_equal(evaluate(again.text, [np.float32(0)])[0], -LARGE)
+    reloaded = tiduc.load(emit(model.module, "artifact"))
+    assert "dense_resource" not in reloaded.text
+    np.testing.assert_array_equal(evaluate(reloaded.text, [np.float32(0)])[0], -LARGE)
 
 
 def test_commands_write_bytecode_where_constants_are_large(

@@ -23,7 +23,7 @@ def draw(*shape: int) -> Any:
 def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
     """The operands of a node except the first, by ONNX's names, without those that are not wanted."""
     n = GATES[op] * SIZE
-    made = {
+    arrays = {
         "W": draw(directions, n, READ),
         "R": draw(directions, n, SIZE),
         "B": draw(directions, 2 * n) if "B" in wanted else None,
@@ -31,9 +31,9 @@ def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
         "initial_h": draw(directions, BATCH, SIZE) if "initial_h" in wanted else None,
     }
     if op == "LSTM":
-        made["initial_c"] = draw(directions, BATCH, SIZE) if "initial_h" in wanted else None
-        made["P"] = draw(directions, 3 * SIZE) if "P" in wanted else None
-    return made
+        arrays["initial_c"] = draw(directions, BATCH, SIZE) if "initial_h" in wanted else None
+        arrays["P"] = draw(directions, 3 * SIZE) if "P" in wanted else None
+    return arrays
 
 
 def model(op: str, arrays: dict[str, Any], x: Any, outputs: int, **attributes: Any) -> Any:

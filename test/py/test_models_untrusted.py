@@ -15,7 +15,7 @@ import pytest
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.models.torch_dialect import imported_apart
+from tiduc.models.torch_dialect import import_in_worker
 from tiduc.models.untrusted import without_pickles
 from tiduc.runtime.process import Limits
 
@@ -205,7 +205,7 @@ def test_an_import_that_takes_all_memory() -> None:
     torch = pytest.importorskip("torch")
 
     with pytest.raises(CompileError, match="import of the model by torch-mlir needs more than the 256 MiB"):
-        imported_apart(bytearray, Limits(60, 256), 2**29)
+        import_in_worker(bytearray, Limits(60, 256), 2**29)
     module, x = torch.nn.Tanh(), torch.ones(2)
     assert tiduc.from_torch(module, (x,)).outputs[0].name == "result0"
 

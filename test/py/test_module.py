@@ -238,7 +238,7 @@ def test_training_on_the_device(tmp_path: Path) -> None:
     with np.load(EXAMPLES / "mlp_f32.npz") as stored:
         inputs = [stored[f"input.{i}"] for i in range(8)]
     losses = trainer.train(tmp_path, inputs, 30, 0.1)
-    # The same steps with arrays that are copied to the host and back.
+    # Repeats the steps with arrays that are copied to the host and back.
     function = tiduc.runtime.load(tmp_path / "gradient.vmfb")["main"]
     expected, parameters = [], inputs[:6]
     for _ in range(30):

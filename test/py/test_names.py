@@ -30,7 +30,7 @@ def names(ports: Any) -> list[str]:
 
 
 def test_arguments_have_the_names_of_the_text(tmp_path: Path) -> None:
-    """Numbers, and the names that MLIR's printer makes up, are no names."""
+    """Numbers, and names that MLIR's printer invents, do not become names of inputs."""
     file = tmp_path / "f.mlir"
     file.write_text(TEXT)
     program = tiduc.load(file)

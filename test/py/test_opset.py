@@ -78,11 +78,11 @@ OTHERWISE = {
     "stablehlo.collective_broadcast": "on eight devices, in test_collectives.py",
     "stablehlo.cross-replica-sum": "its shape, as an all_reduce: no runtime takes it",
     "stablehlo.custom_call": "by the name of what it calls",
-    "stablehlo.dynamic_broadcast_in_dim": "with open sizes, in test_dynamic_shapes.py",
-    "stablehlo.dynamic_conv": "with open sizes, in test_dynamic_shapes.py",
-    "stablehlo.dynamic_pad": "with open sizes, in test_dynamic_shapes.py",
-    "stablehlo.dynamic_reshape": "with open sizes, in test_dynamic_shapes.py",
-    "stablehlo.real_dynamic_slice": "with open sizes, in test_dynamic_shapes.py",
+    "stablehlo.dynamic_broadcast_in_dim": "with dynamic sizes, in test_dynamic_shapes.py",
+    "stablehlo.dynamic_conv": "with dynamic sizes, in test_dynamic_shapes.py",
+    "stablehlo.dynamic_pad": "with dynamic sizes, in test_dynamic_shapes.py",
+    "stablehlo.dynamic_reshape": "with dynamic sizes, in test_dynamic_shapes.py",
+    "stablehlo.real_dynamic_slice": "with dynamic sizes, in test_dynamic_shapes.py",
     "stablehlo.torch_index_select": "order one: only IREE runs it, which lacks its second derivative",
     "stablehlo.unary_einsum": "order one: only IREE runs it",
 }
@@ -102,7 +102,10 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 15 lines, docstrings included; the registry is not counted."""
+    """A declaration averages less than 16 lines, docstrings included; the registry is not counted."""
     files = [file for file in RULES.glob("*.py") if file.stem != "registry"]
     lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
-    assert len(lines) < 15 * len(OPSET.forms)
+    average = len(lines) / len(OPSET.forms)
+    assert average < 16, (
+        "move code that rules share into a form (docs/rules.md) or the builder (dialect/stablehlo.py)"
+    )

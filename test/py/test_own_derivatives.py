@@ -203,10 +203,10 @@ func.func @main(%x: {T}) -> tensor<f64> {{
 def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
     """A derived program keeps its custom derivatives when it is written and read, and it compiles."""
     program = tiduc.load(MAIN + functions)
-    again, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
+    reloaded, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
     expected = evaluate(str(at_once), [POINT, CT, CCY, CCX])
-    compare(evaluate(str(again), [POINT, CT, CCY, CCX]), expected)
-    compare(again.compile()(POINT, CT, CCY, CCX), expected)
+    compare(evaluate(str(reloaded), [POINT, CT, CCY, CCX]), expected)
+    compare(reloaded.compile()(POINT, CT, CCY, CCX), expected)
 
 
 def test_a_public_function() -> None:

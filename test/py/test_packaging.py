@@ -15,30 +15,30 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 
 def packages() -> set[str]:
     """Folders with an `__init__.py`, as names of packages."""
-    found = set()
+    listed = set()
     for top in ("tiduc", *LINKS):
         for folder, subfolders, names in os.walk(ROOT / top):  # does not follow the links
             subfolders[:] = [name for name in subfolders if name != "__pycache__"]
             if "__init__.py" in names:
                 parts = Path(folder).relative_to(ROOT).parts
-                found.add(".".join(parts if top == "tiduc" else ("tiduc", *parts)))
-    return found
+                listed.add(".".join(parts if top == "tiduc" else ("tiduc", *parts)))
+    return listed
 
 
 def sources() -> list[Path]:
-    found = []
+    paths = []
     for top in ("tiduc", *LINKS, "test", "examples"):
         for folder, subfolders, names in os.walk(ROOT / top):
             subfolders[:] = [name for name in subfolders if name not in ("__pycache__", "Output")]
-            found += [Path(folder) / name for name in names if name.endswith(".py")]
-    return sorted(found)
+            paths += [Path(folder) / name for name in names if name.endswith(".py")]
+    return sorted(paths)
 
 
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_packages_are_listed() -> None:
+def test_listedare_listed() -> None:
     assert set(SETUPTOOLS["packages"]) == packages()
     assert len(SETUPTOOLS["packages"]) == len(packages())
 

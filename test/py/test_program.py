@@ -55,8 +55,8 @@ def names(ports: Any) -> list[str]:
 
 def text_names(p: Program) -> tuple[list[str], list[str]]:
     """The names of inputs and outputs after the program's text is read again."""
-    again = load(str(p))
-    return names(again.inputs), names(again.outputs)
+    reloaded = load(str(p))
+    return names(reloaded.inputs), names(reloaded.outputs)
 
 
 # ---- signatures
@@ -328,8 +328,8 @@ def test_graphs_are_a_module() -> None:
     p = load(CUBE).vjp()
     text = str(p.graphs)
     assert text.count('"tidu.graph"') == 3
-    again = load(text, entry="main")
-    compare(run(again.grad(), [2.0]), [12.0])
+    reloaded = load(text, entry="main")
+    compare(run(reloaded.grad(), [2.0]), [12.0])
 
 
 def test_the_repr_is_one_line() -> None:
@@ -347,12 +347,12 @@ def test_programs_and_executables_have_pickles() -> None:
     program = load(SCALAR)
     x = np.array(2.0), np.array(0.5)
     for each in (program, program.grad("x"), program.grad("x").compile()):
-        again = pickle.loads(pickle.dumps(each))
-        assert again.signature == each.signature
-        run = [e if isinstance(e, tiduc.Executable) else e.compile() for e in (each, again)]
+        unpickled = pickle.loads(pickle.dumps(each))
+        assert unpickled.signature == each.signature
+        run = [e if isinstance(e, tiduc.Executable) else e.compile() for e in (each, unpickled)]
         assert run[0](*x) == run[1](*x)
-    again = pickle.loads(pickle.dumps(program.grad("x")))
-    assert str(again.grad("x")) == str(program.grad("x").grad("x"))
+    unpickled = pickle.loads(pickle.dumps(program.grad("x")))
+    assert str(unpickled.grad("x")) == str(program.grad("x").grad("x"))
 
 
 @pytest.mark.parametrize("wrt", [np.int64(1), np.array([1]), range(1, 2), ("x",), {"x"}, iter([1])])

@@ -101,11 +101,11 @@ def test_an_error_of_a_transpose_is_seen() -> None:
     call = COMPILERS["reference"](case.texts, case.arguments(0))
     results = [call(case.arguments(distance)) for distance in case.distances]
     assert verdict(case, results) == ("ok", "")
-    for k, what in ((2, "the VJP is not the adjoint of the JVP"), (4, "VJP of the JVP")):
+    for k, message in ((2, "the VJP is not the adjoint of the JVP"), (4, "VJP of the JVP")):
         changed = [[list(map(np.copy, each)) for each in some] for some in results]
         changed[0][k][-1] *= 1 + 1e-6
         category, detail = verdict(case, changed)
-        assert category == "wrong" and what in detail
+        assert category == "wrong" and message in detail
 
 
 @pytest.mark.parametrize("at", [None, 0.0])

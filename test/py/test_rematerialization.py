@@ -19,12 +19,12 @@ def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Arr
     def layer(c: Any, w: Any) -> Any:
         return jnp.sin(jnp.exp(jnp.cos(c) * w))
 
-    again = jax.checkpoint(layer) if checkpointed else layer
+    body = jax.checkpoint(layer) if checkpointed else layer
 
     def f(x: Any, w: Any) -> Any:
         if in_scan:
-            return jnp.sum(lax.scan(lambda c, v: (again(c, v), None), x, w)[0])
-        return jnp.sum(again(again(x, w[0]), w[1]))
+            return jnp.sum(lax.scan(lambda c, v: (body(c, v), None), x, w)[0])
+        return jnp.sum(body(body(x, w[0]), w[1]))
 
     arguments = random((2,), (7 if in_scan else 2, 2))
     return exported(jax.grad(f, (0, 1)), *arguments), arguments

@@ -117,8 +117,8 @@ def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
     assert linear.name == "L1"
     text = str(view.module)
     assert "@F0::@p3" in text and 'sym_name = "F0"' not in text
-    again = resolve(parse(text), search_path=[tmp_path])
-    check(again)
+    reloaded = resolve(parse(text), search_path=[tmp_path])
+    check(reloaded)
 
 
 def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_bad_binding(tmp_path: Path, text: str, message: str) -> None:
 
 def test_bindings_are_in_the_text() -> None:
     view: Any = view_of(EXP_AX + SEED + bound("a"))
-    again = view_of(str(view.module))
-    compare(numbers(again, [("F0", "p2")], {"x": 3.0}), [6.0])
+    reloaded = view_of(str(view.module))
+    compare(numbers(reloaded, [("F0", "p2")], {"x": 3.0}), [6.0])
 
 
 def test_an_input_bound_to_itself(tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ deep = pytest.mark.parametrize("depth", DEPTHS)
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
     """The lines x <- op(x), or x <- op(x, x), repeated `depth` times, and the last value."""
-    made, x = [], "%x"
+    ops, x = [], "%x"
     for i in range(depth):
         operands = x if op in ("sine", "negate") else f"{x}, {x}"
-        made.append(f"%{prefix}{i} = stablehlo.{op} {operands} : {F64}")
+        ops.append(f"%{prefix}{i} = stablehlo.{op} {operands} : {F64}")
         x = f"%{prefix}{i}"
-    return made, x
+    return ops, x
 
 
 def function(op: str, depth: int, copies: int = 1) -> str:
@@ -126,8 +126,8 @@ def test_a_diamond_in_numbers() -> None:
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
     """Two graphs share an input; after linearize, transpose and merge, each op occurs once."""
-    made, last = lines(op, depth)
-    inside = "\n".join(made) + "\n" + named(last, "y")
+    ops, last = lines(op, depth)
+    inside = "\n".join(ops) + "\n" + named(last, "y")
     view = view_of(*(graph(name, ["x"], inside, [last]) for name in "AB"))
     wanted: list[Any] = [("A", "y"), ("B", "y")]
     flat = materialize_merge(view, wanted, ["x"], OPSET)
@@ -146,9 +146,9 @@ def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
 @deep
 def test_a_value_used_very_often(depth: int) -> None:
     """The cotangent of x is a sum with one term per use of x."""
-    made = [f"%v0 = stablehlo.sine %x : {F64}"]
-    made += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
-    inside = "\n".join(made)
+    ops = [f"%v0 = stablehlo.sine %x : {F64}"]
+    ops += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
+    inside = "\n".join(ops)
     p = load(f"func.func @main(%x: {F64}) -> {F64} {{\n{inside}\nreturn %v{depth - 1} : {F64}\n}}")
     assert count(str(p.vjp()), "add") == count(str(p.jvp()), "add") == depth - 1
 
@@ -214,29 +214,29 @@ def step(i: int) -> str:
 def test_a_chain_of_graphs(backwards: bool) -> None:
     """A chain of 2,000 graphs, each of which refers to its predecessor."""
     length = 2_000
-    made = [graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])]
-    made += [step(i) for i in range(1, length)]
-    view = view_of("".join(made[::-1] if backwards else made))
+    graphs = [graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])]
+    graphs += [step(i) for i in range(1, length)]
+    view = view_of("".join(graphs[::-1] if backwards else graphs))
     check(view)
     wanted: list[Any] = [(f"G{length - 1}", "v")]
     linear = linearize(view, wanted, ["x"], OPSET)
     back = linear_transpose(view, linear, OPSET)
     text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
     assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [length] * 3
-    again = view_of(str(view.module))  # the linear graphs refer to all of them
-    check(again)
-    assert len(again.graphs) == length + 2
+    reloaded = view_of(str(view.module))  # the linear graphs refer to all of them
+    check(reloaded)
+    assert len(reloaded.graphs) == length + 2
 
 
 def test_a_chain_of_references() -> None:
     """A chain of 5,000 references to one value, through graphs without ops."""
     length = 5_000
-    made = [
+    graphs = [
         graph(f"G{i}", [], external("%e", f"@G{i - 1}::@v") + named("%e", "v"), ["%e"])
         for i in range(length, 0, -1)
     ]
     last = graph("G0", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "v"), ["%0"])
-    view = view_of("".join(made) + last)
+    view = view_of("".join(graphs) + last)
     assert view.value((f"G{length}", "v")) == view.value(("G0", "v"))
     check(view)
     compare(numbers(view, [(f"G{length}", "v")], {"x": 0.5}), [np.sin(0.5)])

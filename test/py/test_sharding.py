@@ -239,7 +239,7 @@ def test_devices_in_another_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "message"),
     [
         (manual('<@mesh, [{"a":(1)2}]>'), "the sharding .* is not understood"),
         (manual('<@mesh, [{"a"}], unreduced={"b"}>'), "the sharding .* is not understood"),
@@ -252,8 +252,8 @@ def test_devices_in_another_order() -> None:
         ),
     ],
 )
-def test_unsupported_shardings(text: str, what: str) -> None:
-    with pytest.raises((ParseError, Unsupported), match=what):
+def test_unsupported_shardings(text: str, message: str) -> None:
+    with pytest.raises((ParseError, Unsupported), match=message):
         load(text)
 
 

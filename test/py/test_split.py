@@ -138,9 +138,9 @@ def test_dynamic_sizes() -> None:
 
 def test_each_part_can_be_differentiated() -> None:
     parts = tiduc.split(function("%0 = stablehlo.exponential %x : tensor<4xf64>\nreturn %0 : tensor<4xf64>"))
-    again = parts.backward.jvp()
+    derivative = parts.backward.jvp()
     y, seed, ones = np.full(4, 0.5), np.full(4, 2.0), np.ones(4)
-    value, tangent = interpreted(again, [y, seed, ones, np.zeros(4)])
+    value, tangent = interpreted(derivative, [y, seed, ones, np.zeros(4)])
     np.testing.assert_allclose(value, seed * y)
     np.testing.assert_allclose(tangent, seed)
 

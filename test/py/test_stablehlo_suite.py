@@ -19,26 +19,26 @@ NIBBLES = """func.func @add_op_test_i4() {
   func.return
 }
 """
-OPEN = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n"
+DYNAMIC = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n"
 
 
 def test_categories(tmp_path: Path) -> None:
     texts = {
         "right": PROGRAM.replace("VALUES", "[2.0, 4.0]") + "// -----\n" + NIBBLES,
         "wrong": PROGRAM.replace("VALUES", "[2.0, 5.0]"),
-        "open": OPEN,
+        "dynamic": DYNAMIC,
         "broken": "func.func @f() { check.expect_nothing }",
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.mlir").write_text(text)
     files = suite.chosen(tmp_path, "", None)
     assert sorted(Path(file).stem for file in files) == sorted(texts)
-    actual = suite.outcomes(files, plain=False, target="cpu")
+    actual = suite.outcomes_of(files, plain=False, target="cpu")
     categories = {Path(file).stem: [category for category, _ in rows] for file, rows in actual.items()}
     assert categories == {
         "right": ["ok", "refused"],
         "wrong": ["wrong"],
-        "open": ["compiled"],
+        "dynamic": ["compiled"],
         "broken": ["n/a"],
     }
 

@@ -89,7 +89,7 @@ def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp
 def test_iree_alone_fails_on_unsupported_types() -> None:
     """If this test fails, a newer IREE supports the type, and targets.py need not refuse it."""
     compiled = compile_modules([Source(doubled(element), name) for name, element in LACKING])
-    assert [case for case, found in zip(LACKING, compiled, strict=True) if isinstance(found, bytes)] == []
+    assert [case for case, answer in zip(LACKING, compiled, strict=True) if isinstance(answer, bytes)] == []
 
 
 def test_features_of_variants() -> None:

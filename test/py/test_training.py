@@ -121,8 +121,8 @@ def test_sgd() -> None:
     w = W
     for _ in range(3):
         w = w - np.float32(0.1).astype(np.float64) * gradient(w)
-    losses, (found,) = steps("sgd", 3)
-    np.testing.assert_allclose(found, w, rtol=1e-12)
+    losses, (actual,) = steps("sgd", 3)
+    np.testing.assert_allclose(actual, w, rtol=1e-12)
     assert losses[0] > losses[1] > losses[2]
 
 
@@ -145,9 +145,9 @@ def test_adam(beta1: float) -> None:
         m = beta1 * m + (1 - beta1) * g
         v = 0.999 * v + 0.001 * g**2
         w = w - 0.1 * (m / (1 - beta1**n)) / (np.sqrt(v / (1 - 0.999**n)) + 1e-8)
-    _, (found, step, first, second) = steps("adam", 3, beta1=beta1)
+    _, (actual, step, first, second) = steps("adam", 3, beta1=beta1)
     assert step == 3
-    np.testing.assert_allclose(found, w, rtol=3e-6)
+    np.testing.assert_allclose(actual, w, rtol=3e-6)
     np.testing.assert_allclose(first, m, rtol=1e-5)
     np.testing.assert_allclose(second, v, rtol=1e-5)
 

@@ -203,11 +203,11 @@ def test_elementwise_ops() -> None:
     before = np.array([0.25, 0.5, 0.75, 0.125], np.float32), np.array([1, 2, 3, 5], np.int32)
     after = tuple(x.copy() for x in before)
     after[0][2], after[1][2] = 0.875, 4
-    made = [
+    results = [
         evaluate(function(list(names.values())), [f, i, np.array([True, False, i[2] == 3, True]), f + 1j * f])
         for f, i in (before, after)
     ]
-    for name, one, other in zip(names, *made, strict=True):
+    for name, one, other in zip(names, *results, strict=True):
         kept = [0, 1, 3]
         np.testing.assert_array_equal(one[kept], other[kept], err_msg=name)
 

@@ -188,19 +188,19 @@ def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) ->
 
 
 @pytest.mark.parametrize(
-    "again",
+    "same_input",
     [
         False,
         True,
     ],
     ids=["by reference", "as an input of the same key"],
 )
-def test_a_derivative_in_a_derivative_of_the_same_input(again: bool) -> None:
+def test_a_derivative_in_a_derivative_of_the_same_input(same_input: bool) -> None:
     """d/dx [x * d/dx (x x)] = 4 x."""
     square = graph("F", ["x"], f"%0 = stablehlo.multiply %x, %x : {F64}\n" + named("%0", "v"), ["%0"])
     view = view_of(square, ONE)
     first = linearize(view, [("F", "v")], ["x"], OPSET)
-    product = times(view, "x" if again else view.value(("F", "x")), first.outputs[0])
+    product = times(view, "x" if same_input else view.value(("F", "x")), first.outputs[0])
     bind_to_one(view, *first.keys)
     second = linearize(view, [product], ["x"], OPSET)
     compare(numbers(view, [second.outputs[0]], {"x": 3.0, second.keys[0]: 1.0}), [12])

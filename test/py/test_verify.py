@@ -72,9 +72,9 @@ VALID = {
 }
 
 
-@pytest.mark.parametrize("what", VALID)
-def test_valid(what: str) -> None:
-    text = str(parse(VALID[what]))
+@pytest.mark.parametrize("name", VALID)
+def test_valid(name: str) -> None:
+    text = str(parse(VALID[name]))
     assert str(parse(text)) == text
 
 
@@ -237,9 +237,9 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("what", INVALID)
-def test_invalid(what: str) -> None:
-    text, line, message = INVALID[what]
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid(name: str) -> None:
+    text, line, message = INVALID[name]
     with pytest.raises(ParseError) as error:
         parse(text, "file.mlir")
     assert message in str(error.value)
@@ -263,10 +263,10 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("what", MALFORMED)
-def test_malformed(what: str) -> None:
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed(name: str) -> None:
     with pytest.raises(ParseError) as error:
-        parse(MALFORMED[what], "file.mlir")
+        parse(MALFORMED[name], "file.mlir")
     assert str(error.value).startswith("file.mlir:")
 
 

@@ -45,12 +45,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+def open_page(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
     """Opens a page; the test fails on a script error, or if the page requests another file."""
     wrong: list[str] = []
     context = browser.new_context(viewport={"width": 1400, "height": 900})
 
-    def open_page(name: str) -> Any:
+    def page_of(name: str) -> Any:
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
@@ -61,7 +61,7 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
         page.goto(address)
         return page
 
-    yield open_page
+    yield page_of
     context.close()
     assert wrong == []
 
@@ -74,8 +74,8 @@ def box_named(page: Any, name: str) -> Any:
     return page.locator(f'#stage g.node[aria-label^="{name}"]').first
 
 
-def test_the_initial_view(opened: Any) -> None:
-    page = opened("transformer")
+def test_the_initial_view(open_page: Any) -> None:
+    page = open_page("transformer")
     assert "transformer_f32.mlir" in page.title()
     assert page.inner_text("#path") == "function @main"
     assert 40 < page.locator("#stage g.node").count() < 60
@@ -84,8 +84,8 @@ def test_the_initial_view(opened: Any) -> None:
     assert box is not None and box["height"] > 10  # and so can be read
 
 
-def test_a_fold_opens_and_closes(opened: Any) -> None:
-    page = opened("transformer")
+def test_a_fold_opens_and_closes(open_page: Any) -> None:
+    page = open_page("transformer")
     box_named(page, "A (1 of 3)").click()
     page.wait_for_function("location.hash.includes('scene')")
     assert page.inner_text("#path") == "function @main / A, 3 times in function @main"
@@ -99,8 +99,8 @@ def test_a_fold_opens_and_closes(opened: Any) -> None:
     page.wait_for_function("document.getElementById('path').textContent === 'function @main'")
 
 
-def test_search(opened: Any) -> None:
-    page = opened("transformer")
+def test_search(open_page: Any) -> None:
+    page = open_page("transformer")
     page.keyboard.press("/")
     page.keyboard.type("dot_general batch")
     assert page.inner_text("#count") == "2 boxes"
@@ -116,8 +116,8 @@ def test_search(opened: Any) -> None:
     assert page.inner_text("#count") == "0 boxes"
 
 
-def test_pan_and_zoom(opened: Any) -> None:
-    page = opened("transformer")
+def test_pan_and_zoom(open_page: Any) -> None:
+    page = open_page("transformer")
     first = view_box(page)
     page.mouse.move(800, 400)
     page.mouse.wheel(0, -400)
@@ -136,8 +136,8 @@ def test_pan_and_zoom(opened: Any) -> None:
     assert view_box(page) == pytest.approx(first)
 
 
-def test_dragging_over_a_fold_does_not_open_it(opened: Any) -> None:
-    page = opened("transformer")
+def test_dragging_over_a_fold_does_not_open_it(open_page: Any) -> None:
+    page = open_page("transformer")
     box = box_named(page, "A (1 of 3)").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
@@ -147,8 +147,8 @@ def test_dragging_over_a_fold_does_not_open_it(opened: Any) -> None:
     assert page.inner_text("#path") == "function @main"
 
 
-def test_hover(opened: Any) -> None:
-    page = opened("transformer")
+def test_hover(open_page: Any) -> None:
+    page = open_page("transformer")
     box_named(page, "gather").hover()
     tip = page.inner_text("#tip")
     assert "2x16x32xf32" in tip and "slice_sizes = [1, 32]" in tip and ":11:10" in tip
@@ -157,8 +157,8 @@ def test_hover(opened: Any) -> None:
     assert not re.search(r"\bdim\b", box_named(page, "params['embed']").get_attribute("class"))
 
 
-def test_externals_can_be_followed(opened: Any) -> None:
-    page = opened("vjp")
+def test_externals_can_be_followed(open_page: Any) -> None:
+    page = open_page("vjp")
     assert page.inner_text("#path") == "all graphs"
     assert page.locator("#stage g.cluster").count() == 3
     assert page.locator("#stage g.edge path[stroke-dasharray]").count() > 5
@@ -167,8 +167,8 @@ def test_externals_can_be_followed(opened: Any) -> None:
     assert "subtract" in page.inner_text("#about")
 
 
-def test_large_graphs_begin_with_a_map(opened: Any) -> None:
-    page = opened("large")
+def test_large_graphs_begin_with_a_map(open_page: Any) -> None:
+    page = open_page("large")
     assert page.locator("#stage g.node").count() == 3
     assert "values" in page.locator("#stage svg").text_content()
     box_named(page, "linear graph @T0").click()

@@ -90,8 +90,8 @@ def test_a_crash_is_reported_with_a_script_that_reproduces_it(folder: Path) -> N
     script = (saved / "reproduce.sh").read_text()
     assert script.endswith("\ntiduc grad f.mlir --rules code.py\n") and "SIGSEGV" in script
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    again = subprocess.run(["sh", saved / "reproduce.sh"], capture_output=True, env=environment)
-    assert death(again)[:3] == (file, how, stage)
+    rerun = subprocess.run(["sh", saved / "reproduce.sh"], capture_output=True, env=environment)
+    assert death(rerun)[:3] == (file, how, stage)
 
 
 @pytest.mark.parametrize("how", ["-", "pipe"])

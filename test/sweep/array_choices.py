@@ -106,10 +106,10 @@ class Choices(Statements):
             near = [0, 1, size - 1, size, size + 2, -1, -2, *extremes(element)]
             return self.constant(scalar, self.random.choice([n for n in near if n >= 0 or element[0] != "u"]))
         x = self._any(scope, lambda kind: kind.size > 0 and not kind.is_complex and kind.element != "i1")
-        found = self.constant(scalar) if x is None else self.fit(x, scalar)
+        place = self.constant(scalar) if x is None else self.fit(x, scalar)
         if self.random.random() < 0.5:
-            found = self.op("and", [found, self.constant(scalar, 7)])
-        return found
+            place = self.op("and", [place, self.constant(scalar, 7)])
+        return place
 
     # ---- gathers and scatters
 
@@ -126,10 +126,10 @@ class Choices(Statements):
         if chance < 0.4 and 0 < kind.size <= 100:
             low = 0 if kind.is_unsigned else -2
             return self._listed(kind, lambda: self.random.randint(low, largest + 1))
-        found = self._get(scope, kind)
+        indices = self._get(scope, kind)
         if chance < 0.75:
-            return self.op("and", [found, self.constant(kind, min(largest, 7) | 1)])
-        return found
+            return self.op("and", [indices, self.constant(kind, min(largest, 7) | 1)])
+        return indices
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
         """Distinct indices, some out of range; None where there are not enough."""

@@ -49,7 +49,7 @@ class Moves(Choices):
     def _sliced(self, scope: Scope, kind: Kind) -> list[Value]:
         """One or two slices, with strides."""
         x = self._get(scope, kind)
-        made = []
+        slices = []
         for _ in range(self.random.randint(1, 2)):
             # No slice begins at the end: StableHLO's simplification crashes on such a slice of a concatenation.
             first = [self.random.randint(0, min(max(n - 1, 0), 4)) for n in kind.shape]
@@ -58,8 +58,8 @@ class Moves(Choices):
                 for a, n in zip(first, kind.shape, strict=True)
             ]
             steps = [self.random.choice([1, 1, 1, 2, 3]) for _ in first]
-            made.append(self.slice(x, first, last, steps))
-        return made
+            slices.append(self.slice(x, first, last, steps))
+        return slices
 
     def _padded(self, scope: Scope, kind: Kind) -> list[Value] | None:
         """A pad with a constant or a computed value, interior padding and negative edge padding."""
@@ -79,9 +79,9 @@ class Moves(Choices):
 
     def _dynamically_sliced(self, scope: Scope, kind: Kind) -> list[Value]:
         sizes = tuple(self.random.choice([n, 1, self.random.randint(0, n)]) if n else 0 for n in kind.shape)
-        made = Kind(sizes, kind.element)
+        result = Kind(sizes, kind.element)
         operands = [self._get(scope, kind), *self._places(scope, kind)]
-        return [self.op("dynamic_slice", operands, made, f"slice_sizes = {integers(sizes)}")]
+        return [self.op("dynamic_slice", operands, result, f"slice_sizes = {integers(sizes)}")]
 
     def _dynamically_updated(self, scope: Scope, kind: Kind) -> list[Value]:
         sizes = tuple(self.random.choice([n, 1, self.random.randint(0, n)]) if n else 0 for n in kind.shape)
@@ -155,8 +155,8 @@ class Moves(Choices):
             f"index_vector_dim = {numbers.vector_dim}>, slice_sizes = {integers(numbers.sizes)}, "
             "indices_are_sorted = false"
         )
-        made = Kind(tuple(numbers.windows), kind.element)
-        return [self.op("gather", [self._get(scope, kind), indices], made, attributes)]
+        result = Kind(tuple(numbers.windows), kind.element)
+        return [self.op("gather", [self._get(scope, kind), indices], result, attributes)]
 
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
         """A scatter of one or two arrays that sets distinct elements, or combines elements with the updates.
@@ -198,8 +198,8 @@ class Moves(Choices):
             "indices_are_sorted = false, unique_indices = false"
         )
         operands = [*(self._get(scope, each) for each in kinds), indices, *updates]
-        made = self.several("scatter", operands, kinds, attributes, [self._pairwise(kinds, ops)])
-        return [self.bounded(x) if op == "add" else x for x, op in zip(made, ops, strict=True)]
+        results = self.several("scatter", operands, kinds, attributes, [self._pairwise(kinds, ops)])
+        return [self.bounded(x) if op == "add" else x for x, op in zip(results, ops, strict=True)]
 
     def _in_range(self, indices: Value, numbers: Indexing) -> Value:
         """The indices clamped so that all windows are in range."""

@@ -135,8 +135,8 @@ class Numbers(Moves):
         regions = [self._pairwise([x.kind for x in operands], ops)]
         kinds = [Kind(rest, element) for element in elements]
         attributes = f"dimensions = {integers(along)}"
-        made = self.several("reduce", [*operands, *neutral], kinds, attributes, regions)
-        return [self.bounded(x) for x in made]
+        results = self.several("reduce", [*operands, *neutral], kinds, attributes, regions)
+        return [self.bounded(x) for x in results]
 
     def _largest(self, scope: Scope, kind: Kind) -> list[Value] | None:
         """An argmax: the largest number along a dimension and its first position."""
@@ -190,8 +190,8 @@ class Numbers(Moves):
             f"#stablehlo.dot<lhs_batching_dimensions = {batch}, rhs_batching_dimensions = {of[: len(batch)]}, "
             f"lhs_contracting_dimensions = {contract}, rhs_contracting_dimensions = {of[len(batch) :]}>"
         )
-        made = Kind(shape, element)
-        return [self.bounded(self.op("dot_general", operands, made, f"dot_dimension_numbers = {numbers}"))]
+        result = Kind(shape, element)
+        return [self.bounded(self.op("dot_general", operands, result, f"dot_dimension_numbers = {numbers}"))]
 
     def _factors(self, x: Value, y: Value, count: int, element: str) -> list[Value] | None:
         """Operands whose sums of `count` products are exact; None where this is impossible."""

@@ -120,11 +120,13 @@ class ArrayProgram(Windows):
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
         """Arguments whose memory results reuse, each with its result."""
-        found: dict[int, int] = {}
+        donated: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [
-                place for place, other in enumerate(results) if other == kind and place not in found.values()
+                place
+                for place, other in enumerate(results)
+                if other == kind and place not in donated.values()
             ]
             if alike and self.random.random() < 0.7:
-                found[i] = self.random.choice(alike)
-        return found
+                donated[i] = self.random.choice(alike)
+        return donated

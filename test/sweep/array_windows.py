@@ -74,9 +74,9 @@ class Windows(Numbers):
         attributes += f", window_dilations = {integers([w.steps for w in windows])}"
         kinds = [Kind(rest, element) for element in elements]
         regions = [self._pairwise([x.kind for x in operands], ops)]
-        made = self.several("reduce_window", [*operands, *neutral], kinds, attributes, regions)
+        results = self.several("reduce_window", [*operands, *neutral], kinds, attributes, regions)
         # A window with only padding gives the neutral element.
-        return [self.bounded(x if x.kind.is_complex else self._within(x)) for x in made]
+        return [self.bounded(x if x.kind.is_complex else self._within(x)) for x in results]
 
     def _within(self, x: Value) -> Value:
         return x if is_integer(x.kind.element) or x.kind.element == "i1" else self.clamped(x, -12, 12)
@@ -117,9 +117,9 @@ class Windows(Numbers):
         out = draw.choice([1, 2, 3]) * groups * batches
         of_kernel, of_result = (draw.sample(range(rank), rank) for _ in range(2))
         kernel = _placed_as([features // groups, out, *(w.size for w in windows)], of_kernel)
-        made = _placed_as([batch // batches, out, *rest], of_result)
+        result = _placed_as([batch // batches, out, *rest], of_result)
         count = features // groups * Kind(tuple(w.size for w in windows), "i1").size
-        if not self._fits(kernel, made, (*made, count // 4)):
+        if not self._fits(kernel, result, (*result, count // 4)):
             return None
         y = self._get(scope, Kind(kernel, kind.element))
         operands = self._factors(self._get(scope, kind), y, count, kind.element)
@@ -137,7 +137,7 @@ class Windows(Numbers):
             attributes += (
                 f", window_reversal = array<i1: {', '.join(draw.choices(['true', 'false'], k=rank - 2))}>"
             )
-        return [self.bounded(self.op("convolution", operands, Kind(made, kind.element), attributes))]
+        return [self.bounded(self.op("convolution", operands, Kind(result, kind.element), attributes))]
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:

@@ -167,12 +167,14 @@ def compiled(text: str) -> Any:
     return device.client.compile_and_load(text, _jax.DeviceList((device,)), _jax.CompileOptions())
 
 
-def compare(actual: Sequence[Array], expected: Sequence[Array], what: str, tolerance: float = 0) -> None:
+def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tolerance: float = 0) -> None:
     """`Wrong` unless the arrays agree, NaN and infinities included."""
-    assert len(actual) == len(expected), f"{what}: {len(actual)} results, expects {len(expected)}"
+    assert len(actual) == len(expected), f"{label}: {len(actual)} results, expects {len(expected)}"
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         x, y = np.asarray(x), np.asarray(y)
-        assert (x.shape, x.dtype) == (y.shape, y.dtype), f"{what} {i}: {x.dtype}{x.shape}, {y.dtype}{y.shape}"
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), (
+            f"{label} {i}: {x.dtype}{x.shape}, {y.dtype}{y.shape}"
+        )
         limit = tolerance or TOLERANCE[y.dtype.name]
         if y.dtype.name in LOW_PRECISION:
             x, y = in_double([x, y])
@@ -181,7 +183,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], what: str, toler
         same = finite | (x == y) | (np.isnan(x) & np.isnan(y))
         if not np.all(same):
             where = tuple(int(k) for k in np.argwhere(~same)[0])
-            raise Wrong(f"{what} {i}: {np.sum(~same)} of {x.size} not as JAX's: {x[where]}, not {y[where]}")
+            raise Wrong(f"{label} {i}: {np.sum(~same)} of {x.size} not as JAX's: {x[where]}, not {y[where]}")
         if not np.any(finite):
             continue
         scale = max(SMALLEST_SCALE, float(np.max(np.abs(y[finite]))))
@@ -190,7 +192,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], what: str, toler
             where = tuple(
                 int(k) for k in np.unravel_index(np.argmax(np.where(finite, abs(x - y), 0)), x.shape)
             )
-            raise Wrong(f"{what} {i}: error {error:.1e}: {x[where]}, not {y[where]}, at {where}")
+            raise Wrong(f"{label} {i}: error {error:.1e}: {x[where]}, not {y[where]}, at {where}")
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
@@ -220,8 +222,8 @@ def check_values(case: Case, texts: tuple[str, str]) -> str:
     primal = case.of_active(*(case.point[i] for i in case.active))
     jvp = execute(texts[0], [*case.point, *case.dx])
     vjp = execute(texts[1], [*case.point, *case.ct])
-    for some, what in ((jvp, "primal of jvp"), (vjp, "primal of vjp")):
-        compare([y for y in some[: case.results] if differentiable(y)], primal, what)
+    for some, label in ((jvp, "primal of jvp"), (vjp, "primal of vjp")):
+        compare([y for y in some[: case.results] if differentiable(y)], primal, label)
     dy, cx = of_jax(case)
     if dy is not None:
         compare(jvp[case.results :], dy, "tangent")

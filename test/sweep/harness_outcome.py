@@ -114,7 +114,7 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
         execute(texts[0], [*case.point, *case.dx])[case.results :],
         execute(texts[1], [*case.point, *case.ct])[case.results :],
     )
-    for mine, theirs, exact, what in zip(
+    for mine, theirs, exact, label in zip(
         ours, of_jax(case), of_jax(wide), ("tangent", "cotangent"), strict=True
     ):
         for x, y, z in zip(mine, theirs or (), exact or (), strict=True):
@@ -122,7 +122,7 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
             scale = max([1.0, *np.abs(z[np.isfinite(z)]).ravel()])
             error, allowed = (distance(v, z) / scale for v in (x, y))
             if error > 2 * allowed + TOLERANCE[case.dx[0].dtype.name]:
-                raise Wrong(f"{what}: {error:.1e} from that of double precision, JAX's {allowed:.1e}")
+                raise Wrong(f"{label}: {error:.1e} from that of double precision, JAX's {allowed:.1e}")
 
 
 def distance(x: Array, y: Array) -> float:

@@ -47,11 +47,13 @@ class Program(Statements):
         for _ in range(self.random.randint(2, 5)):
             self._statement(scope, self.depth)
         self._while(scope, self.depth)
-        made = scope[len(arguments) :]
-        results = [self.random.choice(made[-6:]) for _ in range(self.random.randint(1, 5))]
-        results += [self.random.choice(x) for x in (results, made, arguments) if self.random.random() < 0.3]
+        computed = scope[len(arguments) :]
+        results = [self.random.choice(computed[-6:]) for _ in range(self.random.randint(1, 5))]
+        results += [
+            self.random.choice(x) for x in (results, computed, arguments) if self.random.random() < 0.3
+        ]
         if self.smooth and not any(x.kind.element in FLOATS for x in results):
-            results.append(next((x for x in reversed(made) if x.kind.element in FLOATS), arguments[0]))
+            results.append(next((x for x in reversed(computed) if x.kind.element in FLOATS), arguments[0]))
         return results
 
     def _function(
@@ -72,11 +74,11 @@ class Program(Statements):
         if depth and self.random.random() < (0.6 if depth == self.depth else 0.35):
             self.random.choice([self._while, self._while, self._while, self._if, self._case])(scope, depth)
             return
-        made = None
-        while made is None:
+        values = None
+        while values is None:
             kind = self.random.choice(self.kinds)
-            made = self.random.choice((*STATEMENTS, Program._call))(self, scope, kind)
-        scope += made
+            values = self.random.choice((*STATEMENTS, Program._call))(self, scope, kind)
+        scope += values
 
     def _call(self, scope: Scope, kind: Kind) -> list[Value] | None:
         if self.depth == 0 or self.random.random() < 0.5:
@@ -149,10 +151,10 @@ class Program(Statements):
             inner = [*scope, *carries, i]
             for _ in range(draw.choice([0, 1, 1, 2, 3, 4])):
                 self._statement(inner, depth - 1)
-            made = inner[len(scope) + len(carries) + 1 :]
+            computed = inner[len(scope) + len(carries) + 1 :]
             new = [self.op("add", [i, one])]
             for carry in carries:
-                new.append(self._new(carry, carries, made, scope, new[1:]))
+                new.append(self._new(carry, carries, computed, scope, new[1:]))
             return new
 
         types = [COUNTER, *kinds]
@@ -165,7 +167,7 @@ class Program(Statements):
         return self.op("minimum", [self._index(scope, "i32"), self.constant(COUNTER, 4)])
 
     def _new(
-        self, carry: Value, carries: Sequence[Value], made: Scope, scope: Scope, before: Sequence[Value]
+        self, carry: Value, carries: Sequence[Value], computed: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
         """The value that an iteration returns for `carry`; `before` are the values for earlier carried values."""
         chance = self.random.random()
@@ -174,11 +176,11 @@ class Program(Statements):
             (0.3, carries),
             (0.4, before),
             (0.48, scope),
-            (1.0, made),
+            (1.0, computed),
         ]
         for limit, values in choices:
             alike = [x for x in values if x.kind == carry.kind]
             if chance < limit and alike:
                 return self.random.choice(alike)
-        other = self._get([*scope, *carries, *made], carry.kind)
+        other = self._get([*scope, *carries, *computed], carry.kind)
         return self.bounded(self.op("add", [carry, other])) if carry.kind.element != "i1" else other

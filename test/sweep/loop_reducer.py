@@ -19,23 +19,23 @@ from tiduc.dialect.graph import operations
 Step = tuple[str, int, int]
 """The name of a step, the op's number in text order, and the number of its operand, region or result."""
 
-_KEPT = ("func.func", "func.return", "stablehlo.return", "builtin.module")
+_STRUCTURAL = ("func.func", "func.return", "stablehlo.return", "builtin.module")
 _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
     """The smallest program found in `seconds` for which `fails` holds, as it does for the text."""
     end = time.monotonic() + seconds
-    found = _cleaned(text)
-    text = found if found is not None and fails(found) else text
-    again = True
-    while again:
-        again = False
+    cleaned = _cleaned(text)
+    text = cleaned if cleaned is not None and fails(cleaned) else text
+    has_changed = True
+    while has_changed:
+        has_changed = False
         steps, at = _steps(text), 0
         while at < len(steps) and time.monotonic() < end:
             smaller = _applied(text, steps[at])
             if smaller is not None and len(smaller) < len(text) and fails(smaller):
-                text, again = smaller, True
+                text, has_changed = smaller, True
                 steps = _steps(text)
                 at = min(at, len(steps))
             else:
@@ -68,7 +68,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
         yield from (("keep", i, j) for j in numbers)
     if op.name in ("stablehlo.if", "stablehlo.case"):
         yield from (("take", i, j) for j in range(len(op.regions)))
-    if op.name not in (*_KEPT, "stablehlo.constant"):
+    if op.name not in (*_STRUCTURAL, "stablehlo.constant"):
         if len(op.results) == 1 and op.parent.name == "func.func":
             yield "argument", i, 0
         yield from (("operand", i, j) for j in numbers if len(op.results) == 1)
@@ -80,11 +80,11 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 @stage
 def _applied(text: str, step: Step) -> str | None:
     """The program after a step; None where it becomes invalid."""
-    what, i, j = step
+    kind, i, j = step
     try:
         module = parse(text)
         op = within(module.operation)[i]
-        _STEPS[what](op, j)
+        _STEPS[kind](op, j)
         _without_unread(module)
         module.operation.verify()
         return str(module)
@@ -164,16 +164,16 @@ def _replace(op: Any, values: list[Any]) -> None:
 
 def _without_unread(module: Any) -> None:
     """Removes dead code."""
-    again = True
-    while again:
-        again = False
+    has_changed = True
+    while has_changed:
+        has_changed = False
         for op in within(module.operation)[::-1]:
-            if op.name not in _KEPT and not any(list(y.uses) for y in op.results):
+            if op.name not in _STRUCTURAL and not any(list(y.uses) for y in op.results):
                 op.erase()
-                again = True
+                has_changed = True
                 break
             if op.name == "stablehlo.while" and _without_carries(op):
-                again = True
+                has_changed = True
                 break
 
 

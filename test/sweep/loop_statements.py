@@ -19,15 +19,15 @@ class Statements(Text):
     # ---- choices
 
     def _any(self, scope: Scope, suits: Callable[[Kind], bool] = lambda kind: True) -> Value | None:
-        found = [x for x in scope if suits(x.kind)]
-        recent = found[-3:] if self.random.random() < 0.5 else found
-        return self.random.choice(recent) if found else None
+        suitable = [x for x in scope if suits(x.kind)]
+        recent = suitable[-3:] if self.random.random() < 0.5 else suitable
+        return self.random.choice(recent) if suitable else None
 
     def _get(self, scope: Scope, kind: Kind) -> Value:
         """A value of this kind: one in scope, one converted from another kind, or a constant."""
-        found = self._any(scope, lambda other: other == kind)
-        if found is not None and self.random.random() < 0.85:
-            return found
+        value = self._any(scope, lambda other: other == kind)
+        if value is not None and self.random.random() < 0.85:
+            return value
         other = self._any(scope, lambda other: other.size > 0)
         if other is None or kind.size == 0 or self.random.random() < 0.3:
             return self.constant(kind)
@@ -38,16 +38,16 @@ class Statements(Text):
         if self.random.random() < 0.25:
             kind = Kind((), element or self.random.choice(["i32", "i32", "i64", "i8"]))
             return self.constant(kind, self.random.choice([-1, 0, 0, 1, 2, 7]))
-        found = self._any(scope, lambda kind: kind == COUNTER)
-        if found is None or self.random.random() < 0.15:
-            found = self._any(scope, lambda kind: kind.size > 0)
-        found = self.constant(COUNTER) if found is None else self.fit(found, COUNTER)
-        return self.converted(found, element or "i32")
+        value = self._any(scope, lambda kind: kind == COUNTER)
+        if value is None or self.random.random() < 0.15:
+            value = self._any(scope, lambda kind: kind.size > 0)
+        value = self.constant(COUNTER) if value is None else self.fit(value, COUNTER)
+        return self.converted(value, element or "i32")
 
     def _predicate(self, scope: Scope) -> Value:
-        found = self._any(scope, lambda kind: kind == PREDICATE)
-        if found is not None and self.random.random() < 0.4:
-            return found
+        value = self._any(scope, lambda kind: kind == PREDICATE)
+        if value is not None and self.random.random() < 0.4:
+            return value
         x: Value | None = None
         if self.random.random() < 0.5:
             x = self._any(scope, lambda kind: kind.size > 0 and not kind.is_complex)
@@ -91,8 +91,8 @@ class Statements(Text):
         name = self.random.choice(names)
         if name in ("negate", "abs", "sign", "sine", "cosine", "tanh", "logistic"):
             return [self.op(name, [x])]
-        made = self.op(name, [x, y])
-        return [self.bounded(made) if name in ("add", "subtract", "multiply") else made]
+        result = self.op(name, [x, y])
+        return [self.bounded(result) if name in ("add", "subtract", "multiply") else result]
 
     def _update(self, scope: Scope, kind: Kind) -> list[Value] | None:
         if not kind.size:
@@ -122,12 +122,12 @@ class Statements(Text):
         kind = Kind((count,), "i32")
         if different:
             first = self.broadcast(self._index(scope, "i32"), [], kind)
-            found = self.op("add", [self.op("iota", [], kind, "iota_dimension = 0 : i64"), first])
+            indices = self.op("add", [self.op("iota", [], kind, "iota_dimension = 0 : i64"), first])
         else:
-            found = self._get([x for x in scope if x.kind.size > 1], kind)
+            indices = self._get([x for x in scope if x.kind.size > 1], kind)
         if limit is not None:
-            found = self.clamped(found, 0, limit)
-        return self.op("reshape", [found], Kind((count, 1), "i32"))
+            indices = self.clamped(indices, 0, limit)
+        return self.op("reshape", [indices], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
         """A scatter of rows or windows along one dimension; windows are in range, since XLA drops whole windows."""
@@ -147,8 +147,8 @@ class Statements(Text):
             "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false"
         )
         regions = [self.combined(kind.element, op)]
-        made = self.op("scatter", [self._get(scope, kind), indices, updates], kind, attributes, regions)
-        return [self.bounded(made) if op == "add" else made]
+        result = self.op("scatter", [self._get(scope, kind), indices, updates], kind, attributes, regions)
+        return [self.bounded(result) if op == "add" else result]
 
     def _gather(self, scope: Scope, kind: Kind) -> list[Value] | None:
         if not kind.shape or not kind.size:
@@ -212,8 +212,8 @@ class Statements(Text):
         padding = f"dense<[{sides}]> : tensor<{len(kind.shape)}x2xi64>"
         attributes = f"window_dimensions = {sizes}, padding = {padding}"
         operands = [self._get(scope, kind), self._neutral(kind.element, op)]
-        made = self.op("reduce_window", operands, kind, attributes, [self.combined(kind.element, op)])
-        return [self.bounded(made) if op == "add" else made]
+        result = self.op("reduce_window", operands, kind, attributes, [self.combined(kind.element, op)])
+        return [self.bounded(result) if op == "add" else result]
 
     def _reduced(self, scope: Scope, kind: Kind) -> list[Value] | None:
         if not kind.shape:
@@ -224,8 +224,8 @@ class Statements(Text):
         rest = Kind(tuple(kind.shape[i] for i in others), kind.element)
         operands = [self._get(scope, kind), self._neutral(kind.element, op)]
         regions = [self.combined(kind.element, op)]
-        made = self.op("reduce", operands, rest, f"dimensions = {integers(along)}", regions)
-        return [self.broadcast(self.bounded(made), others, kind)]
+        result = self.op("reduce", operands, rest, f"dimensions = {integers(along)}", regions)
+        return [self.broadcast(self.bounded(result), others, kind)]
 
     def _product(self, scope: Scope, kind: Kind) -> list[Value] | None:
         if len(kind.shape) != 2 or not kind.size or kind.is_complex or kind.element == "i1":
@@ -233,8 +233,8 @@ class Statements(Text):
         x, y = (self.clamped(self._get(scope, kind), 0 if kind.is_unsigned else -2, 3) for _ in range(2))
         square = Kind((kind.shape[0],) * 2, kind.element)
         numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
-        made = self.op("dot_general", [x, y], square, f"dot_dimension_numbers = {numbers}")
-        return [self.reshaped(self.bounded(made), kind.shape)]
+        result = self.op("dot_general", [x, y], square, f"dot_dimension_numbers = {numbers}")
+        return [self.reshaped(self.bounded(result), kind.shape)]
 
     def _selected(self, scope: Scope, kind: Kind) -> list[Value]:
         x, y = self._get(scope, kind), self._get(scope, kind)

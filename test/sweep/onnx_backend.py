@@ -111,22 +111,22 @@ def run_all(chosen: Sequence[Any], jobs: int) -> Iterator[Outcome]:
     running: dict[int, tuple[int, Any, bool]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
-            case, apart = waiting.pop()
-            pipe, child = started(case, apart)
-            running[pipe] = (child, case, apart)
+            case, in_worker = waiting.pop()
+            pipe, child = started(case, in_worker)
+            running[pipe] = (child, case, in_worker)
         for pipe in select.select(list(running), [], [])[0]:
             data = os.read(pipe, 1 << 12)  # an outcome is written at once
-            child, case, apart = running.pop(pipe)
+            child, case, in_worker = running.pop(pipe)
             os.close(pipe)
             os.waitpid(child, 0)
-            if not data and not apart:
+            if not data and not in_worker:
                 waiting.append((case, True))
                 continue
             kind, why = pickle.loads(data) if data else (DIED, "the process ended")
             yield Outcome(case.name, case.model.graph.node[0].op_type, kind, why)
 
 
-def started(case: Any, apart: bool) -> tuple[int, int]:
+def started(case: Any, in_worker: bool) -> tuple[int, int]:
     """The pipe that the outcome comes through, and the process; `apart` imports in a worker of the process."""
     receiver, sender = os.pipe()
     child = os.fork()
@@ -136,7 +136,7 @@ def started(case: Any, apart: bool) -> tuple[int, int]:
     signal.alarm(SECONDS)
     resource.setrlimit(resource.RLIMIT_AS, (GIBIBYTES << 30, GIBIBYTES << 30))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    worker._serving = not apart
+    worker._serving = not in_worker
     try:
         kind, why = outcome(case)
         os.write(sender, pickle.dumps((kind, why[:1000])))

@@ -111,22 +111,24 @@ def _differences(
         ("host", np.array, run),
         ("device", module.put, run.keep),
     ]
-    found = []
+    differences = []
     for where, put, call in ways:
         given = [[put(x) for x in each] for each in arguments]
         results = []
         for n in CALLS:
-            anew = (put(arguments[n][i]) if i in run.donated else x for i, x in enumerate(given[n]))
-            results.append((n, call(*anew)))
+            fresh = (put(arguments[n][i]) if i in run.donated else x for i, x in enumerate(given[n]))
+            results.append((n, call(*fresh)))
         for each, before in zip(given, arguments, strict=True):
             for i, (x, y) in enumerate(zip(each, before, strict=True)):
                 if not np.array_equal(np.asarray(x), y):
-                    found.append(f"{where}: argument {i} has changed")
+                    differences.append(f"{where}: argument {i} has changed")
         for n, values in results:
             for i, (x, y) in enumerate(zip(values, expected[n], strict=True)):
                 if not agree(np.asarray(x), y, exact):
-                    found.append(f"{where}: result {i} of arguments {n}: {x!r} for {y!r}".replace("\n", " "))
-    return found
+                    differences.append(
+                        f"{where}: result {i} of arguments {n}: {x!r} for {y!r}".replace("\n", " ")
+                    )
+    return differences
 
 
 def agree(x: Array, y: Array, exact: bool) -> bool:
@@ -167,19 +169,19 @@ def asked(worker: Worker, *request: str) -> Outcome:
     return (answer, "") if isinstance(answer, str) else (answer[0], answer[1])
 
 
-def known(journal: Path | None, target: str, again: str) -> dict[str, Outcome]:
-    """A journal's outcomes of cases on a target, without those of the categories `again`."""
+def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome]:
+    """A journal's outcomes of cases on a target, without those of the categories `repeated`, a list with commas."""
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
-    found = {case: (category, detail) for case, of, category, detail in rows if of == target}
-    return {case: what for case, what in found.items() if what[0] not in again.split(",")}
+    outcomes = {case: (category, detail) for case, of, category, detail in rows if of == target}
+    return {case: outcome for case, outcome in outcomes.items() if outcome[0] not in repeated.split(",")}
 
 
-def sweep(cases: Sequence[str], target: str, journal: Path | None = None, again: str = "") -> Counter[str]:
+def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeated: str = "") -> Counter[str]:
     """Counts the cases by category; prints those that are neither ok nor refused."""
     counts: Counter[str] = Counter()
-    before, worker = known(journal, target, again), new_worker()
+    before, worker = known(journal, target, repeated), new_worker()
     for case in cases:
         category, detail = before.get(case) or asked(worker, case, target)
         counts[category] += 1
@@ -222,9 +224,7 @@ def main() -> None:
     parser.add_argument(
         "--journal", type=Path, help="where outcomes are written, a line each; the run goes on there"
     )
-    parser.add_argument(
-        "--again", default="", metavar="CATEGORY,...", help="what is not to be taken from there"
-    )
+    parser.add_argument("--again", default="", metavar="CATEGORY,...", help="categories to run again")
     parser.add_argument("--reduce", metavar="CASE", help="print a smaller program that fails like this one")
     parser.add_argument("--seconds", type=float, default=300, help="how long to look for it")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)

@@ -149,9 +149,9 @@ def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
     """Yields the rules with an error and whether it is caught; None where no program can show it."""
     count = 0
     for both in seeds():
-        found = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
-        yield from found
-        count += not found or any(caught is not None for _, caught in found)
+        verdicts = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
+        yield from verdicts
+        count += not verdicts or any(caught is not None for _, caught in verdicts)
         if count == rules:
             return
 
@@ -178,8 +178,8 @@ def is_caught(seed: Seed, tries: int = 4) -> bool | None:
         try:
             right, arguments = from_module(module, entry), None
             for arguments in _arguments(in_double(right)):
-                found = list(check(right, arguments, _run))
-                if all(c.agrees for c in found):
+                comparisons = list(check(right, arguments, _run))
+                if all(c.agrees for c in comparisons):
                     break
             else:
                 continue

@@ -30,8 +30,8 @@ def programs(text: str) -> Iterator[str]:
             continue
         count = iter(range(1_000_000))
 
-        def constant(found: re.Match[str]) -> str:
-            name, x, value, _, type_ = found.groups()
+        def constant(match: re.Match[str]) -> str:
+            name, x, value, _, type_ = match.groups()
             y = f"%expected_{next(count)}"  # noqa: B023  (called before the next part)
             return (
                 f"{y} = stablehlo.constant {value} : {type_}\n"

@@ -50,7 +50,7 @@ CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "cras
 SECONDS = 90  # per file
 TOGETHER = 8  # files in one module
 
-Found = list[tuple[str, str]]
+Outcomes = list[tuple[str, str]]
 """Category and detail of each program of a file."""
 
 
@@ -60,15 +60,15 @@ class Program:
 
     module: Any
     kinds: list[str]
-    found: Found
+    outcomes: Outcomes
     place: int
     source: Source | None  # set where the module's text is not what is compiled
 
 
-def outcomes(files: list[str], plain: bool, target: str) -> dict[str, Found]:
+def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcomes]:
     """The outcomes of files that are compiled together."""
-    found: dict[str, Found] = {}
-    ready = [program for file in files for program in _prepared(file, found, plain, target)]
+    outcomes_by_file: dict[str, Outcomes] = {}
+    ready = [program for file in files for program in _prepared(file, outcomes_by_file, plain, target)]
     texts = [None if one.source else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
     alone = [program for program, text in zip(ready, texts, strict=True) if text is None]
     together = [(f"main_{i}", program) for i, program in enumerate(ready) if texts[i] is not None]
@@ -79,24 +79,26 @@ def outcomes(files: list[str], plain: bool, target: str) -> dict[str, Found]:
             alone += [program for _, program in together]
         else:
             for name, program in together:
-                program.found[program.place] = _run(vmfb, name, program, target)
+                program.outcomes[program.place] = _run(vmfb, name, program, target)
     for program in alone:
-        program.found[program.place] = _by_itself(program, target)
-    return found
+        program.outcomes[program.place] = _by_itself(program, target)
+    return outcomes_by_file
 
 
-def _prepared(file: str, found: dict[str, Found], plain: bool, target: str) -> Iterator[Program]:
-    """The programs of a file that are not refused; stores the known outcomes in `found`."""
+def _prepared(
+    file: str, outcomes_by_file: dict[str, Outcomes], plain: bool, target: str
+) -> Iterator[Program]:
+    """The programs of a file that are not refused; stores the known outcomes in `outcomes_by_file`."""
     text = Path(file).read_text()
     try:
         modules = [m for part in programs(text) for m in pairs_returned(part)]
         if "check." not in text:
             modules = [parse(text)]
     except TiducError as error:
-        found[file] = [("n/a", str(error)[:200])]
+        outcomes_by_file[file] = [("n/a", str(error)[:200])]
         return
-    rows: Found = [("crash", "")] * len(modules) or [("n/a", "nothing expected")]
-    found[file] = rows
+    rows: Outcomes = [("crash", "")] * len(modules) or [("n/a", "nothing expected")]
+    outcomes_by_file[file] = rows
     for i, module in enumerate(modules):
         kinds = take_kinds(module)
         try:
@@ -163,28 +165,28 @@ def _run(vmfb: bytes, name: str, program: Program, target: str) -> tuple[str, st
 def work(plain: bool, target: str) -> None:
     """Runs a worker: reads names of files and writes their outcomes."""
 
-    def answer(files: list[str]) -> dict[str, Found]:
+    def answer(files: list[str]) -> dict[str, Outcomes]:
         try:
-            return outcomes(files, plain, target)
+            return outcomes_of(files, plain, target)
         except Exception as error:
             return {file: [("crash", repr(error)[:300])] for file in files}
 
     answer_requests(answer)
 
 
-def tried(worker: Worker, files: list[str]) -> dict[str, Found]:
+def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
     """The outcomes of files; files that fail together are tried alone."""
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
     if len(files) > 1:
-        return {file: found for one in files for file, found in tried(worker, [one]).items()}
+        return {file: outcomes for one in files for file, outcomes in tried(worker, [one]).items()}
     return {files[0]: [(str(answer), "")]}
 
 
-def _died(answer: dict[str, Found]) -> bool:
+def _died(answer: dict[str, Outcomes]) -> bool:
     """Whether a program failed, possibly because of an earlier program in the same process."""
-    return any(category in ("crash", "wrong") for found in answer.values() for category, _ in found)
+    return any(category in ("crash", "wrong") for outcomes in answer.values() for category, _ in outcomes)
 
 
 def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
@@ -193,25 +195,32 @@ def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
     for path in sorted(directory.rglob("*.mlir")):
         if re.search(pattern, path.stem):
             families[path.stem.partition("_")[0]].append(str(path))
-    found = []
+    placed = []
     for family in families.values():
         n = len(family) if sample is None else min(sample, len(family))
-        found += [((i + 0.5) / n, family[i * len(family) // n]) for i in range(n)]
-    return [file for _, file in sorted(found)]
+        placed += [((i + 0.5) / n, family[i * len(family) // n]) for i in range(n)]
+    return [file for _, file in sorted(placed)]
 
 
-def known(journal: Path | None, again: str) -> dict[str, Found]:
-    """A journal's last outcome of each file, without files that have an outcome of the categories `again`."""
+def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
+    """A journal's last outcomes of each file.
+
+    A file is left out if it has an outcome of a category in `repeated`, a list with commas.
+    """
     if journal is None or not journal.exists():
         return {}
-    found: dict[str, Found] = {}
+    outcomes_by_file: dict[str, Outcomes] = {}
     for line in journal.read_text().splitlines():
-        found |= json.loads(line)
-    repeated = set(again.split(","))
-    return {file: rows for file, rows in found.items() if not repeated & {category for category, _ in rows}}
+        outcomes_by_file |= json.loads(line)
+    left_out = set(repeated.split(","))
+    return {
+        file: rows
+        for file, rows in outcomes_by_file.items()
+        if not left_out & {category for category, _ in rows}
+    }
 
 
-def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str, Found], None]) -> None:
+def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str, Outcomes], None]) -> None:
     """Gives files to a worker, a few at a time, until none is left."""
     worker = Worker([sys.executable, __file__, "--work", ".", *arguments])
     while True:
@@ -223,8 +232,8 @@ def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str,
             pass
         if not some:
             break
-        for file, found in tried(worker, some).items():
-            report(file, found)
+        for file, outcomes in tried(worker, some).items():
+            report(file, outcomes)
     worker.close()
 
 
@@ -246,17 +255,17 @@ def main() -> None:
         return
     counts: Counter[str] = Counter()
 
-    def count(file: str, found: Found) -> None:
-        for category, detail in found:
+    def count(file: str, outcomes: Outcomes) -> None:
+        for category, detail in outcomes:
             counts[category] += 1
             if options.list and category not in ("ok", "n/a"):
                 print(f"{category:9} {Path(file).stem}: {detail}", flush=True)
 
-    def report(file: str, found: Found) -> None:
-        count(file, found)
+    def report(file: str, outcomes: Outcomes) -> None:
+        count(file, outcomes)
         if options.journal:
             with options.journal.open("a") as journal:
-                journal.write(json.dumps({file: found}) + "\n")
+                journal.write(json.dumps({file: outcomes}) + "\n")
 
     before = known(options.journal, options.again)
     files: Queue[str] = Queue()

@@ -92,12 +92,12 @@ def main() -> int:
         for row in rows:
             if not re.search(given.only, row[0]):
                 continue
-            what, why = outcome(row)
-            counts[group][what] += 1
-            if what != "right":
+            category, why = outcome(row)
+            counts[group][category] += 1
+            if category != "right":
                 refused[group].append(row[0])
                 if not given.table:
-                    print(f"{what:8} {row[0]}: {why}", flush=True)
+                    print(f"{category:8} {row[0]}: {why}", flush=True)
     for group, count in counts.items():
         if given.table:
             names = ", ".join(f"`{name}`" for name in refused[group]) or "none"

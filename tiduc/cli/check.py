@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tiduc.backends.backend import Options, compile_program
 from tiduc.check import DTYPES, MODES, check, in_double
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
@@ -18,7 +19,6 @@ from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
-from tiduc.runtime.process import Limits
 from tiduc.static_shapes import at_each_shape
 
 _AGREES = click.style("agrees", fg="green")
@@ -91,10 +91,8 @@ def _check(
     loop_memory: str,
     inputs: tuple[str, ...],
     seed: int,
-    target: str,
     engine: str,
-    limits: Limits,
-    cached: bool,
+    options: Options,
     dtype: str,
     order: int,
     modes: tuple[str, ...],
@@ -114,7 +112,7 @@ def _check(
         for c in check(
             program,
             given,
-            _engine(engine, target, limits, cached),
+            _engine(engine, options),
             wanted(program, wrt),
             expected,
             seed,
@@ -157,10 +155,10 @@ def _data(c: Comparison) -> dict[str, Any]:
     return {"name": c.name, "agrees": bool(c.agrees), "where": c.where, **finite}
 
 
-def _engine(engine: str, target: str, limits: Limits, cached: bool) -> Run:
+def _engine(engine: str, options: Options) -> Run:
     def compiled(program: Program) -> Call:
-        with waiting(f"compiling for {target}"):
-            return program.compile(target, engine=engine, limits=limits, cached=cached)
+        with waiting(f"compiling for {options.target}"):
+            return compile_program(program.lowered_program, engine, options)
 
     return compiled if engine == "iree" else partial(at_each_shape, run=compiled)
 

@@ -97,7 +97,7 @@ def is_quiet() -> bool:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
+def waiting(message: str) -> Iterator[None]:
     """Shows a spinner, the message and the elapsed time on a terminal once the block takes longer than `PATIENCE`."""
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield
@@ -108,7 +108,7 @@ def waiting(what: str) -> Iterator[None]:
     console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     progress = Progress(*columns, console=console, transient=True)
-    progress.add_task(what, total=None)
+    progress.add_task(message, total=None)
     timer = threading.Timer(PATIENCE, progress.start)
     timer.start()
     try:

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Runnable, find_backend
+from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, Runnable, compile_program, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
@@ -131,7 +130,10 @@ def with_weights(
 
 
 def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of compilation; the command gets them as `limits` and `cached`."""
+    """Adds limits of the compiler and the use of the cache to a command.
+
+    The command gets these as `options`, together with its options `--target`, `--lapack` and `--fast`.
+    """
 
     @click.option(
         "--compile-timeout",
@@ -155,14 +157,18 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Read and write the cache of compiled modules; see 'tiduc cache'.",
     )
     @functools.wraps(command)
-    def with_limits(*, compile_timeout: float, compile_memory: int | None, **options: Any) -> Any:
+    def with_options(
+        *, compile_timeout: float, compile_memory: int | None, cached: bool, **given: Any
+    ) -> Any:
         if math.isnan(compile_timeout):
             raise click.BadParameter("nan is not a number of seconds", param_hint="--compile-timeout")
         memory = Limits.mebibytes if compile_memory is None else compile_memory
+        chosen = {name: given.pop(name) for name in ("target", "lapack", "fast") if name in given}
+        options = Options(limits=Limits(compile_timeout, memory), cached=cached, **chosen)
         with warnings_reported():
-            return command(limits=Limits(compile_timeout, memory), **options)
+            return command(options=options, **given)
 
-    return with_limits
+    return with_options
 
 
 @click.command("compile")
@@ -180,12 +186,8 @@ def _compile(
     files: tuple[str, ...],
     entry: str | None,
     opset: OpSet,
-    target: str,
-    lapack: str,
-    fast: bool,
     parameters: str | None,
-    limits: Limits,
-    cached: bool,
+    options: Options,
     output: str,
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
@@ -195,12 +197,13 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("--parameters needs a single FILE: compile the files one by one")
-        return _compile_all(_places(files, output), entry, opset, target, lapack, fast, limits, cached)
+        return _compile_all(_places(files, output), entry, opset, options)
     (file,) = files
     with about(file):
         program = _program(file, entry, opset)
-        with waiting(f"compiling {file} for {target}"):
-            vmfb = compile_source(_source(program, target, parameters, lapack, fast), limits, cached)
+        with waiting(f"compiling {file} for {options.target}"):
+            weights = None if parameters is None else read_weights(parameters)
+            vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
     write_binary(vmfb, output)
     return 0
 
@@ -209,10 +212,9 @@ def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None 
     return from_module(read_with(opset, file, contents), entry, opset)
 
 
-def _source(program: Program, target: str, parameters: str | None, lapack: str, fast: bool) -> Source:
-    if parameters is None:
-        return program.source(target, lapack, fast)
-    return lifted.source_with_parameters(program, read_weights(parameters), target, lapack, fast)
+def _source(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
+    how = options.target, options.lapack, options.fast
+    return program.source(*how) if weights is None else lifted.source_with_parameters(program, weights, *how)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -229,16 +231,7 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
     return places
 
 
-def _compile_all(
-    places: Mapping[str, str],
-    entry: str | None,
-    opset: OpSet,
-    target: str,
-    lapack: str,
-    fast: bool,
-    limits: Limits,
-    cached: bool,
-) -> int:
+def _compile_all(places: Mapping[str, str], entry: str | None, opset: OpSet, options: Options) -> int:
     """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
     sources: dict[str, Source] = {}
     failed = False
@@ -251,12 +244,12 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = _program(file, entry, opset).source(target, lapack, fast)
+                sources[file] = _source(_program(file, entry, opset), None, options)
         except TiducError as error:
             failed = True
             told(file, error)
-    with waiting(f"compiling {len(sources)} files for {target}"):
-        compiled = compile_modules(list(sources.values()), limits, cached)
+    with waiting(f"compiling {len(sources)} files for {options.target}"):
+        compiled = compile_modules(list(sources.values()), options.limits, options.cached)
     for file, vmfb in zip(sources, compiled, strict=True):
         if isinstance(vmfb, TiducError):
             failed = True
@@ -290,16 +283,12 @@ def _run(
     file: str,
     entry: str | None,
     opset: OpSet,
-    target: str,
-    lapack: str,
-    fast: bool,
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
     seed: int,
     engine: str,
-    limits: Limits,
-    cached: bool,
+    options: Options,
     output: str,
 ) -> None:
     """Run a program, or a module that 'tiduc compile' made, on arrays.
@@ -308,19 +297,20 @@ def _run(
     """
     with about(file):
         if engine == "iree":
-            chosen = _by_iree(file, entry, opset, target, lapack, fast, parameters, limits, cached)
+            chosen = _by_iree(file, entry, opset, parameters, options)
         elif parameters is not None:
             raise RequestError("--parameters is for IREE: other engines take each input as an argument")
         else:
             program = _program(file, entry, opset)
-            compiled = partial(
-                program.compile, target, engine=engine, lapack=lapack, limits=limits, cached=cached
+            chosen = _Chosen(
+                program.name,
+                program.signature,
+                lambda: compile_program(program.lowered_program, engine, options),
             )
-            chosen = _Chosen(program.name, program.signature, compiled)
     # A large program compiles for minutes, so wrong arguments are reported before.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
     check_arguments(chosen.entry, chosen.signature, arrays)
-    with about(file), waiting(f"compiling {file} for {target}"):
+    with about(file), waiting(f"compiling {file} for {options.target}"):
         executable = chosen.executable()
     results = executable(*arrays)
     named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
@@ -339,42 +329,28 @@ class _Chosen:
     executable: Callable[[], Runnable]
 
 
-def _by_iree(
-    file: str,
-    entry: str | None,
-    opset: OpSet,
-    target: str,
-    lapack: str,
-    fast: bool,
-    parameters: str | None,
-    limits: Limits,
-    cached: bool,
-) -> _Chosen:
+def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None, options: Options) -> _Chosen:
     contents = read_input(file)
     # IREE writes a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
-        if lapack != LOOPS:
+        if options.lapack != LOOPS:
             raise RequestError(
                 "--lapack is for programs only: a compiled module already contains this choice"
             )
-        if not fast:
+        if not options.fast:
             raise RequestError("--no-fast is for programs: a module has been compiled already")
         if opset is not OPSET:
             raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
-        loaded = Executable(contents, target, entry, "<stdin>" if file == "-" else file, parameters)
+        loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
     program = _program(file, entry, opset, contents)
-    signature, source = program.signature, partial(program.source, target, lapack, fast)
-    if parameters is not None:
-        arrays = read_weights(parameters)
-        signature = lifted.signature_with_parameters(program, arrays)
-        source = partial(lifted.source_with_parameters, program, arrays, target, lapack, fast)
+    weights = None if parameters is None else read_weights(parameters)
 
     def compiled() -> Executable:
-        return Executable(
-            compile_source(source(), limits, cached), target, program.name, parameters=parameters
-        )
+        vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
+        return Executable(vmfb, options.target, program.name, parameters=parameters)
 
+    signature = program.signature if weights is None else lifted.signature_with_parameters(program, weights)
     return _Chosen(program.name, signature, compiled)
 
 

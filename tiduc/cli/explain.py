@@ -166,7 +166,7 @@ def _cost_row(name: str, cost: Cost, primal: Cost) -> tuple[str, ...]:
 
 def _notes(explanation: Explanation) -> list[str]:
     """Notes on what the costs leave out."""
-    notes = [f"no {what.upper()}: {why}" for what, why in explanation.refused.items()]
+    notes = [f"no {rule.upper()}: {why}" for rule, why in explanation.refused.items()]
     costs = explanation.costs.values()
     loops = dict.fromkeys(place for cost in costs for place in cost.unknown_loops)
     if loops:
@@ -218,9 +218,9 @@ def _table(
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes in the unit that needs few digits; "open" for None, a dynamic shape."""
+    """A number of bytes in the unit that needs few digits; "dynamic" for None, a dynamic shape."""
     if count is None:
-        return "open"
+        return "dynamic"
     size, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:

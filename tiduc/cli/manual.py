@@ -108,5 +108,5 @@ an interrupt. A file is written whole or not at all.
 
 def epilog(command: str) -> str:
     """The examples of a command, as paragraphs that click does not wrap; empty where there are none."""
-    lines = [f"  # {what}\n  {line}\n" for what, line in EXAMPLES.get(command, ())]
+    lines = [f"  # {purpose}\n  {line}\n" for purpose, line in EXAMPLES.get(command, ())]
     return "\b\nExamples:\n" + "".join(lines) if lines else ""

@@ -19,13 +19,6 @@ from tiduc.dialect.errors import RequestError, RuleError, TiducError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
-_CALLED = {
-    "func.call": "callee",
-    "stablehlo.composite": "name",
-    "stablehlo.custom_call": "call_target_name",
-}
-"""The attribute that names what an op calls."""
-
 
 def opset(where: str | None) -> OpSet:
     """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
@@ -68,11 +61,13 @@ def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
     rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
     if not rules:
         return
+    naming = {name: attribute for name, (prefix, attribute) in opset.named_by.items() if name == prefix}
+    naming["func.call"] = "callee"
     called: set[str] = set()
 
     def note(op: Any) -> Any:
-        if op.name in _CALLED:
-            called.add(f"{op.name} @{op.attributes[_CALLED[op.name]].value}")
+        if op.name in naming:
+            called.add(f"{op.name} @{op.attributes[naming[op.name]].value}")
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(note)

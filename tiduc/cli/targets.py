@@ -28,9 +28,9 @@ def _targets(markdown: bool, as_data: bool, output: str) -> None:
         write(documents.markdown_table(HEADER, rows), output)
         return
     lines = []
-    for name, variants, runs, lacks, what in rows:
+    for name, variants, runs, lacks, description in rows:
         lines.append(click.style(name, bold=True) + ("" if runs == "yes" else " (does not run here)"))
-        lines.append(f"    {what}")
+        lines.append(f"    {description}")
         lines += [f"      variants  {variants}"] if variants else []
         lines += [f"      lacks     {lacks}"] if lacks else []
     write("".join(f"{line}\n" for line in lines), output)
@@ -44,7 +44,7 @@ def _row(target: Target) -> tuple[str, ...]:
 
 
 def _data(target: Target) -> dict[str, Any]:
-    name, variants, runs, _, what = _row(target)
+    name, variants, runs, _, description = _row(target)
     lacks = {element: list(having) for element, having in target.lacks.items()}
     return {
         "target": name,
@@ -52,7 +52,7 @@ def _data(target: Target) -> dict[str, Any]:
         "runs_here": runs == "yes",
         "lacks_but_for": lacks,
         "remark": target.remark,
-        "what": what,
+        "what": description,
     }
 
 

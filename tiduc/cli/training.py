@@ -2,6 +2,7 @@
 
 import click
 
+from tiduc.backends.backend import Options
 from tiduc.backends.iree.compile import compile_source
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
@@ -13,7 +14,6 @@ from tiduc.models.model import Model
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
-from tiduc.runtime.process import Limits
 from tiduc.runtime.weights import write_weights
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
@@ -75,10 +75,7 @@ def _train_step(
     freeze: tuple[str, ...],
     opset: OpSet,
     state: str | None,
-    target: str,
-    lapack: str,
-    limits: Limits,
-    cached: bool,
+    options: Options,
     output: str,
     **settings: float | None,
 ) -> None:
@@ -95,8 +92,9 @@ def _train_step(
         _tell(program, step)
         vmfb = None
         if not output.endswith(".mlir"):
-            with waiting(f"compiling the step for {target}"):
-                vmfb = compile_source(step.source(target, lapack), limits, cached)
+            with waiting(f"compiling the step for {options.target}"):
+                source = step.source(options.target, options.lapack)
+                vmfb = compile_source(source, options.limits, options.cached)
     with written_together():
         if state is not None:
             write_weights(state, step.weights)

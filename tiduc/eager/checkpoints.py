@@ -12,8 +12,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
+from tiduc.dialect.control_ops import GRAPH_CALLS
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import OWN
 from tiduc.dialect.view import View
 from tiduc.eager.array import Array, valued
 from tiduc.eager.graphs import RecordedGraph, tensor_type
@@ -85,7 +85,7 @@ def _fused(
         value_of(x)
     for graph, inputs, results in invocations:
         source = graph.program.view
-        if any(op.name in OWN for op in source.schedule(graph.outputs)):
+        if any(op.name in GRAPH_CALLS for op in source.schedule(graph.outputs)):
             raise RequestError("a program with loops, branches or calls cannot be part of a checkpoint")
         values = inline(b, source, graph.outputs, dict(zip(graph.inputs, map(value_of, inputs), strict=True)))
         local.update((y.key, values[output]) for y, output in zip(results, graph.outputs, strict=True))

@@ -18,7 +18,7 @@ from tiduc.backends.named_main import text_with_main
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.view import View
 from tiduc.eager.recent import LIMIT, Recent
 from tiduc.passes.engine.close import close
@@ -48,7 +48,7 @@ class RecordedGraph:
         if any(isinstance(port.value, Zero) for port in program.outputs):
             program = _with_explicit_zeros(program)
         for port in (*program.inputs, *program.outputs):
-            if not isinstance(port.type, ir.RankedTensorType) or is_open(port.type):
+            if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):
                 raise RequestError(
                     f"{port.name!r} of type {port.type} cannot be recorded: its shape is dynamic"
                 )

@@ -20,7 +20,7 @@ from tiduc.eager.session import Key, apply, constant
 
 
 @dataclass(frozen=True)
-class Box:
+class BasicIndex:
     """A basic index: `sizes` elements from `start` on along each dimension, in the shape `result`."""
 
     start: tuple[int, ...]
@@ -35,13 +35,13 @@ class Positions:
     flat: "np.ndarray[Any, np.dtype[np.int64]]"
 
 
-Index = Box | Positions
+Index = BasicIndex | Positions
 
 
 def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
     """NumPy's index, resolved for an array of this shape; `IndexError` as in NumPy."""
     entries = key if isinstance(key, tuple) else (key,)
-    if all(_is_basic(entry) for entry in entries) and (box := _box(entries, sizes)) is not None:
+    if all(_is_basic(entry) for entry in entries) and (box := _basic_index(entries, sizes)) is not None:
         return box
     every = np.arange(math.prod(sizes)).reshape(sizes)
     return Positions(np.ascontiguousarray(every[key], np.int64))
@@ -49,7 +49,7 @@ def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
 
 def sizes_of(index: Index) -> tuple[int, ...]:
     """The shape of the elements at an index."""
-    return index.result if isinstance(index, Box) else index.flat.shape
+    return index.result if isinstance(index, BasicIndex) else index.flat.shape
 
 
 def is_view(key: Any, sizes: tuple[int, ...]) -> bool:
@@ -67,7 +67,7 @@ def _is_basic(entry: Any, any_step: bool = False) -> bool:
     return entry is None or entry is Ellipsis or isinstance(entry, int | np.integer)
 
 
-def _box(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> Box | None:
+def _basic_index(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
     """The box of a basic index; None for an invalid one, so that NumPy raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
@@ -96,7 +96,7 @@ def _box(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> Box | None:
                 return None
             start.append(int(entry) % n)
             lengths.append(1)
-    return Box(tuple(start), tuple(lengths), tuple(result))
+    return BasicIndex(tuple(start), tuple(lengths), tuple(result))
 
 
 def get(x: EagerInput, index: Index) -> EagerInput:

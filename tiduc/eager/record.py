@@ -25,7 +25,7 @@ class KeySource(Protocol):
         """A key that no eager value has."""
 
 
-class Numbers:
+class IntegerKeys:
     """Keys that are integers, counted once for the whole process, so that traces of several recorders can meet."""
 
     _count = itertools.count()
@@ -116,7 +116,7 @@ class Recorder:
     """Records invocations; gives their results keys from `key_source`."""
 
     def __init__(self, key_source: KeySource | None = None, graphs: Graphs | None = None) -> None:
-        self.key_source = key_source if key_source is not None else Numbers()
+        self.key_source = key_source if key_source is not None else IntegerKeys()
         self.graphs = graphs if graphs is not None else Graphs()
 
     def record(

@@ -98,16 +98,16 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
     refused: dict[str, str] = {}
     residuals: list[Residual] = []
     zero: set[str] = set()
-    for what in ("jvp", "vjp"):
+    for mode in ("jvp", "vjp"):
         try:
-            derivative = getattr(program, what)([port.name for port in chosen])
-            costs[what] = find_cost(lowered(derivative))
-            if what == "vjp":
+            derivative = getattr(program, mode)([port.name for port in chosen])
+            costs[mode] = find_cost(lowered(derivative))
+            if mode == "vjp":
                 residuals = _residuals(program, [port.name for port in chosen])
                 results = derivative.outputs[len(program.outputs) :]
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
         except TiducError as error:
-            refused[what] = str(error)
+            refused[mode] = str(error)
     return Explanation(
         program.name,
         tuple(_input(program, port, chosen, zero) for port in program.inputs),

@@ -15,6 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Branches, control, is_control
+from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
@@ -109,8 +110,8 @@ class _Walk:
         self.open_sizes |= any(DYNAMIC in _sizes(x) for x in (*op.operands, *op.results))
         flops, transcendentals = self.computed(op)
         name = op.name.removeprefix("stablehlo.")
-        if op.name == "stablehlo.custom_call":
-            name = f"custom_call @{op.attributes['call_target_name'].value}"
+        if (target := call_target(op)) is not None:
+            name = f"custom_call @{target}"
         type_ = ", ".join(str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results)
         cost = OpCost(
             name, type_, describe(op.location), flops + transcendentals, transcendentals, _moved(op), times
@@ -128,7 +129,7 @@ class _Walk:
         if flops == "formula":
             return FORMULAS[name](op), 0
         if flops.isdigit():
-            return _counted(op) * _complex(op.result, int(flops)), 0
+            return _float_elements(op) * _complex(op.result, int(flops)), 0
         if flops == "?":
             self.uncounted.append(
                 name if name != "custom_call" else f"@{op.attributes['call_target_name'].value}"
@@ -173,7 +174,7 @@ def _real_size(x: Value) -> int:
     return size(x) if _is_float(x) else 0
 
 
-def _counted(op: Definition) -> int:
+def _float_elements(op: Definition) -> int:
     """The number of elements of the result if the op computes with floats, else 0."""
     return size(op.results[0]) if op.operands and _is_float(op.operands[0]) else 0
 

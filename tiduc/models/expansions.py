@@ -12,12 +12,13 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.errors import Unsupported
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
 """(custom call, module) -> the results that replace the call's; emits the replacement before the call."""
 
-_OPERATOR, _CALL = "torch.operator", "stablehlo.custom_call"
+_OPERATOR = "torch.operator"
 _PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
 TEXT = "text"
 """The attribute of a custom call that holds the operator's string."""
@@ -64,14 +65,16 @@ def _replace_operator(op: Any) -> None:
             if str(x.type) == _STRING:
                 detail[TEXT] = x.owner.attributes["value"]
         attributes = {
-            "call_target_name": ir.StringAttr.get(_PREFIX + name),
+            TARGET: ir.StringAttr.get(_PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
             "backend_config": ir.DictAttr.get({}),
             _DETAIL: ir.DictAttr.get(
                 {k: v for k, v in detail.items() if k != "name"} | {_PRESENT: ir.DenseI64ArrayAttr.get(there)}
             ),
         }
-        call = ir.Operation.create(_CALL, [_builtin(y.type, op) for y in op.results], operands, attributes)
+        call = ir.Operation.create(
+            CUSTOM_CALL, [_builtin(y.type, op) for y in op.results], operands, attributes
+        )
         for old, new in zip(op.results, call.results, strict=True):
             cast = ir.Operation.create("torch_c.from_builtin_tensor", [old.type], [new])
             old.replace_all_uses_with(cast.result)
@@ -94,14 +97,14 @@ def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
     calls: list[Any] = []
 
     def look(op: Any) -> Any:
-        if op.name == _CALL and _named(op).startswith(_PREFIX):
+        if op.name == CUSTOM_CALL and call_target(op).startswith(_PREFIX):
             calls.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
     for op in calls:
         with op.location, ir.InsertionPoint(op):
-            results = names[_named(op).removeprefix(_PREFIX)](op, module)
+            results = names[call_target(op).removeprefix(_PREFIX)](op, module)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
@@ -131,7 +134,7 @@ def call_text(call: Any, module: Any) -> Sequence[Any]:
 
 
 def _declarations(text: str, module: Any) -> str:
-    """Declarations of the module's functions that a text calls: it is verified before it is part of the module."""
+    """Declarations of the module's functions that a text calls, so that the text can be verified by itself."""
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
     lines = []
     for name in sorted(set(_CALLEE.findall(text))):
@@ -140,7 +143,3 @@ def _declarations(text: str, module: Any) -> str:
             f'"func.func"() <{{{given}, function_type = {functions[name].attributes["function_type"]}}}> '
         )
     return "".join(f"{line} ({{}}) : () -> ()\n" for line in lines)
-
-
-def _named(op: Any) -> str:
-    return str(ir.StringAttr(op.attributes["call_target_name"]).value)

@@ -19,7 +19,7 @@ from tiduc.runtime.worker import Died, Worker
 
 @dataclass(frozen=True)
 class Named:
-    """What a caller sets by name in an ONNX model: dynamic dimensions, and inputs that become constants."""
+    """Dynamic dimensions and inputs of an ONNX model that the caller sets by name; the inputs become constants."""
 
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]
@@ -71,9 +71,9 @@ def _imported(
         raise RequestError(
             f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
         )
-    for what, given in (("sizes", named.sizes), ("constants", named.constants)):
+    for option, given in (("sizes", named.sizes), ("constants", named.constants)):
         if given and suffix != ".onnx":
-            raise RequestError(f"{what} can be set by name for ONNX models only", str(path))
+            raise RequestError(f"{option} can be set by name for ONNX models only", str(path))
     try:
         if importer is _mlir:
             return _mlir(path, lift_constants, opset=opset)

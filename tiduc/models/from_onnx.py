@@ -22,7 +22,7 @@ from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
 from tiduc.models.onnx_rewrites import rewrite
 from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
-from tiduc.models.torch_dialect import imported_apart, lower_torch
+from tiduc.models.torch_dialect import import_in_worker, lower_torch
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
@@ -92,7 +92,7 @@ def from_onnx(
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
     held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
-    written, inputs = imported_apart(_lowered, limits, _serialized(proto), list(weights))
+    written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights))
     return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held)
 
 

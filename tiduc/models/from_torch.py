@@ -24,7 +24,7 @@ from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
-from tiduc.models.torch_dialect import imported_apart, lower_written
+from tiduc.models.torch_dialect import import_in_worker, lower_written
 from tiduc.models.torch_faults import first_line, located
 from tiduc.models.untrusted import load_export
 from tiduc.runtime.arrays import Array
@@ -68,7 +68,7 @@ def from_torch(
     with located("torch-mlir cannot import the program", Unsupported, exported=exported):
         inputs, weights = _inputs(exported)
         outputs = _outputs(exported)
-        lowered = imported_apart(_lowered, limits, _imported(exported))
+        lowered = import_in_worker(_lowered, limits, _imported(exported))
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
 
@@ -104,17 +104,17 @@ def _read(torch: Any, path: str, trust: bool) -> Any:
 @contextmanager
 def _logged() -> Iterator[list[BaseException]]:
     """Collects the exceptions that `torch.export.load` logs with a traceback, which are not printed."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def is_printed(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        found.extend([error] if error else [])
+        errors.extend([error] if error else [])
         return error is None
 
     logger = logging.getLogger("torch.export")
     logger.addFilter(is_printed)
     try:
-        yield found
+        yield errors
     finally:
         logger.removeFilter(is_printed)
 

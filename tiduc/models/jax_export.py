@@ -61,7 +61,7 @@ def read_export(contents: bytes, file: str | None = None) -> Export:
 
 
 class _Damaged(Exception):
-    """What is wrong with the contents."""
+    """The contents are not an export; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _without_reshape(op: Any) -> None:
     if op.name not in (_BROADCAST, _RESHAPE):
         return
     x, sizes = op.operands
-    if x.type == op.result.type and (op.name == _BROADCAST or _open(x.type) == 1):
+    if x.type == op.result.type and (op.name == _BROADCAST or _count_dynamic(x.type) == 1):
         op.result.replace_all_uses_with(x)
         op.erase()
     elif op.name == _RESHAPE and (kept := _added_ones(list(x.type.shape), list(op.result.type.shape))):
@@ -103,7 +103,7 @@ def _without_reshape(op: Any) -> None:
         op.erase()
 
 
-def _open(type_: Any) -> int:
+def _count_dynamic(type_: Any) -> int:
     return sum(type_.is_dynamic_dim(i) for i in range(type_.rank))
 
 

@@ -28,7 +28,7 @@ _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
 
-def imported_apart(
+def import_in_worker(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
 ) -> R:
     """The function's result, from a worker; `Unsupported` if LLVM aborts the worker, else `CompileError` if it dies."""

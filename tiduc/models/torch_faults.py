@@ -45,13 +45,15 @@ def located(step: str, kind: type[TiducError], module: Any = None, exported: Any
         raise
     except TiducError as error:
         line, name = _traced(error, module)
-        error.location, found = _recorded(exported, error.location or _line_in(str(error.args[0])) or line)
-        error.message = _with_module(error.message, found or name)
+        error.location, name_of_module = _recorded(
+            exported, error.location or _line_in(str(error.args[0])) or line
+        )
+        error.message = _with_module(error.message, name_of_module or name)
         raise
     except Exception as error:
         line, name = _traced(error, module)
-        line, found = _recorded(exported, _line_in(str(error)) or line)
-        message = _with_module(f"{step}: {first_line(error)}", found or name)
+        line, name_of_module = _recorded(exported, _line_in(str(error)) or line)
+        message = _with_module(f"{step}: {first_line(error)}", name_of_module or name)
         raise kind(message, line) from error
 
 

@@ -39,9 +39,9 @@ def load_export(torch: Any, path: str, trust: bool) -> Any:
         return torch.export.load(path)
 
 
-def _refusal(path: str, what: str) -> TiducError:
+def _refusal(path: str, risk: str) -> TiducError:
     return TiducError(
-        f"reading the file {what}: a program of its author's. If you trust that author, pass --trust "
+        f"reading the file {risk}: a program of its author's. If you trust that author, pass --trust "
         "(in Python, trust=True)",
         path,
     )

@@ -20,7 +20,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_float, is_open, rank, shape, with_shape
+from tiduc.dialect.types import element, is_dynamic, is_float, rank, shape, with_shape
 from tiduc.ports import Port, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose
@@ -47,7 +47,7 @@ def with_loss(model: Program, loss: str | Program) -> Program:
     if loss not in LOSSES:
         raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, and none")
     (y,) = given
-    if not is_float(y.type) or is_open(y.type):
+    if not is_float(y.type) or is_dynamic(y.type):
         raise RequestError(f"the loss {loss} needs floats of static shape; {y.name!r} is {y.type}")
     b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
     target_type, value = LOSSES[loss](b, y.value, f"{b.graph.name}.target")

@@ -50,7 +50,7 @@ def train_step(
     takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1,
     beta2, epsilon), with its `settings`. `train` are patterns, as of file names, of the parameters to train;
     by default all float weights of a `Model` that are not in `Model.held`. Parameters that match `freeze` stay as
-    they are. `RequestError` where there is no parameter, or one is not float.
+    they are. `RequestError` if there are no parameters, or a parameter is not float.
     """
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
@@ -90,7 +90,8 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
         g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
         type_ = with_element(port.type, wide(element(p)))
         beside = [
-            Port(f"{port.name}.{what}", type_, f"{b.graph.name}.{port.value}.{what}") for what in chosen.kept
+            Port(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.value}.{state_name}")
+            for state_name in chosen.kept
         ]
         state = [b.input(each.value, each.type) for each in beside]
         p_wide, g_wide = (b.convert(x, element(type_)) for x in (p, g))

@@ -97,7 +97,7 @@ def _filled(title: str, data: dict[str, Any]) -> str:
         "/*script*/": (folder / "page.js").read_text("utf-8"),
     }
     filled = (folder / "page.html").read_text("utf-8")
-    for mark, part in parts.items():
-        before, after = filled.split(mark)
+    for placeholder, part in parts.items():
+        before, after = filled.split(placeholder)
         filled = before + part + after
     return filled

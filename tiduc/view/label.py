@@ -8,7 +8,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.activity import GRAPHS, callees, name_of
 from tiduc.dialect.attributes import location_name
-from tiduc.dialect.graph import TARGET, operations
+from tiduc.dialect.control_ops import TARGET, call_target
+from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import ACTIVE, NAME
 
 QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
@@ -20,7 +21,7 @@ LITERALS = frozenset(f"stablehlo.{name}" for name in QUIET)
 SHOWN = 4  # most elements of a constant that are written out
 WIDTH = 64  # characters of attributes in a picture
 _LINE = 600  # characters of an attribute in a tooltip
-_IN_NAME = ("comparison_direction", "callee", GRAPHS, "call_target_name", "custom_call_target")
+_IN_NAME = ("comparison_direction", "callee", GRAPHS, TARGET, "custom_call_target")
 _UNSAID = {ACTIVE, "precision_config", "operandSegmentSizes", "compare_type", "value", *_IN_NAME}
 _DEFAULTS = {"indices_are_sorted = false", "unique_indices = false", "exact = true"}
 _ARRAY = re.compile(r"array<i\d+(?:: )?([^>]*)>")
@@ -48,8 +49,8 @@ def title(op: Any) -> str:
     short = name.removeprefix("stablehlo.")
     if name == "stablehlo.compare":
         return f"{short} {_bare(op.attributes['comparison_direction'])}"
-    if name == "stablehlo.custom_call":
-        return f"{short} @{op.attributes[TARGET].value}"
+    if (target := call_target(op)) is not None:
+        return f"{short} @{target}"
     inner = reducer(op)
     return f"{short} {inner.removeprefix('stablehlo.')}" if inner else short
 

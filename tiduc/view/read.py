@@ -189,9 +189,9 @@ class _Reader:
         names = []
         for i, region in enumerate(op.regions):
             of = REGIONS.get(op.name, ())
-            what = of[i] if i < len(of) else f"region {i}"
-            inner = Scene(f"{scene.name}/{label.title(op)} {self.count}.{what}", "region", what)
-            inner.title = f"{label.title(op)}: {what}"
+            role = of[i] if i < len(of) else f"region {i}"
+            inner = Scene(f"{scene.name}/{label.title(op)} {self.count}.{role}", "region", role)
+            inner.title = f"{label.title(op)}: {role}"
             self.picture.scenes[inner.name] = inner
             for block in region.blocks:
                 for k, x in enumerate(block.arguments):

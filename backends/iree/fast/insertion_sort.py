@@ -16,14 +16,14 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.missing.merge_sort import Rows, rows_of, sorted_dimension
-from tiduc.dialect.types import is_open, shape
+from tiduc.dialect.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort", where=ON_CPUS)
 @slow("Merging short rows, or all of a row of which few elements are read, is slow: insertion instead.")
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Insertion sort, where that is faster than merging, of as many elements as the results' readers need."""
-    if is_open(op.operands[0].type):
+    if is_dynamic(op.operands[0].type):
         return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
     n = sizes[dimension]

@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 
 
 @legalize("stablehlo.broadcast_in_dim", where=ON_CPUS)
@@ -25,7 +25,7 @@ from tiduc.dialect.types import is_open
 def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     """An iota of the full shape."""
     x, type_ = op.operands[0], op.results[0].type
-    along = None if is_open(type_) else _counted(x)
+    along = None if is_dynamic(type_) else _counted(x)
     if along is None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]

@@ -19,7 +19,7 @@ from tiduc.backends.iree.emitter import Emitter, is_boolean, within
 from tiduc.backends.iree.fast.carries import updates_between
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.types import element, is_open, shape, with_shape
+from tiduc.dialect.types import element, is_dynamic, shape, with_shape
 
 _SLICE = "stablehlo.dynamic_slice"
 
@@ -91,7 +91,7 @@ def _groups(loop: Any) -> list[list[int]]:
     for i, x in enumerate(loop.operands):
         if (
             x.type.shape
-            and not is_open(x.type)
+            and not is_dynamic(x.type)
             and isinstance(element(x), (ir.FloatType, ir.IntegerType))
             and not is_boolean(x)
             and _updates(loop, i)

@@ -26,7 +26,7 @@ from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 
 _ORDERS = VIEWS | {"stablehlo.convert"}
 """Ops that may do no more than reorder the elements of an array, if the result has the size of the operand."""
@@ -61,7 +61,7 @@ def distinguish_starts(module: Any) -> None:
 
 def _has_start(op: Any) -> bool:
     """Whether an op concatenates several arrays into one of static shape."""
-    return op.name == "stablehlo.concatenate" and len(op.operands) > 1 and not is_open(op.results[0].type)
+    return op.name == "stablehlo.concatenate" and len(op.operands) > 1 and not is_dynamic(op.results[0].type)
 
 
 def _sizes(concatenation: Any) -> tuple[Hashable, Hashable]:
@@ -102,7 +102,7 @@ class Numbers:
 
 def _size(x: Any) -> Hashable:
     """The element type and the number of elements of an array; the type of any other value."""
-    if not isinstance(x.type, ir.RankedTensorType) or is_open(x.type):
+    if not isinstance(x.type, ir.RankedTensorType) or is_dynamic(x.type):
         return str(x.type)
     return str(x.type.element_type), math.prod(x.type.shape)
 

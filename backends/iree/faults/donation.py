@@ -24,7 +24,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
-from tiduc.dialect.types import is_open
+from tiduc.dialect.types import is_dynamic
 
 
 @wrong(
@@ -55,7 +55,7 @@ def _order(function: Any, cpu: bool) -> None:
     for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
             # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
-            last.operands[place] = x if cpu or is_open(x.type) else copied(b, x)
+            last.operands[place] = x if cpu or is_dynamic(x.type) else copied(b, x)
 
 
 _COMPUTED = FUNCTIONS | PRODUCTS

@@ -11,7 +11,7 @@ from tiduc.backends.iree.dependences import RESHAPES, is_constant, traced
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied
-from tiduc.dialect.types import element, is_open, shape
+from tiduc.dialect.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
@@ -83,7 +83,7 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 def _is_part(op: Any) -> bool:
     """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
     *_, update = traced(op.operands[1], RESHAPES)
-    if is_open(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
+    if is_dynamic(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
         return False
     (*_, x), (*_, sliced) = (
         traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])

@@ -17,7 +17,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.dependences import RESHAPES, traced
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.types import is_open, shape
+from tiduc.dialect.types import is_dynamic, shape
 
 _AT_ONCE = 4
 _FEW = 16
@@ -33,7 +33,7 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A gather."""
     x, *starts = op.operands
     y = op.results[0]
-    if is_open(x.type) or not _by_fours(y) or _is_aligned(op):
+    if is_dynamic(x.type) or not _by_fours(y) or _is_aligned(op):
         return None
     if starts:
         index = b.concatenate([b.reshape(start, [1]) for start in starts], 0)
@@ -83,10 +83,10 @@ def _offset(x: Any) -> int:
     """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
-        if is_open(y.type):
+        if is_dynamic(y.type):
             break
         if not isinstance(y.owner, ir.Block) and y.owner.name == "stablehlo.slice":
-            place = None if is_open(y.owner.operands[0].type) else _piece(y.owner)
+            place = None if is_dynamic(y.owner.operands[0].type) else _piece(y.owner)
             if place is None:
                 break
             offset += place
@@ -102,7 +102,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The concatenation, of operands behind barriers."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
-    if is_open(y.type) or math.prod(shape(y)[:d]) != 1:
+    if is_dynamic(y.type) or math.prod(shape(y)[:d]) != 1:
         return None
     for i, x in enumerate(op.operands):
         if place % _AT_ONCE and _by_fours(x):

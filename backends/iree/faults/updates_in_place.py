@@ -32,7 +32,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import VIEWS
-from tiduc.dialect.types import bits, element, is_open, shape
+from tiduc.dialect.types import bits, element, is_dynamic, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""
@@ -117,7 +117,7 @@ def copied(b: Emitter, x: Any) -> Any:
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     always, sizes = b.compare(number, b.constant(0, number), "EQ"), sizes_of(b, x)
     # A scalar condition would choose one of two arrays and copy none.
-    if is_open(x.type):
+    if is_dynamic(x.type):
         return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
     return b.select(b.broadcast_in_dim(always, [], sizes), x, b.constant(0, x))
 
@@ -147,7 +147,7 @@ def alternatives(x: Any, block: Any) -> list[Any]:
 def _is_kept(op: Any, x: Any) -> bool:
     """Whether an array of static shape that an op updates may be an argument of the program or a loop invariant."""
     block = op.operation.block
-    return not is_open(x.type) and any(_stays(y, block) for y in alternatives(x, block))
+    return not is_dynamic(x.type) and any(_stays(y, block) for y in alternatives(x, block))
 
 
 def _stays(y: Any, block: Any) -> bool:
@@ -208,7 +208,7 @@ def _carried(loop: Any, i: int) -> list[Any]:
 
 def size(x: Any) -> int | None:
     """The bits of an array; None for a dynamic shape."""
-    return None if is_open(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
+    return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
 
 
 def _is_program(op: Any) -> bool:

@@ -12,7 +12,7 @@ from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, is_complex, is_open, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, is_dynamic, shape, with_element, with_shape
 from tiduc.dialect.windows import Layout, dilated, padding, window_of, window_of_convolution
 from tiduc.dialect.windows import reduce_window as windows_over
 
@@ -29,7 +29,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     `select` gets the earlier of two values first, as in a walk through the window.
     """
     x, source, init = op.operands
-    if is_open(x.type) or is_open(source.type):
+    if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its sizes are open")
     sizes, count = shape(x), int(np.prod(shape(x), dtype=np.int64))
     if not np.prod(shape(source)) or not count:
@@ -88,7 +88,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     The initial values may count any number of times (specification, reduce).
     """
     count = len(op.results)
-    if 0 in shape(op.operands[0]) and not any(is_open(y.type) for y in op.results):
+    if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
         pairs = zip(list(op.operands)[count:], op.results, strict=True)
         return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)

@@ -8,8 +8,8 @@ from tiduc.backends.iree.calls import legalize_call
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.matrices import batched, restored
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.lapack import ROUTINES, Settings
-from tiduc.dialect.types import is_empty, is_open
+from tiduc.dialect.lapack import ROUTINES, CallSettings
+from tiduc.dialect.types import is_dynamic, is_empty
 
 Computed = Callable[..., Sequence[Any]]
 """Gives an op's results, batched, from an emitter, the op and the op's operands, batched."""
@@ -49,7 +49,7 @@ def on_batches(
     Raises `Unsupported` if an operand has a dynamic shape.
     """
     operands = list(op.operands)
-    if any(is_open(x.type) for x in operands):
+    if any(is_dynamic(x.type) for x in operands):
         raise refused(op, "its sizes are open")
     if is_empty(operands[0]):
         return empty(b, op) if empty else [b.zero(y.type) for y in op.results]
@@ -57,12 +57,12 @@ def on_batches(
     return restored(b, op, function(*values))
 
 
-def settings(op: Any) -> Settings:
+def settings(op: Any) -> CallSettings:
     """The settings of a call by name, as plain values; characters are integers.
 
     Raises `Unsupported` for a call without settings.
     """
-    given = Settings(op.attributes, partial(refused, op))
+    given = CallSettings(op.attributes, partial(refused, op))
     if not given:
         raise refused(op, "its backend_config is not a dictionary")
     return given

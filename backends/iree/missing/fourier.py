@@ -16,7 +16,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, is_complex, is_open, shape
+from tiduc.dialect.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32  # a matrix of at most this size is as fast as a recursion
 _PRIME = 256  # from here on, a convolution is cheaper than a matrix
@@ -30,7 +30,7 @@ _PRIME = 256  # from here on, a convolution is cheaper than a matrix
 def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Real arithmetic for each dimension."""
     x, y = op.operands[0], op.results[0]
-    if is_open(x.type):
+    if is_dynamic(x.type):
         raise refused(op, "its sizes are open")
     lengths = list(op.attributes["fft_length"])
     kind = hlo.FftTypeAttr(op.attributes["fft_type"]).value

@@ -26,7 +26,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     transposed,
 )
 from tiduc.backends.iree.missing.dynamic.sizes import read
-from tiduc.dialect.types import element, is_open, shape, with_element
+from tiduc.dialect.types import element, is_dynamic, shape, with_element
 
 
 def sorted_dimension(op: Any) -> int:
@@ -75,7 +75,7 @@ class Rows:
 
     def in_order(self, b: Emitter, places: Any) -> list[Any]:
         """The operands with their rows in the order of `places`, which may have fewer columns."""
-        size = self.size if is_open(places.type) else shape(places)
+        size = self.size if is_dynamic(places.type) else shape(places)
         ys = [computed(b, size, element(x), [x, places], at_index(1)) for x in self.keys]
         turned, back = [*self.turned[:-1], size[1]], [int(i) for i in np.argsort(self.order)]
         results = [transposed(b, in_shape(b, y, turned), back) for y in ys]
@@ -97,7 +97,7 @@ def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
 def places_along(b: Emitter, x: Any, dimension: int) -> Any:
     """The index of each element of x along a dimension."""
     i32 = signless(32)
-    if is_open(x.type):
+    if is_dynamic(x.type):
         return computed(b, sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32))
     return b.iota(dimension, with_element(x.type, i32))
 

@@ -8,7 +8,7 @@ from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
 from tiduc.backends.iree.missing.merge_sort import merge_sort, sorted_dimension
-from tiduc.dialect.types import is_open, shape
+from tiduc.dialect.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort")
@@ -21,6 +21,6 @@ from tiduc.dialect.types import is_open, shape
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A merge sort on CPUs, a sorting network on GPUs."""
     x, dimension = op.operands[0], sorted_dimension(op)
-    if not is_open(x.type) and (shape(x)[dimension] < 2 or not math.prod(shape(x))):
+    if not is_dynamic(x.type) and (shape(x)[dimension] < 2 or not math.prod(shape(x))):
         return list(op.operands)
     return merge_sort(b, op, dimension) if b.cpu else network_sort(b, op, dimension)

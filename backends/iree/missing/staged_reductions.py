@@ -15,7 +15,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.bodies import Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import is_complex, is_open, shape, with_shape
+from tiduc.dialect.types import is_complex, is_dynamic, shape, with_shape
 
 _STEPS = 2**12
 """The most elements that one thread reduces."""
@@ -25,7 +25,7 @@ def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The results of a reduction in stages; None where one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
-    if any(is_open(x.type) for x in xs):
+    if any(is_dynamic(x.type) for x in xs):
         return None
     dimensions = sorted(op.attributes["dimensions"])
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):

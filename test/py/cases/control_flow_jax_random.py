@@ -126,10 +126,10 @@ class Generator:
 
     def _arranged(self, draw: Draw, scope: Scope, *_: Any) -> None:
         x, y = (self._pick(draw, scope, "vector") for _ in range(2))
-        kind, made = draw.choice(
+        kind, value = draw.choice(
             [("matrix", jnp.stack([x, y])), ("vector", x[::-1]), ("matrix", jnp.broadcast_to(x, (2, 3)))]
         )
-        scope.add(kind, made)
+        scope.add(kind, value)
 
     def _picked(self, draw: Draw, scope: Scope, *_: Any) -> None:
         vector, matrix = (self._pick(draw, scope, kind) for kind in ("vector", "matrix"))
@@ -150,15 +150,15 @@ class Generator:
         vector, matrix = (self._pick(draw, scope, kind) for kind in ("vector", "matrix"))
         how, which = draw.choice(["set", "add", "multiply"]), draw.randrange(4)
         if which == 0:
-            made = getattr(vector.at[self._index(draw, scope, 3)], how)(self._pick(draw, scope, "scalar"))
+            value = getattr(vector.at[self._index(draw, scope, 3)], how)(self._pick(draw, scope, "scalar"))
         elif which == 1:
-            made = getattr(matrix.at[self._index(draw, scope, 2)], how)(vector)
+            value = getattr(matrix.at[self._index(draw, scope, 2)], how)(vector)
         elif which == 2:
             update = self._pick(draw, scope, "vector")[:2]
-            made = lax.dynamic_update_slice(vector, update, (self._index(draw, scope, 2),))
+            value = lax.dynamic_update_slice(vector, update, (self._index(draw, scope, 2),))
         else:
-            made = vector.at[jnp.array([0, 2, 0])].add(self._pick(draw, scope, "vector"))
-        scope.add("matrix" if which == 1 else "vector", made)
+            value = vector.at[jnp.array([0, 2, 0])].add(self._pick(draw, scope, "vector"))
+        scope.add("matrix" if which == 1 else "vector", value)
 
     def _integer(self, draw: Draw, scope: Scope, *_: Any) -> None:
         integer, scalar = (self._pick(draw, scope, kind) for kind in ("integer", "scalar"))
@@ -176,7 +176,7 @@ class Generator:
 
     def _reduced(self, draw: Draw, scope: Scope, *_: Any) -> None:
         vector, matrix = (self._pick(draw, scope, kind) for kind in ("vector", "matrix"))
-        kind, made = draw.choice(
+        kind, value = draw.choice(
             [
                 ("scalar", jnp.tanh(vector @ self._pick(draw, scope, "vector"))),
                 ("vector", jnp.tanh((matrix @ vector) @ matrix)),
@@ -186,7 +186,7 @@ class Generator:
                 ("scalar", jnp.mean(matrix)),
             ]
         )
-        scope.add(kind, made)
+        scope.add(kind, value)
 
     def _region(
         self,
@@ -325,8 +325,8 @@ class Generator:
             y, z = self._results(place, ["vector", "scalar"], [x], ["vector"], scope, depth - 1, True)
             return jnp.sum(jnp.sin(y)) + z
 
-        again = jax.checkpoint(f) if draw.random() < 0.5 else f
-        scope.add("vector", jnp.tanh(jax.grad(again)(self._pick(draw, scope, "vector"))))
+        body = jax.checkpoint(f) if draw.random() < 0.5 else f
+        scope.add("vector", jnp.tanh(jax.grad(body)(self._pick(draw, scope, "vector"))))
 
     def _mapped(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
         mapped = draw.choice([jax.vmap, lambda f: lambda x: lax.map(f, x)])

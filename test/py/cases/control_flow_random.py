@@ -32,9 +32,9 @@ class Writer:
         return name
 
     def pick(self, scope: dict[str, str], type_: str) -> str:
-        found = [name for name, t in scope.items() if t == type_]
-        if found:
-            return found[self.draw(len(found))]
+        candidates = [name for name, t in scope.items() if t == type_]
+        if candidates:
+            return candidates[self.draw(len(candidates))]
         number = self.draw(100) / 100
         return self.emit(f"stablehlo.constant dense<{number}> : {type_}")
 
@@ -100,8 +100,8 @@ def _given(w: Writer, scope: dict[str, str], type_: str) -> str:
 def _elementwise(w: Writer, scope: dict[str, str], depth: int) -> None:
     type_ = (SCALAR, PAIR)[w.draw(2)]
     x, y = w.pick(scope, type_), w.pick(scope, type_)
-    made = w.binary(("add", "multiply", "subtract")[w.draw(3)], x, y, type_)
-    scope[w.unary(("sine", "tanh", "cosine")[w.draw(3)], made, type_)] = type_
+    result = w.binary(("add", "multiply", "subtract")[w.draw(3)], x, y, type_)
+    scope[w.unary(("sine", "tanh", "cosine")[w.draw(3)], result, type_)] = type_
 
 
 def _mixed(w: Writer, scope: dict[str, str], depth: int) -> None:
@@ -110,18 +110,18 @@ def _mixed(w: Writer, scope: dict[str, str], depth: int) -> None:
         scope[w.emit(f"stablehlo.broadcast_in_dim {x}, dims = [] : ({SCALAR}) -> {PAIR}")] = PAIR
         return
     x, y = w.pick(scope, PAIR), w.pick(scope, PAIR)
-    made = w.emit(
+    result = w.emit(
         f"stablehlo.dot_general {x}, {y}, contracting_dims = [0] x [0] : ({PAIR}, {PAIR}) -> {SCALAR}"
     )
-    scope[w.unary("sine", made, SCALAR)] = SCALAR
+    scope[w.unary("sine", result, SCALAR)] = SCALAR
 
 
 def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
     """A barrier; derivatives recompute what comes after it."""
     x, y = w.pick(scope, SCALAR), w.pick(scope, PAIR)
-    made = w.results(2)
+    results = w.results(2)
     w.lines.append(f"stablehlo.optimization_barrier {x}, {y} : {SCALAR}, {PAIR}")
-    scope.update(zip(made, (SCALAR, PAIR), strict=True))
+    scope.update(zip(results, (SCALAR, PAIR), strict=True))
 
 
 def _index(w: Writer, scope: dict[str, str]) -> str:

@@ -22,7 +22,7 @@ class Case(NamedTuple):
     def text(self, name: str = "main", *, known: bool = False) -> str:
         """The function's text, with dynamic sizes or, if `known`, static ones."""
         text = f"func.func @{name}{self.signature} {{\n{self.body}\n}}\n"
-        return re.sub(r"\?([A-Z])", lambda found: str(self.sizes[found[1]]) if known else "?", text)
+        return re.sub(r"\?([A-Z])", lambda match: str(self.sizes[match[1]]) if known else "?", text)
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> Array:

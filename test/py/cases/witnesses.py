@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from iree.compiler.tools.binaries import find_tool
 
-from cases import iree_cases, iree_gpu_cases, iree_open_cases
+from cases import iree_cases, iree_dynamic_cases, iree_gpu_cases
 from cases.iree_case import Array, Case, function
 from cases.iree_programs import PROGRAMS
 from tiduc.backends.iree.compile import _linkers
@@ -58,7 +58,7 @@ def find_witness(name: str) -> Witness:
         return Witness(text, arguments, expected, _target(name), rtol)
     *path, case = name.split("/")
     if "dynamic" in path:
-        dynamic = iree_open_cases.CASES[case]
+        dynamic = iree_dynamic_cases.CASES[case]
         expected = None if dynamic.expected is None else (dynamic.expected,)
         return Witness(
             dynamic.text(), dynamic.arguments, expected, _target(name), 0, dynamic.text(known=True)

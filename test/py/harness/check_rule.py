@@ -106,20 +106,20 @@ def _check(
     floats = [y for y in primal if y.dtype.kind in "fc"]
     sizes = range(1, len(everything) + 1) if subsets else [len(everything)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(everything, n) for n in sizes):
-        what = f"order {order}, wrt {wrt}"
+        label = f"order {order}, wrt {wrt}"
         dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in floats]
         jvp = run(program.jvp(list(wrt)), [*point, *dx])
         vjp = run(program.vjp(list(wrt)), [*point, *ct])
         for actual in (jvp[: len(primal)], vjp[: len(primal)]):
             # A compiler may round differently in another program.
-            compare(actual, primal, 0 if chosen(str(program)) is None else 1e-13, f"primal, {what}")
+            compare(actual, primal, 0 if chosen(str(program)) is None else 1e-13, f"primal, {label}")
         dy, cx = jvp[len(primal) :], vjp[len(primal) :]
         if differences:
-            compare(dy, difference(program, point, wrt, dx), rtol, f"jvp, {what}")
+            compare(dy, difference(program, point, wrt, dx), rtol, f"jvp, {label}")
         left, right = inner(ct, dy), inner(cx, dx)
         scale = max([1.0, *(float(np.max(np.abs(v))) for v in (*dy, *cx) if v.size)])
-        assert np.isfinite(left) and np.isfinite(right), f"not finite, {what}"
-        assert abs(left - right) <= adjoint_rtol * scale * 10, f"adjoint, {what}: {left} {right}"
+        assert np.isfinite(left) and np.isfinite(right), f"not finite, {label}"
+        assert abs(left - right) <= adjoint_rtol * scale * 10, f"adjoint, {label}: {left} {right}"
     if order > 1:
         for q, more in (
             (program.jvp(everything), [like(point[i], rng) for i in everything]),

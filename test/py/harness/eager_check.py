@@ -62,8 +62,8 @@ class Frontend:
         return result
 
     def backward(self, *outputs: EagerInput, **options: Any) -> dict[Any, float]:
-        found = backward(outputs, [np.array(1.0)] * len(outputs), self.executor, **options)
-        return {key: float(ct) for key, ct in found.items()}
+        cotangents = backward(outputs, [np.array(1.0)] * len(outputs), self.executor, **options)
+        return {key: float(ct) for key, ct in cotangents.items()}
 
 
 def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:

@@ -13,9 +13,9 @@ def close_vulkan() -> None:
     While a device of Mesa's llvmpipe is open, two threads poll for completed work and keep two cores busy.
     """
     closed = False
-    for opened in (devices._OPEN, system_setup._GLOBAL_DEVICES_BY_URI):
-        for name in [name for name in opened if name.startswith("vulkan")]:
-            del opened[name]
+    for devices_ in (devices._OPEN, system_setup._GLOBAL_DEVICES_BY_URI):
+        for name in [name for name in devices_ if name.startswith("vulkan")]:
+            del devices_[name]
             closed = True
     if closed:
         gc.collect()  # modules may be parts of cycles

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from cases.open_programs import CASES, a
+from cases.dynamic_programs import CASES, a
+from harness.dynamic_shapes import check_dynamic
 from harness.evidence import NOTES
-from harness.open_shapes import check_open
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
@@ -13,7 +13,7 @@ from tiduc.program import load
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_are_those_of_the_static_program(case: str) -> None:
     text, points = CASES[case]
-    check_open(text, *points)
+    check_dynamic(text, *points)
 
 
 BOUNDED = "tensor<4x?xf64, #stablehlo.bounds<?, 3>>"

@@ -107,8 +107,8 @@ def test_trsm_is_triangular_solve(side: str, uplo: str, diag: str, kind: str, co
     primal = '%0 = "stablehlo.triangular_solve"(%arg0, %arg1)'
     for mode in ("jvp", "vjp"):
         lines = []
-        for made in (f"stablehlo.custom_call {call}", op):
-            text = f"func.func @main(%a: {t}, %y: {t}) -> {t} {{\n%0 = {made} : ({t}, {t}) -> {t}\nreturn %0 : {t}\n}}"
+        for solve in (f"stablehlo.custom_call {call}", op):
+            text = f"func.func @main(%a: {t}, %y: {t}) -> {t} {{\n%0 = {solve} : ({t}, {t}) -> {t}\nreturn %0 : {t}\n}}"
             derived = str(getattr(load(text), mode)()).splitlines()
             lines.append([line for line in derived if "custom_call" not in line and primal not in line])
         assert lines[0] == lines[1] and "triangular_solve" in "".join(lines[0])

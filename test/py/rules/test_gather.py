@@ -66,8 +66,8 @@ def constant(text: str, indices: list[int]) -> str:
         for i, n in enumerate(indices)
     )
     names, types = ", ".join(f"%b{i}" for i in range(5)), ", ".join(["tensor<1x1xi32>"] * 5)
-    made = f"{parts} %i = stablehlo.concatenate {names}, dim = 0 : ({types}) -> tensor<5x1xi32>\n"
-    return text.replace(", %i: tensor<5x1xi32>", "", 1).replace("%0 =", f"{made} %0 =", 1)
+    concatenation = f"{parts} %i = stablehlo.concatenate {names}, dim = 0 : ({types}) -> tensor<5x1xi32>\n"
+    return text.replace(", %i: tensor<5x1xi32>", "", 1).replace("%0 =", f"{concatenation} %0 =", 1)
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ def tangents(op: str, element: str, x: list[float], y: list[float]) -> list[Any]
       return %z : {t}
     }}"""
     dtype = {"f16": np.float16, "f64": np.float64}[element]
-    found = []
+    results = []
     for wrt in ([0], [1])[: op.count("%")]:
         module = parse(str(load(text).jvp(wrt)))
         run_passes(module.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
         arguments = [np.array(v, np.float16).astype(dtype) for v in (x, y, [1.0] * 3)]
-        found.append(by_xla(str(module), arguments)[1])
-    return found
+        results.append(by_xla(str(module), arguments)[1])
+    return results
 
 
 @pytest.mark.parametrize("op", POINTS)

@@ -29,12 +29,12 @@ class Case:
 
     @property
     def places(self) -> tuple[int, ...]:
-        found = []
+        counts = []
         every = zip(self.size, self.window, self.stride, self.pad, self.base, self.dilation, strict=True)
         for n, k, s, (low, high), a, w in every:
             room = ((n - 1) * a + 1 if n else 0) + low + high - ((k - 1) * w + 1)
-            found.append(max(room // s + 1, 0))
-        return tuple(found)
+            counts.append(max(room // s + 1, 0))
+        return tuple(counts)
 
     def text(self, op: str, init: str | None = None, element: str = "f64") -> str:
         """The program, with a constant initial value, or a second argument if `init` is None."""
@@ -280,7 +280,7 @@ def test_memory_of_long_windows() -> None:
     for op in ("multiply", "maximum"):
         program = load(case.text(op, IDENTITY[op])).vjp().jvp()
         sizes = [
-            np.prod([int(n) for n in found.split("x")[:-1]])
-            for found in re.findall(r"tensor<([0-9x]+f64)>", str(program))
+            np.prod([int(n) for n in sizes.split("x")[:-1]])
+            for sizes in re.findall(r"tensor<([0-9x]+f64)>", str(program))
         ]
         assert max(sizes) <= 1001

@@ -87,8 +87,8 @@ def test_index_types(index: str, op: str) -> None:
 def test_constant_indices(index: tuple[int, int], masked: bool, op: str) -> None:
     """A window known to be in range needs neither mask nor padding."""
     case = CASES["one window"]
-    made = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
-    text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", made, 1)
+    constant = f"%i = stablehlo.constant dense<{list(index)}> : tensor<2xi32>\n%0 ="
+    text = case.scatter(op).replace(", %i: tensor<2xi32>", "", 1).replace("%0 =", constant, 1)
     assert ("stablehlo.pad" in str(load(text).vjp())) == masked
     check_rule(text, random(case.operand), random(case.windows))
 
@@ -110,7 +110,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """Of the updates that meet, only the one in the result gets a cotangent."""
+    """If several updates write one place, only the update in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)

@@ -66,13 +66,13 @@ def operator(operands: int, results: int) -> Any:
     def empty(*arguments: Any) -> Any:
         *_, sizes, text = arguments
         written = _TYPE.findall(text[text.index(") -> (") : text.index("{\n")])
-        left, made = list(sizes), []
+        remaining, tensors = list(sizes), []
         for shape, kind in written:
             rank = shape.count("x")
             dtype = next(key for key, value in ELEMENTS.items() if value == kind)
-            made.append(torch.empty(left[:rank], dtype=getattr(torch, dtype)))
-            del left[:rank]
-        return made[0] if results == 1 else tuple(made)
+            tensors.append(torch.empty(remaining[:rank], dtype=getattr(torch, dtype)))
+            del remaining[:rank]
+        return tensors[0] if results == 1 else tuple(tensors)
 
     own = torch.library.custom_op(f"tiduc::{name}", run, mutates_args=(), schema=schema)
     own.register_fake(empty)

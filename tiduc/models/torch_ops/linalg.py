@@ -231,9 +231,9 @@ def matrix_exp(x: Any) -> Any:
     odd = scaled @ odd
     y = solve_ex(even - odd, even + odd)[0]
     for i in range(squarings):
-        again = times > i
-        safe = torch.where(again, y, 0)  # keeps a square that is not selected from overflowing
-        y = torch.where(again, safe @ safe, y)
+        is_squared = times > i
+        safe = torch.where(is_squared, y, 0)  # keeps a square that is not selected from overflowing
+        y = torch.where(is_squared, safe @ safe, y)
     return y
 
 
@@ -259,6 +259,6 @@ TABLE[aten.linalg_lu_factor.default] = lambda x, pivot=True: lu_factor_ex(x, piv
 TABLE[aten.linalg_solve.default] = lambda a, b, left=True: solve_ex(a, b, left)[0]
 
 
-def _refuse(condition: bool, what: str) -> None:
+def _refuse(condition: bool, case: str) -> None:
     if condition:
-        raise Unsupported(f"{what} is not supported")
+        raise Unsupported(f"{case} is not supported")

@@ -19,7 +19,7 @@ from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
 from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open, with_element
+from tiduc.dialect.types import element, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
 
@@ -27,13 +27,13 @@ _LARGEST = 2**31 - 1
 def has_open_sizes(op: Any) -> bool:
     """Whether an operand or result of an op has a dynamic shape."""
     types = [x.type for x in (*op.operands, *op.results)]
-    return any(isinstance(type_, ir.RankedTensorType) and is_open(type_) for type_ in types)
+    return any(isinstance(type_, ir.RankedTensorType) and is_dynamic(type_) for type_ in types)
 
 
 def sizes_of(b: Emitter, x: Any) -> list[Any]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
-    if is_open(x.type):
+    if is_dynamic(x.type):
         x = _below_sign(b, x)
     return [
         read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
@@ -81,7 +81,7 @@ def wide(b: Emitter, x: Any) -> Any:
 
 def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """x, tied to these sizes for the compiler, which does not see them through a barrier."""
-    if not is_open(x.type):
+    if not is_dynamic(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
     operands = _numbers(b).dynamic(sizes)
@@ -128,7 +128,7 @@ def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides
 
 def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """x reshaped to these sizes."""
-    if not is_open(x.type) and all(isinstance(n, int) for n in sizes):
+    if not is_dynamic(x.type) and all(isinstance(n, int) for n in sizes):
         return b.reshape(x, sizes)
     return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
 

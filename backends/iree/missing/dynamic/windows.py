@@ -100,7 +100,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = [kernel.type.shape[i] for i in d.kernel_spatial_dimensions]
     count = math.prod(places)
     if min(places, default=0) < 1 or count > _PLACES or any(_count(op, name) > 1 for name in _GROUPS):
-        raise refused(op, "windows of its kind over open dimensions are not there")
+        raise refused(op, "windows of this kind over dynamic dimensions are not supported")
     x = transposed(b, x, [d.input_batch_dimension, *spatial, d.input_feature_dimension])
     order = [
         *d.kernel_spatial_dimensions,

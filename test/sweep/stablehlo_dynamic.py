@@ -1,6 +1,6 @@
 """Runs StableHLO's own dynamic-shape programs, and compares with their refinements to static shapes.
 
-    python test/sweep/stablehlo_open.py DIRECTORY [--filter REGEX] [--target NAME]
+    python test/sweep/stablehlo_dynamic.py DIRECTORY [--filter REGEX] [--target NAME]
 
 DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each
 dynamic dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX;
@@ -48,9 +48,11 @@ _REFINED = (
 def arguments(text: str) -> tuple[list[Array], int]:
     """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
     types = _types(_main(parse(text)))
-    is_open = any(not type_.has_static_shape for type_ in types)
+    is_dynamic = any(not type_.has_static_shape for type_ in types)
     i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
-    count = next((i for i, type_ in enumerate(types) if type_ != i64 or i == 2), len(types)) if is_open else 0
+    count = (
+        next((i for i, type_ in enumerate(types) if type_ != i64 or i == 2), len(types)) if is_dynamic else 0
+    )
     rng = np.random.default_rng(0)
     return [np.array(SIZE)] * count + [_random(rng, type_) for type_ in types[count:]], count
 
@@ -76,8 +78,8 @@ def refined(text: str, count: int) -> str | None:
             del main.attributes[name]
     known = [ir.RankedTensorType.get(_sizes(type_), type_.element_type) for type_ in types[count:]]
     run_passes(module.operation, _REFINED.format(",".join(map(str, known))))
-    found = str(module)
-    return None if "?" in found else found
+    static = str(module)
+    return None if "?" in static else static
 
 
 def outcome(text: str, target: str) -> tuple[str, str]:
@@ -92,7 +94,7 @@ def outcome(text: str, target: str) -> tuple[str, str]:
     try:
         static = refined(text, count)
         if static is None:
-            return "n/a", "sizes stay open"
+            return "n/a", "sizes stay dynamic"
         expected = _compiled(static, "cpu")(*given[count:])
     except TiducError as error:
         return "n/a", str(error)

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         ),
         [[a(3), a(3) + 1j * a(3)]],
     ),
-    "static and open": (
+    "static and dynamic": (
         program(
             f"%x: {X}, %w: tensor<3xf64>", X, f"%y = stablehlo.multiply %x, %w : ({X}, tensor<3xf64>) -> {X}"
         ),

@@ -43,12 +43,12 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
 def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """The program's results by the reference interpreter, after refinement to the arguments' shapes."""
     text = refined(str(program), arguments)
-    assert "?" not in text, f"open sizes are left:\n{text}\nof:\n{program}"
+    assert "?" not in text, f"dynamic sizes are left:\n{text}\nof:\n{program}"
     empty = any(0 in x.shape for x in arguments)  # the interpreter aborts on some empty arrays
     return (by_xla if empty else chosen(text) or evaluate)(text, arguments)
 
 
-def check_open(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0) -> Program:
+def check_dynamic(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0) -> Program:
     """Checks a program's derivatives at points of several sizes against those of its static form."""
     program = load(text)
     for i, point in enumerate(points):
