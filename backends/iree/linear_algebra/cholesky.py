@@ -7,7 +7,7 @@ Two rows are computed together from the rows before their block, so that these a
 factor is the adjoint of u, and the rows read are the adjoint of the lower triangle of a.
 """
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, STRIP, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
@@ -22,7 +22,7 @@ def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
     The other triangle, which is not read, is zero, or unchanged if `keep`.
     """
     n = a.rows
-    u, info = p.result(n, n), p.result(1, 1, INTEGER)
+    u, info = p.result(n, n), p.result(1, 1, "integer")
     u.copy(a.adjoint if lower else a)
 
     def factor(i: Int, j: Int) -> Number:
@@ -46,7 +46,7 @@ def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
 @program
 def first_without_root(p: Program, factor: Matrix) -> list[Matrix]:
     """`info` of a factor."""
-    info = p.result(1, 1, INTEGER)
+    info = p.result(1, 1, "integer")
     info[0] = _number_without_root(factor)
     return [info]
 

@@ -13,18 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra.program import COMPLEX, INTEGER, REAL, Matrix, Program
+from tiduc.backends.iree.linear_algebra import shifts
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import (
-    Rotations,
-    nearer_eigenvalue,
-    plane,
-    qr_algorithm,
-    rotate,
-    scale,
-)
 from tiduc.passes.rules.triangular_solve import adjoint
 
 
@@ -47,26 +40,26 @@ def decompose(b: Emitter, x: Any, *, left: bool, right: bool) -> list[Any]:
 def _schur(p: Program, x: Matrix) -> list[Matrix]:
     """Eigenvalues; t, divided by a power of two; z^H; and `info`."""
     n = x.rows
-    w, t, zh = p.result(1, n, COMPLEX), p.result(n, n, COMPLEX), p.result(n, n, COMPLEX)
-    info, along = p.result(1, 1, INTEGER), p.work(1, n, COMPLEX)
-    reflectors = Reflectors(p.work(n, n, COMPLEX, padded=True), p.work(1, n, COMPLEX))
-    step = _Sweeps(t, Rotations.make(p, n, [zh], COMPLEX))
+    w, t, zh = p.result(1, n, "complex"), p.result(n, n, "complex"), p.result(n, n, "complex")
+    info, row = p.result(1, 1, "integer"), p.work(1, n, "complex")
+    reflectors = Reflectors(p.work(n, n, "complex", padded=True), p.work(1, n, "complex"))
+    step = _Sweeps(t, shifts.Rotations.make(p, n, [zh], "complex"))
     t.copy(x)
-    unit, total = scale(t)
+    unit, total = shifts.scale(t)
     with p.when(p.no(p.scalar(float("inf")) > total)), p.each(0, n) as i, p.each(0, n) as j:
         t[i, j] = 0.0
-    _reduce(t, zh, reflectors, along)
-    info[0] = qr_algorithm(p, n, step.couple, step.sweep, total)
+    _reduce(t, zh, reflectors, row)
+    info[0] = shifts.qr_algorithm(p, n, step.couples, step.sweep, total)
     rounding = total.sqrt * p.epsilon * float(n)
     with p.each(0, n) as i:
         own = t[i, i]
-        if p.kind == REAL:  # small imaginary parts are rounding errors
+        if p.kind == "real":  # small imaginary parts are rounding errors
             own = p.either(rounding >= abs(own.im), own.re, own)
         w[i] = unit * own
     return [w, t, zh, info]
 
 
-def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, along: Matrix) -> None:
+def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
     """Makes h a Hessenberg matrix, column by column; each is reflected onto the entry below the diagonal."""
     p, n = h.p, h.rows
     zh.set_identity()
@@ -75,8 +68,8 @@ def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, along: Matrix) -> Non
         with p.each(below, n) as r:
             reflectors.vh[j, r] = h[r, j].conj
         beta = reflectors.make(j, below, n, below)
-        reflectors.reflect_columns(h, along, j, (below, n), (below, n))
-        reflectors.reflect_columns(zh, along, j, (below, n), (0, n))
+        reflectors.reflect_columns(h, row, j, (below, n), (below, n))
+        reflectors.reflect_columns(zh, row, j, (below, n), (0, n))
         with p.each(0, n) as r:
             reflectors.reflect_row(h, r, j, below, n)
         h[below, j] = beta
@@ -89,9 +82,9 @@ class _Sweeps:
     """The QR algorithm for t; rows of z^H rotate with it."""
 
     t: Matrix
-    rotations: Rotations  # of z^H
+    rotations: shifts.Rotations  # of z^H
 
-    def couple(self, i: Int) -> Any:
+    def couples(self, i: Int) -> Any:
         """Whether the entry before t[i, i] is not small; a small one becomes zero."""
         p, t = self.t.p, self.t
         beside = t[i - 1, i - 1].size + t[i, i].size
@@ -104,7 +97,7 @@ class _Sweeps:
         """The eigenvalue of the last two rows nearer to the last entry; each tenth time, an exceptional shift."""
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
-        shift = nearer_eigenvalue(t[before, before], t[before, high] * beside, last)
+        shift = shifts.nearer_eigenvalue(t[before, before], t[before, high] * beside, last)
         return t.p.either((since % 10).equals(9), last + beside.length * 0.75, shift)
 
     def sweep(self, low: Int, high: Int, since: Int) -> None:
@@ -114,11 +107,11 @@ class _Sweeps:
             first, before = k.equals(low), k.max(1) - 1
             x = p.either(first, t[k, k] - shift, t[k, before])
             y = p.either(first, t[k + 1, k], t[k + 1, before])
-            c, s, _ = plane(x, y)
+            c, s, _ = shifts.plane(x, y)
             self.rotations.add(k, c.conj, s.conj)
-            rotate(t, [k, k + 1], [(c.conj, s.conj)], before, n)
+            shifts.rotate(t, [k, k + 1], [(c.conj, s.conj)], before, n)
             t[k + 1, before] = p.either(first, t[k + 1, before], 0.0)
-            rotate(t.transpose, [k, k + 1], [(c, s)], 0, (k + 2).min(high) + 1)
+            shifts.rotate(t.transpose, [k, k + 1], [(c, s)], 0, (k + 2).min(high) + 1)
         self.rotations.apply(low, high)
 
 

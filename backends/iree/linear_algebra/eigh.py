@@ -10,21 +10,14 @@ Loops run along rows.
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 8.3.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, REAL, Matrix, Program
+from tiduc.backends.iree.linear_algebra import shifts
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import (
-    Diagonals,
-    Rotation,
-    Rotations,
-    nearer_eigenvalue,
-    qr_algorithm,
-    scale,
-    sort_rows,
-)
 
 
 @program
@@ -34,25 +27,25 @@ def decompose(p: Program, x: Matrix, *, vectors: bool) -> list[Matrix]:
     Only the lower triangle of x, n by n, is read, and the real part of its diagonal.
     """
     n = x.rows
-    w, info = p.result(1, n, REAL), p.result(1, 1, INTEGER)
+    w, info = p.result(1, n, "real"), p.result(1, 1, "integer")
     v = [p.result(n, n) for _ in range(vectors)]
     g = [p.work(n, n, padded=True) for _ in v]
-    a, along = p.work(n, n, padded=True), p.work(1, n)
-    reflectors, diagonals = Reflectors(a, p.work(1, n)), Diagonals.make(p, n)
-    rotations = Rotations.make(p, n, g)
+    a, row = p.work(n, n, padded=True), p.work(1, n)
+    reflectors, diagonals = Reflectors(a, p.work(1, n)), shifts.Diagonals.make(p, n)
+    rotations = shifts.Rotations.make(p, n, g)
     with p.each(0, n) as i:
         with p.each(0, i) as j:
             a[i, j] = x[i, j]
         a[i, i] = x[i, i].re
-    unit, total = scale(a, lower=True)
-    _reduce(a, reflectors, diagonals, along)
+    unit, total = shifts.scale(a, lower=True)
+    _reduce(a, reflectors, diagonals, row)
     for matrix in g:
         matrix.set_identity()
         with p.each(1, n) as i, p.each(0, i) as r:
             reflectors.reflect_row(matrix, r, i, 0, i, adjoint=True)
-    couples, sweep = partial(diagonals.couple, p.floor), partial(_sweep, diagonals, rotations)
-    info[0] = qr_algorithm(p, n, couples, sweep, total)
-    sort_rows(diagonals.d, g)
+    couples, sweep = partial(diagonals.couples, p.floor), partial(_sweep, diagonals, rotations)
+    info[0] = shifts.qr_algorithm(p, n, couples, sweep, total)
+    shifts.sort_rows(diagonals.d, g)
     with p.each(0, n) as i:
         w[i] = unit * diagonals.d[i]
     for y, matrix in zip(v, g, strict=True):
@@ -60,27 +53,27 @@ def decompose(p: Program, x: Matrix, *, vectors: bool) -> list[Matrix]:
     return [*v, w, info]
 
 
-def _reduce(a: Matrix, reflectors: Reflectors, diagonals: Diagonals, along: Matrix) -> None:
+def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row: Matrix) -> None:
     """Makes the tridiagonal matrix from the lower triangle of a, and the reflections: v^H before the diagonal of a."""
     p, n = a.p, a.rows
     with p.down(n - 1) as before:
         i = before + 1
         diagonals.e[i] = reflectors.make(i, 0, i, before)
-        _multiply(a, i, along)
-        _update(a, i, along, reflectors.taus[i])
+        _multiply(a, i, row)
+        _update(a, i, row, reflectors.taus[i])
     with p.each(0, n) as i:
         diagonals.d[i] = a[i, i].re
 
 
-def _multiply(a: Matrix, i: Int, along: Matrix) -> None:
-    """Computes a v for the rows before row i, which has v^H."""
+def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
+    """Writes a v to `row`, for the rows of a before row i, which has v^H."""
     p = a.p
     with p.each(0, i) as r:
         own, total = a[i, r].conj, p.variable(a.zero)
         with p.each(0, r) as j:
             total.add(a[r, j] * a[i, j].conj)
-            along[j] = along[j] + own * a[r, j].conj
-        along[r] = total.value + a[r, r].re * own
+            row[j] = row[j] + own * a[r, j].conj
+        row[r] = total.value + a[r, r].re * own
 
 
 def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
@@ -98,20 +91,17 @@ def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
             a[r, j] = a[r, j] - v_r * w[j].conj - w_r * a[i, j]
 
 
-def _sweep(diagonals: Diagonals, rotations: Rotations, low: Int, high: Int, _: Int) -> None:
+def _sweep(diagonals: shifts.Diagonals, rotations: shifts.Rotations, low: Int, high: Int, _: Int) -> None:
     """Rotates the block from row `low` to row `high`."""
     d, e = diagonals.d, diagonals.e
 
-    def rotate(
-        i: Int, rotation: Rotation, on: Number, off: Number
-    ) -> tuple[Rotation, Number, Number, Number]:
-        c, s = rotation
+    def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:
         rotations.add(i, c, s)
-        after, along = d[i + 1], c * off
-        h = s * (after - on) + (along + along)
+        after, half = d[i + 1], c * off
+        h = s * (after - on) + (half + half)
         sh = s * h
-        return rotation, on + sh, c * h - off, after - sh
+        return c, s, on + sh, c * h - off, after - sh
 
-    shift = nearer_eigenvalue(d[high.max(1) - 1], e[high] * e[high], d[high])
+    shift = shifts.nearer_eigenvalue(d[high.max(1) - 1], e[high] * e[high], d[high])
     diagonals.chase(low, high, d[low] - shift, rotate)
     rotations.apply(low, high)

@@ -6,9 +6,8 @@ read. Row i, as changed so far, is compared with row i + 1; the one with the lar
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Number
 
@@ -22,7 +21,7 @@ def solve(p: Program, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: 
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]
-    x, info, z = p.result(n, width), p.result(1, 1, INTEGER), p.work(n + 2, width)
+    x, info, z = p.result(n, width), p.result(1, 1, "integer"), p.work(n + 2, width)
     with p.each(n, n + 2) as i, p.each(0, width) as c:
         z[i, c] = 0.0
     z.copy(y)
@@ -30,22 +29,16 @@ def solve(p: Program, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: 
     info[0] = p.number_of_first(n, lambda i: main[i].is_zero)
     if perturb:
         _perturb(of_u)
-    with p.down(n) as i:
-        with p.each(0, width) as c:
-            z[i, c] = (z[i, c] - (first[i] * z[i + 1, c] + second[i] * z[i + 2, c])) / main[i]
+    with p.down(n) as i, p.each(0, width) as c:
+        z[i, c] = (z[i, c] - (first[i] * z[i + 1, c] + second[i] * z[i + 2, c])) / main[i]
     x.copy(z)
     return [second, main, first, x, info]
 
 
 def _eliminate(given: Sequence[Matrix], of_u: Sequence[Matrix], z: Matrix) -> None:
     """Computes the diagonals of U, and the right-hand sides that go with it."""
-    p, n, (dl, d, du) = z.p, z.rows - 2, given
+    p, n, (dl, d, du), (main_row, first_row, second_row) = z.p, z.rows - 2, given, of_u
     main, first = p.variable(d[0]), p.variable(du[0] if n > 1 else z.zero)
-
-    def write(i: Any, *values: Any) -> None:
-        for x, value in zip(of_u, values, strict=True):
-            x[i] = value
-
     with p.each(0, n - 1) as i:
         after = i + 1
         low, own, above = dl[after], d[after], p.either(after.equals(n - 1), 0.0, du[after])
@@ -53,13 +46,13 @@ def _eliminate(given: Sequence[Matrix], of_u: Sequence[Matrix], z: Matrix) -> No
         pivot, other = p.either(swap, low, main.value), p.either(swap, main.value, low)
         factor = other / p.either(pivot.is_zero, 1.0, pivot)
         beside_pivot, below_pivot = p.either(swap, own, first.value), p.either(swap, first.value, own)
-        write(i, pivot, beside_pivot, p.either(swap, above, 0.0))
+        main_row[i], first_row[i], second_row[i] = pivot, beside_pivot, p.either(swap, above, 0.0)
         with p.when(swap):
             z.swap_rows(i, after)
         z.subtract_row(after, factor, z, i, (0, z.columns))
         main.set(below_pivot - factor * beside_pivot)
         first.set(p.either(swap, 0.0, above) - factor * p.either(swap, above, 0.0))
-    write(n - 1, main.value, 0.0, 0.0)
+    main_row[n - 1], first_row[n - 1], second_row[n - 1] = main.value, 0.0, 0.0
 
 
 def _perturb(of_u: Sequence[Matrix]) -> None:

@@ -8,7 +8,7 @@ The pivot of a column is the first of the largest entries from the diagonal on; 
 |re| + |im|. No NaN counts as larger than a number; a NaN on the diagonal itself stays there.
 """
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int
 
@@ -22,7 +22,7 @@ def factors(p: Program, a: Matrix) -> list[Matrix]:
     U has the diagonal; that of L is one. `info` counts from one, and is 0 if all columns have pivots.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
-    lu, pivots, info = p.result(m, n), p.result(1, count, INTEGER), p.result(1, 1, INTEGER)
+    lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")
     lu.copy(a)
     with p.each(0, count, _BLOCK) as first:
         end = (first + _BLOCK).min(count)

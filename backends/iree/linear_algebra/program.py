@@ -1,13 +1,19 @@
 """Programs: matrices that change, loops and branches, from which run.py makes one dispatch.
 
     @program
-    def traces(p: Program, x: Matrix) -> list[Matrix]:
-        y = p.result(1, 1)
-        y[0] = p.sum(0, x.rows, lambda i: x[i, i])
+    def scaled(p: Program, x: Matrix) -> list[Matrix]:
+        y = p.result(x.rows, x.columns)
+        with p.each(0, x.rows) as i:
+            total = p.sum(0, x.columns, lambda j: x[i, j])
+            with p.each(0, x.columns) as j:
+                y[i, j] = x[i, j] / total
         return [y]
 
-The body of a `with` is emitted once. Loops and branches carry all arrays and variables; IREE's canonicalizer
-removes those that a loop does not change.
+    (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
+
+A program is written for one matrix, of static size. The body of a `with` is emitted once. A float of Python is a
+number, and an int is an index: write `y[i, j] = 0.0`, not 0. Loops and branches carry all arrays and variables; IREE's
+canonicalizer removes those that a loop does not change.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +34,6 @@ STRIP = 8
 _CACHED = 16  # f32 numbers in a cache line
 
 Kind = Literal["real", "complex", "integer"]
-REAL: Kind = "real"
-COMPLEX: Kind = "complex"
-INTEGER: Kind = "integer"
 """The kinds of entries: real and complex numbers of the program's precision, and i32."""
 
 
@@ -79,10 +82,10 @@ class Program(Scope):
         large ones do not fit. It collapses arrays of one element, and then loses the order of some reads and writes.
         """
         assert self.k.place.block == self.block, "a matrix is made outside of all loops and branches"
-        types = {REAL: [self.real], COMPLEX: [self.real] * 2, INTEGER: [signless(32)]}[kind or self.kind]
-        taken = {array.array.type for array in self.arrays}
+        types = {"real": [self.real], "complex": [self.real] * 2, "integer": [signless(32)]}
+        taken = {line.array.type for line in self.arrays}
         first = len(self.arrays)
-        for type_ in types:
+        for type_ in types[kind or self.kind]:
             line = ir.RankedTensorType.get([max(size, 2)], type_)
             while line in taken:
                 line = with_shape(line, [line.shape[0] + 1])
@@ -104,7 +107,7 @@ class Program(Scope):
     @contextmanager
     def each(self, start: Int | int, end: Int | int, step: int = 1) -> Iterator[Int]:
         """A loop over the indices from `start` to below `end`."""
-        bounds, initial = [self.scalar(x).v for x in (start, end, step)], self.parts()
+        bounds, initial = [self.scalar(x).v for x in (start, end, step)], self._parts()
         arguments = [ir.IndexType.get(), *[x.type for x in initial]]
         results, (block,) = self._opened("scf.for", [*bounds, *initial], arguments, 1)
         with self._within(block, block.arguments[1:]):
@@ -121,9 +124,9 @@ class Program(Scope):
     def when(self, condition: Any) -> Iterator[None]:
         """A branch that runs if the condition holds."""
         results, (then, otherwise) = self._opened("scf.if", [condition], [], 2)
-        with self._within(otherwise, self.parts()):
+        with self._within(otherwise, self._parts()):
             pass
-        with self._within(then, self.parts()):
+        with self._within(then, self._parts()):
             yield
         self._set(results)
 
@@ -145,22 +148,22 @@ class Program(Scope):
         def fill(region: Any) -> None:
             blocks.append(region.blocks.append(*arguments, arg_locs=[self.k.location] * len(arguments)))
 
-        types = [x.type for x in self.parts()]
+        types = [x.type for x in self._parts()]
         return self.k.emit_all(name, operands, types, None, [fill] * count), blocks
 
     @contextmanager
     def _within(self, block: Any, values: Sequence[Any]) -> Iterator[None]:
         """Fills a block, in which the variables begin with these values, and which gives their last values."""
-        outer, before, count = self.k, self.parts(), len(self._variables)
+        outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)
         yield
         del self._variables[count:]
-        self.k.emit_all("scf.yield", self.parts(), ())
+        self.k.emit_all("scf.yield", self._parts(), ())
         self.k = outer
         self._set(before)
 
-    def parts(self) -> list[Any]:
+    def _parts(self) -> list[Any]:
         """The values of all arrays and variables now."""
         return [part for variable in self._variables for part in variable.parts]
 
@@ -224,7 +227,7 @@ class Variable:
 
     def set(self, x: Scalar | float) -> None:
         """Changes the value."""
-        self.parts = self.value.like(x).parts
+        self.parts = self.p.scalar(x).padded(len(self.parts))
 
     def set_if(self, condition: Any, x: Scalar | float) -> None:
         """Changes the value if a condition holds."""
@@ -276,7 +279,7 @@ class Matrix:
     def __getitem__(self, place: Any) -> Scalar:
         """The number, or the index, at a place."""
         k, at = self.p.k, self._at(place)
-        parts = [k.element(array.array, at) for array in self.arrays]
+        parts = [k.element(line.array, at) for line in self.arrays]
         if isinstance(parts[0].type, ir.IntegerType):
             return Scalar(self.p, (k.cast(parts[0], ir.IndexType.get()),))
         x = Scalar(self.p, tuple(parts))
@@ -288,8 +291,8 @@ class Matrix:
         if isinstance(x.v.type, ir.IndexType):
             x = Scalar(self.p, (k.cast(x.v, signless(32)),))
         parts = (x.conj if self.conjugated else x).padded(len(self.arrays))
-        for array, part in zip(self.arrays, parts, strict=True):
-            array.parts = (k.put(part, array.array, at),)
+        for line, part in zip(self.arrays, parts, strict=True):
+            line.parts = (k.put(part, line.array, at),)
 
     def _at(self, place: Any) -> Any:
         """The offset of an entry, as a value of type index."""

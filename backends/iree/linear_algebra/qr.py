@@ -8,7 +8,7 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4
 
 import math
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
@@ -32,8 +32,8 @@ def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
     Columns with a nonzero number in the row `wanted` come first, then the longest column that is left.
     """
     n, count = a.columns, min(a.rows, a.columns)
-    qr, order, taus = p.result(a.rows, n), p.result(1, n, INTEGER), p.result(1, count)
-    flags, w = p.work(1, n, INTEGER), p.work(1, n)
+    qr, order, taus = p.result(a.rows, n), p.result(1, n, "integer"), p.result(1, count)
+    flags, w = p.work(1, n, "integer"), p.work(1, n)
     qr.copy(a)
     flags.copy(wanted)
     with p.each(0, n) as j:

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.linear_algebra.program import COMPLEX, REAL, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.dialect.types import is_complex, shape
 
 
@@ -31,13 +31,13 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
         holder = ir.Module.create(b.location)
         block = ir.Block.create_after(holder.body, ir.IndexType.get(), arg_locs=[b.location])
         count, real = shape(batches[0])[0], lines[0][0].type.element_type
-        p = Program(block, b.location, real, COMPLEX if is_complex(batches[0]) else REAL, count)
+        p = Program(block, b.location, real, "complex" if is_complex(batches[0]) else "real", count)
         given = []
         for x, parts in zip(batches, lines, strict=True):
             *rows, columns = shape(x)[1:]
             given.append(p.given(parts, math.prod(rows), columns))
         results = body(p, *given, **options)
-        p.k.emit_all("scf.yield", [array.array for array in p.arrays], ())
+        p.k.emit_all("scf.yield", [line.array for line in p.arrays], ())
         return _joined(b, p, results, _dispatched(b, p))
 
     return run
@@ -45,7 +45,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
 
 def _dispatched(b: Emitter, p: Program) -> Sequence[Any]:
     """The arrays that a program writes, from a dispatch with the loop over the batch."""
-    types = [array.array.type for array in p.arrays]
+    types = [line.array.type for line in p.arrays]
 
     def fill(k: Kernel) -> Sequence[Any]:
         bounds, arrays = [k.index(n) for n in (0, p.batch, 1)], [k.empty(type_) for type_ in types]

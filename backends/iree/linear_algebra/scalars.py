@@ -219,10 +219,6 @@ class Scalar:
         assert count >= len(self.parts), "a complex number has no real value"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 
-    def like(self, other: "Scalar | float") -> "Scalar":
-        """Another scalar, which has as many parts as this one."""
-        return Scalar(self.p, self.p.scalar(other).padded(len(self.parts)))
-
     def _separate(self) -> list["Number"]:
         return [Scalar(self.p, (part,)) for part in self.parts]
 

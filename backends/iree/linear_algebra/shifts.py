@@ -10,16 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.backends.iree.linear_algebra.program import REAL, Kind, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, Program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 STEPS = 30
 """The most sweeps per value, on average, as in LAPACK; about two are usual."""
 
 _TOGETHER = 2  # rotations applied at once, so that a row is read and written once for them
-
-Rotation = tuple[Number, Number]
-"""The cosine c and the sine s of a rotation, which replaces rows u and v by c u + s v and conj(c) v - conj(s) u."""
 
 
 def qr_algorithm(
@@ -70,28 +67,22 @@ class Diagonals:
     @staticmethod
     def make(p: Program, n: int) -> "Diagonals":
         """Diagonals of which only the ends of e are written."""
-        d, e = p.work(1, n, REAL), p.work(1, n + 1, REAL)
+        d, e = p.work(1, n, "real"), p.work(1, n + 1, "real")
         e[0] = e[n] = 0.0
         return Diagonals(d, e)
 
-    def couple(self, least: Number, i: Int) -> Any:
+    def couples(self, least: Number, i: Int) -> Any:
         """Whether e[i] is larger than `least`, below which it is negligible, and not small; false for a NaN."""
         p, d = self.d.p, self.d
         limit = p.epsilon * (abs(d[i - 1]) + abs(d[i]))
         return abs(self.e[i]) > least.max(limit)
 
-    def chase(
-        self,
-        low: Int,
-        high: Int,
-        first: Number,
-        rotate: Callable[..., tuple[Rotation, Number, Number, Number]],
-    ) -> None:
+    def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
         """One sweep from row `low` to row `high`, which moves the entry that a rotation leaves outside the diagonals.
 
-        The first rotation makes e[low + 1] zero beside `first`. `rotate(i, (c, s), on, off)` applies a rotation to rows
-        i and i + 1, whose entries are `on` on the diagonal and `off` beside it. It gives the rotation that reaches the
-        row after these two, the new d[i], the partner of the entry that the next rotation makes zero, and the next
+        The first rotation makes e[low + 1] zero beside `first`. `rotate(i, c, s, on, off)` applies a rotation to rows
+        i and i + 1, whose entries are `on` on the diagonal and `off` beside it. It gives the cosine and the sine for
+        the row after these two, the new d[i], the partner of the entry that the next rotation makes zero, and the next
         `on`.
         """
         p, d, e = self.d.p, self.d, self.e
@@ -100,7 +91,7 @@ class Diagonals:
         with p.each(low, high) as i:
             c, s, r = plane(f.value, g.value)
             e[i] = p.either(i.equals(low), 0.0, r)
-            (c, s), d[i], partner, next_on = rotate(i, (c, s), on.value, off.value)
+            c, s, d[i], partner, next_on = rotate(i, c, s, on.value, off.value)
             more = e[i + 2]
             f.set(partner)
             g.set(s * more)
@@ -117,8 +108,13 @@ def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
     return p.either(flat, 1.0, f / r), p.either(flat, 0.0, g / r), p.either(flat, f, r)
 
 
-def rotate(x: Matrix, rows: Sequence[Int], rotations: Sequence[Rotation], start: Any, end: Any) -> None:
-    """Rotates adjacent rows one pair after the other, in the columns from `start` to below `end`."""
+def rotate(
+    x: Matrix, rows: Sequence[Int], rotations: Sequence[tuple[Number, Number]], start: Any, end: Any
+) -> None:
+    """Rotates adjacent rows one pair after the other, in the columns from `start` to below `end`.
+
+    A rotation (c, s) replaces two rows u and v by c u + s v and conj(c) v - conj(s) u.
+    """
     with x.p.each(start, end) as j:
         y, *others = (x[i, j] for i in rows)
         for i, (c, s), other in zip(rows, rotations, others, strict=False):
@@ -136,7 +132,7 @@ class Rotations:
     matrices: Sequence[Matrix]
 
     @staticmethod
-    def make(p: Program, n: int, matrices: Sequence[Matrix], kind: Kind = REAL) -> "Rotations":
+    def make(p: Program, n: int, matrices: Sequence[Matrix], kind: Kind = "real") -> "Rotations":
         """Space for n rotations."""
         return Rotations(p.work(1, n, kind), p.work(1, n, kind), matrices)
 

@@ -14,23 +14,14 @@ Sources: Golub and Van Loan, "Matrix Computations" (2013), sections 5.4.8 and 8.
 "Accurate singular values of bidiagonal matrices" (1990).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
-from tiduc.backends.iree.linear_algebra.program import INTEGER, REAL, Matrix, Program
+from tiduc.backends.iree.linear_algebra import shifts
+from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.backends.iree.linear_algebra.shifts import (
-    Diagonals,
-    Rotation,
-    Rotations,
-    nearer_eigenvalue,
-    plane,
-    qr_algorithm,
-    scale,
-    sort_rows,
-)
 
 
 @program
@@ -40,23 +31,24 @@ def decompose(p: Program, x: Matrix, *, vectors: int) -> list[Matrix]:
     `vectors` is the number of the longer vectors: as many as values, as many as they are long, or 0 for none.
     """
     (n, m), tall = sorted((x.rows, x.columns)), x.rows > x.columns
-    s, info = p.result(1, n, REAL), p.result(1, 1, INTEGER)
-    a, columns, along = p.work(n, m, padded=True), p.work(n, n, padded=True), p.work(1, m)
+    s, info = p.result(1, n, "real"), p.result(1, 1, "integer")
+    a, columns, row = p.work(n, m, padded=True), p.work(n, n, padded=True), p.work(1, m)
     right, left = Reflectors(a, p.work(1, n)), Reflectors(columns, p.work(1, n))
-    diagonals = Diagonals.make(p, n)
+    diagonals = shifts.Diagonals.make(p, n)
     of_p = [p.work(n, n, padded=True)] if vectors else []
     of_q = [p.work(vectors, m, padded=True)] if vectors else []
-    step = _Bidiagonal(diagonals, Rotations.make(p, n, of_p), Rotations.make(p, n, of_q))
+    rotations = shifts.Rotations.make(p, n, of_p), shifts.Rotations.make(p, n, of_q)
     a.copy(x.adjoint if tall else x)
-    unit, total = scale(a)
-    _reduce(a, diagonals, right, left, along)
+    unit, total = shifts.scale(a)
+    _reduce(a, diagonals, right, left, row)
     for matrix in of_q:
         _accumulate(matrix, right, n, 0)
     for matrix in of_p:
         _accumulate(matrix, left, n - 1, 1)
-    info[0] = qr_algorithm(p, n, partial(diagonals.couple, p.epsilon), step.sweep, total)
-    step.make_positive()
-    sort_rows(diagonals.d, [*of_p, *of_q], descending=True)
+    couples, sweep = partial(diagonals.couples, p.epsilon), partial(_sweep, diagonals, *rotations)
+    info[0] = shifts.qr_algorithm(p, n, couples, sweep, total)
+    _make_positive(diagonals.d, of_p)
+    shifts.sort_rows(diagonals.d, [*of_p, *of_q], descending=True)
     with p.each(0, n) as i:
         s[i] = unit * diagonals.d[i]
     if not vectors:
@@ -68,7 +60,7 @@ def decompose(p: Program, x: Matrix, *, vectors: int) -> list[Matrix]:
     return [u, s, vh, info]
 
 
-def _reduce(a: Matrix, diagonals: Diagonals, right: Reflectors, left: Reflectors, along: Matrix) -> None:
+def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Reflectors, row: Matrix) -> None:
     """Makes a bidiagonal, and the reflections."""
     p, n, m = a.p, a.rows, a.columns
     with p.each(0, n) as i:
@@ -79,7 +71,7 @@ def _reduce(a: Matrix, diagonals: Diagonals, right: Reflectors, left: Reflectors
             left.vh[i, r] = a[r, i].conj
         with p.when(p.no(after.equals(n))):
             diagonals.e[after] = left.make(i, after, n, after)
-            left.reflect_columns(a, along, i, (after, n), (after, m))
+            left.reflect_columns(a, row, i, (after, n), (after, m))
 
 
 def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> None:
@@ -94,57 +86,51 @@ def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> N
             reflectors.reflect_row(x, r, i, i + beside, x.columns, adjoint=True)
 
 
-@dataclass(frozen=True)
-class _Bidiagonal:
-    """A bidiagonal matrix, and the rotations of p and q."""
+def _make_positive(d: Matrix, of_p: Sequence[Matrix]) -> None:
+    """Makes values not negative; rows of p change their signs."""
+    p = d.p
+    with p.each(0, d.columns) as i:
+        own = d[i]
+        sign = p.either(p.scalar(0.0) > own, -1.0, 1.0)
+        d[i] = abs(own)
+        for x in of_p:
+            with p.each(0, x.columns) as j:
+                x[i, j] = sign * x[i, j]
 
-    diagonals: Diagonals
-    of_p: Rotations
-    of_q: Rotations
 
-    def make_positive(self) -> None:
-        """Makes values not negative; rows of p change their signs."""
-        d = self.diagonals.d
-        p = d.p
-        with p.each(0, d.columns) as i:
-            own = d[i]
-            sign = p.either(p.scalar(0.0) > own, -1.0, 1.0)
-            d[i] = abs(own)
-            for x in self.of_p.matrices:
-                with p.each(0, x.columns) as j:
-                    x[i, j] = sign * x[i, j]
+def _sweep(
+    diagonals: shifts.Diagonals, of_p: shifts.Rotations, of_q: shifts.Rotations, low: Int, high: Int, _: Int
+) -> None:
+    """Rotates the block from row `low` to row `high`."""
+    d = diagonals.d
 
-    def sweep(self, low: Int, high: Int, _: Int) -> None:
-        """Rotates the block from row `low` to row `high`."""
-        self.diagonals.chase(low, high, self._start(low, high), self._rotate)
-        for rotations in (self.of_p, self.of_q):
-            rotations.apply(low, high)
-
-    def _rotate(
-        self, i: Int, rotation: Rotation, on: Number, off: Number
-    ) -> tuple[Rotation, Number, Number, Number]:
+    def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:
         """Rotates rows i and i + 1 of t^H, then the columns, so that nothing is above its diagonal."""
-        d, (c, s) = self.diagonals.d, rotation
-        self.of_p.add(i, c, s)
+        of_p.add(i, c, s)
         first, above = c * on + s * off, c * off - s * on
         below, after = s * d[i + 1], c * d[i + 1]
-        c, s, r = plane(first, below)
-        self.of_q.add(i, c, s)
-        return (c, s), r, c * above + s * after, c * after - s * above
+        c, s, r = shifts.plane(first, below)
+        of_q.add(i, c, s)
+        return c, s, r, c * above + s * after, c * after - s * above
 
-    def _start(self, low: Int, high: Int) -> Number:
-        """The partner of e's first entry in the first rotation: (d^2 - shift) / d, or d if the shift is zero."""
-        p, own = self.diagonals.d.p, self.diagonals.d[low]
-        least = p.variable(abs(own))
-        with p.each(low, high + 1) as i:
-            least.set(least.value.min(abs(self.diagonals.d[i])))
-        none = p.epsilon >= least.value
-        safe = p.either(none, 1.0, own)
-        return p.either(none, own, (safe * safe - self._shift(high)) / safe)
+    diagonals.chase(low, high, _start(diagonals, low, high), rotate)
+    for rotations in (of_p, of_q):
+        rotations.apply(low, high)
 
-    def _shift(self, high: Int) -> Number:
-        """The eigenvalue of the last two rows of t^H t that is nearer to the last entry."""
-        d, e, before = self.diagonals.d, self.diagonals.e, high.max(1) - 1
-        product = d[before] * e[high]
-        first, last = d[before] * d[before] + e[before] * e[before], d[high] * d[high] + e[high] * e[high]
-        return nearer_eigenvalue(first, product * product, last)
+
+def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
+    """The partner of e's first entry in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
+
+    The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last entry.
+    """
+    d, e, before = diagonals.d, diagonals.e, high.max(1) - 1
+    p, own = d.p, d[low]
+    least = p.variable(abs(own))
+    with p.each(low, high + 1) as i:
+        least.set(least.value.min(abs(d[i])))
+    product = d[before] * e[high]
+    first, last = d[before] * d[before] + e[before] * e[before], d[high] * d[high] + e[high] * e[high]
+    shift = shifts.nearer_eigenvalue(first, product * product, last)
+    none = p.epsilon >= least.value
+    safe = p.either(none, 1.0, own)
+    return p.either(none, own, (safe * safe - shift) / safe)

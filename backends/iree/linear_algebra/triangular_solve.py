@@ -6,39 +6,31 @@ The inner loop runs along the right-hand sides. A single right-hand side, or rig
 are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
-from typing import Any
-
-from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import program
-from tiduc.dialect.types import shape
 
 _MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
 
 
-def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> list[Any]:
+@program
+def solve(
+    p: Program, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
+) -> list[Matrix]:
     """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 
     Reads one triangle of a, and its diagonal unless `unit`.
     """
-    # x op(a) = c is op(a)^T x^T = c^T.
-    turned = transpose == left
-    if not left and not turned and shape(c)[1] >= _MANY:
-        a, turned = b.transpose(a, [0, 2, 1]), True
-    upper = lower == transpose if left else lower != transpose
-    return _substituted(b, a, c, left=left, turned=turned, upper=upper, unit=unit)
-
-
-@program
-def _substituted(
-    p: Program, a: Matrix, c: Matrix, *, left: bool, turned: bool, upper: bool, unit: bool
-) -> list[Matrix]:
-    """x with a x = c, or a^T x = c if `turned`; of the transposes of x and c unless `left`."""
     result = p.result(c.rows, c.columns)
     result.copy(c)
-    matrix, x = a.transpose if turned else a, result if left else result.transpose
+    x, matrix, upper = result, a.transpose if transpose else a, lower == transpose
+    if not left:  # x op(a) = c is op(a)^T x^T = c^T
+        x, matrix, upper = x.transpose, matrix.transpose, not upper
+        if transpose and c.rows >= _MANY:
+            columns = p.work(a.columns, a.rows)
+            columns.copy(a.transpose)
+            matrix = columns.transpose
     if upper:  # from the last row to the first
-        matrix, x = matrix.flipped(0, 1), x.flipped(0)
+        x, matrix = x.flipped(0), matrix.flipped(0, 1)
     by = _by_rows if left and c.columns > 1 else _by_right_hand_sides
     by(matrix, x, unit)
     return [result]
