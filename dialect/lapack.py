@@ -140,10 +140,10 @@ class CallSettings(dict[str, Any]):
 
     def __init__(self, attributes: Any, refuse: Callable[[str], Exception]) -> None:
         super().__init__(settings_among(attributes))
-        self._refuse = refuse
+        self.refuse = refuse
 
     def __missing__(self, name: str) -> Any:
-        raise self._refuse(f"its backend_config has no {name}")
+        raise self.refuse(f"its backend_config has no {name}")
 
 
 def _plain(attribute: Any) -> Any:

@@ -1,6 +1,6 @@
 """Factorizations on the host: functions of NumPy's LAPACK that compiled modules import.
 
-    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that backends/iree/lapack.py writes
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that host.py writes (backends/iree/linear_algebra)
     w, v = numpy.linalg.eigh(x)                          the code that runs, in the thread that called the module
 
 Arrays are batches of matrices, with three dimensions. `info` has one number per matrix: 1 if the matrix is not finite

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.fast.work import work
-from tiduc.backends.iree.lapack import calls_back
+from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings

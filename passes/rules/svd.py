@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import TARGET, call_target
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
+from tiduc.dialect.lapack import CallSettings, targets
 from tiduc.dialect.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
@@ -29,7 +29,6 @@ from tiduc.passes.rules.decomposition import (
     settings,
     with_settings,
 )
-from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product
 
@@ -51,21 +50,19 @@ class VectorLayout:
     """The kind of vectors that a singular value call computes, and the order of its results."""
 
     vectors: bool
-    full: bool
     transposed: bool
     of_v: bool
 
     @staticmethod
-    def of(op: Definition) -> "VectorLayout":
-        given = settings(op)
+    def of(given: CallSettings, target: str) -> "VectorLayout":
+        """The layout of a call with these settings; raises `Unsupported` for vectors that overwrite the matrix."""
         if "mode" not in given:
-            flags = given["compute_uv"], given["full_matrices"], given.get("transposed", False)
-            return VectorLayout(*flags, call_target(op) in OF_V)
-        if given["mode"] == ord("O"):
-            raise unsupported(
-                "jvp", op, "singular vectors that overwrite the matrix (mode O) are not supported"
+            return VectorLayout(
+                bool(given["compute_uv"]), bool(given.get("transposed", False)), target in OF_V
             )
-        return VectorLayout(given["mode"] != ord("N"), given["mode"] == ord("A"), False, False)
+        if given["mode"] == ord("O"):
+            raise given.refuse("singular vectors that overwrite the matrix (mode O) are not supported")
+        return VectorLayout(given["mode"] != ord("N"), False, False)
 
     def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:
         """(u, v) from the third and fourth results of a call, or the reverse."""
@@ -80,7 +77,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     orthogonal to the columns of u is added to du, and likewise for dv. The first result, which holds nothing
     useful, has no tangent.
     """
-    layout, s = VectorLayout.of(op), op.results[1]
+    layout, s = VectorLayout.of(settings(op), call_target(op)), op.results[1]
     if 0 in shape(op.operands[0]):
         return [None] * len(op.results)
     results = op.results if layout.vectors else _with_vectors(b, op, layout)

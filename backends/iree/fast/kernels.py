@@ -80,18 +80,6 @@ class Kernel(Emitter):
         """x != 0, for an integer."""
         return self.compared("ne", x, self.zero(x.type))
 
-    def above(self, x: Any, y: Any) -> Any:
-        """x > y, for floats; false if either is NaN."""
-        return self.compared("ogt", x, y)
-
-    def not_below(self, x: Any, y: Any) -> Any:
-        """x >= y, for floats; false if either is NaN."""
-        return self.compared("oge", x, y)
-
-    def is_zero(self, x: Any) -> Any:
-        """x = 0, for a float."""
-        return self.compared("oeq", x, self.zero(x.type))
-
     def either(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)

@@ -1,62 +1,132 @@
-"""Factorizations by LAPACK on the host (backends/iree/lapack.py), for batches of matrices."""
+"""Factorizations by LAPACK on the host, on CPU targets: calls of functions that the module imports.
 
+    %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
+
+Used on request, instead of programs. `tiduc.runtime` provides the functions (runtime/lapack.py); other runtimes refuse
+the module because `tiduc_lapack` is missing. The functions take batches of matrices, and their types have dynamic
+dimensions, so that one function serves all sizes.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.lapack import info_type, on_host
+from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
-from tiduc.backends.iree.linear_algebra.matrices import adjoint, real_rows, real_type
-from tiduc.dialect.types import shape, with_element, with_shape
-from tiduc.passes.rules.triangular_solve import compare_places
+from tiduc.dialect.graph import operations
+from tiduc.dialect.signatures import positions
+from tiduc.dialect.types import element, is_complex, shape
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places
+
+_MODULE = "tiduc_lapack"
+"""The IREE module that exports the functions."""
 
 
-def cholesky(b: Emitter, x: Any, lower: bool, keep: bool) -> list[Any]:
+def calls_back(module: Any) -> bool:
+    """Whether a module imports the host's functions."""
+    functions = (op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func")
+    return any(ir.StringAttr(op.attributes["sym_name"]).value.startswith(f"{_MODULE}.") for op in functions)
+
+
+# ---- factorizations: those of implementations.py ----------------------------------------------------------------
+
+
+def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
     """The factor, with the other triangle zero or, if `keep`, as it was; and the first column without a root."""
-    given = x if lower else adjoint(b, x)
-    (factor,) = on_host(b, "cholesky", [given], [given.type])
-    info = first_without_root(b, factor)
+    (factor,) = _called(b, "cholesky", x if lower else adjoint(b, x))
+    (info,) = first_without_root(b, factor)
     factor = factor if lower else adjoint(b, factor)
     return [b.select(compare_places(b, x, "GE" if lower else "LE"), factor, x) if keep else factor, info]
 
 
-def qr(b: Emitter, x: Any) -> tuple[Any, ...]:
+def qr(b: Emitter, x: Any) -> Sequence[Any]:
     """The packed factors, and tau."""
-    batch, m, n = shape(x)
-    return on_host(b, "qr", [x], [x.type, with_shape(x.type, [batch, min(m, n)])])
+    return _called(b, "qr", x)
 
 
-def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, adjoint: bool) -> tuple[Any, ...]:
+def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, *, adjoint: bool) -> Sequence[Any]:
     """Q c, or Q^H c."""
-    return on_host(b, "apply_qh" if adjoint else "apply_q", [qr, taus, c], [c.type])
+    return _called(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
-def eigh(b: Emitter, x: Any, vectors: bool) -> tuple[Any, ...]:
-    """Values, `info`, and vectors if asked for; NumPy reads the lower triangle."""
-    types = [real_rows(x, shape(x)[1]), info_type(x)]
+def eigh(b: Emitter, x: Any, *, vectors: bool) -> Sequence[Any]:
+    """Vectors if asked for, values, and `info`; NumPy reads the lower triangle."""
+    return _called(b, "eigh" if vectors else "eigvalsh", x)
+
+
+def svd(b: Emitter, x: Any, *, vectors: int) -> Sequence[Any]:
+    """u, values, v^H and `info`, with `vectors` of the longer vectors; without vectors, values and `info`."""
     if not vectors:
-        return on_host(b, "eigvalsh", [x], types)
-    v, w, info = on_host(b, "eigh", [x], [x.type, *types])
-    return w, info, v
+        return _called(b, "svdvals", x)
+    u, s, v, info = _called(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
+    return u, s, adjoint(b, v), info
 
 
-def svd(b: Emitter, x: Any, vectors: int) -> tuple[Any, ...]:
-    """Values, `info`, and, with `vectors` of the longer vectors, u and v^H."""
-    batch, m, n = shape(x)
-    values = real_rows(x, min(m, n))
-    if not vectors:
-        return on_host(b, "svdvals", [x], [values, info_type(x)])
-    of_u, of_v = (with_shape(x.type, [batch, size, min(size, vectors)]) for size in (m, n))
-    name = "svd_full" if vectors > min(m, n) else "svd"
-    u, s, v, info = on_host(b, name, [x], [of_u, values, of_v, info_type(x)])
-    return s, info, u, adjoint(b, v)
-
-
-def eig(b: Emitter, x: Any, left: bool, right: bool) -> tuple[Any, ...]:
-    """Values, `info`, and the right vectors if asked for."""
+def eig(b: Emitter, x: Any, *, left: bool, right: bool) -> Sequence[Any]:
+    """Values, the right vectors if asked for, and `info`."""
     assert not left, "NumPy computes no left vectors"
-    of_v = with_element(x.type, ir.ComplexType.get(real_type(x)))
-    types = [with_shape(of_v, shape(x)[:2]), *([of_v] if right else []), info_type(x)]
-    w, *v, info = on_host(b, "eig" if right else "eigvals", [x], types)
-    return w, info, *v
+    return _called(b, "eig" if right else "eigvals", x)
+
+
+# ---- calls ------------------------------------------------------------------------------------------------------
+
+
+_RESULTS = {
+    "apply_q": "T[m n]",
+    "apply_qh": "T[m n]",
+    "cholesky": "T[m n]",
+    "eig": "C[n] C[n n] i32[]",
+    "eigh": "T[n n] R[n] i32[]",
+    "eigvals": "C[n] i32[]",
+    "eigvalsh": "R[n] i32[]",
+    "qr": "T[m n] T[k]",
+    "svd": "T[m k] R[k] T[n k] i32[]",
+    "svd_full": "T[m m] R[k] T[n n] i32[]",
+    "svdvals": "R[k] i32[]",
+}
+"""The results of the host's functions for each m by n matrix, as dialect/signatures.py writes types; k = min(m, n)."""
+
+
+def _types(name: str, x: Any) -> list[Any]:
+    """The types of the results of a host function for the batch x."""
+    (batch, m, n), real = shape(x), _real(x)
+    sizes = {"m": m, "n": n, "k": min(m, n)}
+    elements = {"T": element(x), "R": real, "C": ir.ComplexType.get(real), "i32": signless(32)}
+    _, results = positions(f"-> {_RESULTS[name]}")
+    return [
+        ir.RankedTensorType.get([batch, *(sizes[size] for size in y.sizes or ())], elements[y.element])
+        for (y,) in results
+    ]
+
+
+def _real(x: Any) -> Any:
+    """The element type, or the type of the parts of a complex one."""
+    return element(x).element_type if is_complex(x) else element(x)
+
+
+def _called(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The results of a host function for the batch x, and for other batches before it."""
+    suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
+    function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
+    taken, given = [_opened(x.type) for x in xs], [_opened(type_) for type_ in types]
+    _declare(b, function, ir.FunctionType.get(taken, given))
+    operands = [b.emit("tensor.cast", (x,), type_) for x, type_ in zip(xs, taken, strict=True)]
+    results = b.emit_all("func.call", operands, given, {"callee": ir.FlatSymbolRefAttr.get(function)})
+    return tuple(b.emit("tensor.cast", (y,), type_) for y, type_ in zip(results, types, strict=True))
+
+
+def _declare(b: Emitter, function: str, type_: Any) -> None:
+    """Declares the function at the end of the module, unless it is declared already."""
+    module = b.place.block.owner
+    while module.name != "builtin.module":
+        module = module.parent
+    if function not in ir.SymbolTable(module):
+        declaration = ir.Operation.parse(f"func.func private @{function}{type_}")
+        ir.InsertionPoint(module.regions[0].blocks[0]).insert(declaration)
+
+
+def _opened(type_: Any) -> Any:
+    """The type with all dimensions dynamic."""
+    open_size = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([open_size] * type_.rank, type_.element_type)

@@ -1,51 +1,34 @@
-"""The implementation of each factorization and solve, by the way to factorize: the only place that chooses.
+"""The implementations of each factorization and solve, and the only place that chooses between them.
 
-A program (program.py) runs on every target. On CPUs a module may call LAPACK on the host instead, for what NumPy has,
+A program (program.py) runs on every target. On CPUs, a module may call LAPACK on the host instead, for what NumPy has,
 if the option `--lapack=callback` asks for it.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiduc.backends.backend import CALLBACK, LOOPS
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra import (
-    cholesky,
-    eig,
-    eigh,
-    gtsv,
-    host,
-    lu,
-    qr,
-    svd,
-    triangular_solve,
-)
+from tiduc.backends.iree.linear_algebra import cholesky, eig, eigh, gtsv, host, lu, qr, svd, triangular_solve
 
 Implementation = Callable[..., Sequence[Any]]
 
-IMPLEMENTATIONS: dict[tuple[str, str], Implementation] = {
-    ("cholesky", LOOPS): cholesky.factor,
-    ("cholesky", CALLBACK): host.cholesky,
-    ("lu", LOOPS): lu.factors,
-    ("triangular_solve", LOOPS): triangular_solve.solve,
-    ("tridiagonal_solve", LOOPS): gtsv.solve,
-    ("qr", LOOPS): qr.factors,
-    ("qr", CALLBACK): host.qr,
-    ("pivoted_qr", LOOPS): qr.pivoted,
-    ("multiply_by_q", LOOPS): qr.multiply_by_q,
-    ("multiply_by_q", CALLBACK): host.multiply_by_q,
-    ("eigh", LOOPS): eigh.decompose,
-    ("eigh", CALLBACK): host.eigh,
-    ("svd", LOOPS): svd.decompose,
-    ("svd", CALLBACK): host.svd,
-    ("eig", LOOPS): eig.decompose,
-    ("eig", CALLBACK): host.eig,
-    ("eig_with_left_vectors", LOOPS): eig.decompose,
+IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
+    "cholesky": (cholesky.factors, host.cholesky),
+    "eig": (eig.decompose, host.eig),
+    "eig with left vectors": (eig.decompose, None),
+    "eigh": (eigh.decompose, host.eigh),
+    "lu": (lu.factors, None),
+    "multiply by q": (qr.multiply_by_q, host.multiply_by_q),
+    "pivoted qr": (qr.pivoted, None),
+    "qr": (qr.factors, host.qr),
+    "svd": (svd.decompose, host.svd),
+    "triangular solve": (triangular_solve.solve, None),
+    "tridiagonal solve": (gtsv.solve, None),
 }
-"""Implementations by what they compute and how; where LAPACK on the host has none, the loops serve."""
+"""The program and the call of LAPACK, None where NumPy has no such routine; both give the same results."""
 
 
-def implementation(b: Emitter, name: str) -> Implementation:
-    """The implementation for the module that the emitter writes."""
-    loops = IMPLEMENTATIONS[name, LOOPS]
-    return IMPLEMENTATIONS.get((name, CALLBACK), loops) if b.lapack else loops
+def compute(b: Emitter, name: str, *batches: Any, **options: Any) -> Sequence[Any]:
+    """The results of the implementation for the module that the emitter writes."""
+    in_loops, on_host = IMPLEMENTATIONS[name]
+    return (on_host if b.lapack and on_host else in_loops)(b, *batches, **options)

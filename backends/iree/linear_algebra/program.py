@@ -1,46 +1,124 @@
-"""Programs: arrays that change, loops and branches, from which run.py makes one dispatch.
+"""Programs: matrices that change, loops and branches, from which run.py makes one dispatch.
 
-    def body(p: Program, x: Matrix, y: Matrix) -> None:
-        total = p.variable(0.0)
+    @program
+    def scaled(p: Program, x: Matrix) -> list[Matrix]:
+        y = p.result(x.rows, x.columns)
         with p.each(0, x.rows) as i:
-            total.add(x[i, i])
-            y[i, 0] = total.value * 2.0
+            total = p.sum(0, x.columns, lambda j: x[i, j])
+            with p.each(0, x.columns) as j:
+                y[i, j] = x[i, j] / total
+        return [y]
 
-The body of a `with` is emitted once. Loops and branches carry all arrays and variables; IREE's canonicalizer
-removes those that a loop does not change.
+    (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
+
+A program is written for one matrix, of static size. The body of a `with` is emitted once. A float of Python is a
+number, and an int is an index: write `y[i, j] = 0.0`, not 0. Loops and branches carry all arrays and variables; IREE's
+canonicalizer removes those that a loop does not change.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Literal
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scope
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scope
+from tiduc.dialect.types import with_shape
 
 STRIP = 8
 """The columns that are read while as many rows are written, so that both stay in the cache."""
 
+_CACHED = 16  # f32 numbers in a cache line
+
+Kind = Literal["real", "complex", "integer"]
+"""The kinds of entries: real and complex numbers of the program's precision, and i32."""
+
 
 class Program(Scope):
-    """Emits the body of a dispatch."""
+    """Emits the loop over a batch: the program for one matrix of each batch that it reads or writes.
 
-    def __init__(self, k: Kernel, real: Any) -> None:
-        super().__init__(k, real)
-        self._variables: list[Any] = []  # with values, one for each of `parts`
+    The emitter fills a block, whose arguments are the matrix's number in its batch and the arrays that are written.
+    """
+
+    def __init__(self, block: Any, location: Any, real: Any, kind: Kind, batch: int) -> None:
+        super().__init__(Kernel(ir.InsertionPoint(block), location), real)
+        self.block = block
+        self.kind = kind
+        self.batch = batch
+        self.arrays: list[Variable] = []
+        self._variables: list[Variable] = []
+
+    # ---- matrices -----------------------------------------------------------------------------------------------
+
+    def given(self, arrays: Sequence[Any], rows: int, columns: int) -> "Matrix":
+        """A matrix of a batch that is read, from the arrays of the parts of the batch."""
+        return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
+
+    def result(self, rows: int, columns: int, kind: Kind | None = None) -> "Matrix":
+        """An uninitialized matrix of a batch that is written; its kind is that of the first given matrix by default."""
+        return self._in_batch(self._allocated(self.batch * rows * columns, kind), rows, columns)
+
+    def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
+        """An uninitialized matrix that the program uses for itself.
+
+        Rows of a `padded` matrix are an odd number of cache lines apart, so that no column is in a few cache sets.
+        """
+        width = -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if padded else columns
+        return Matrix(self, self._allocated(rows * width, kind), 0, rows, columns, (width, 1))
+
+    def _in_batch(self, arrays: Sequence["Variable"], rows: int, columns: int) -> "Matrix":
+        number = Scalar(self, (self.block.arguments[0],))
+        return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
+
+    def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
+        """The arrays for the parts of so many entries, as arguments of the block.
+
+        Each matrix has arrays of its own, since IREE's bufferization takes time exponential in the number of loops that
+        change one array after one another. Some are longer, so that all types differ, and no array has a single
+        element: IREE merges uninitialized arrays of one type; the copies that it then needs are on the stack, where
+        large ones do not fit. It collapses arrays of one element, and then loses the order of some reads and writes.
+        """
+        assert self.k.place.block == self.block, "a matrix is made outside of all loops and branches"
+        types = {"real": [self.real], "complex": [self.real] * 2, "integer": [signless(32)]}
+        taken = {line.array.type for line in self.arrays}
+        first = len(self.arrays)
+        for type_ in types[kind or self.kind]:
+            line = ir.RankedTensorType.get([max(size, 2)], type_)
+            while line in taken:
+                line = with_shape(line, [line.shape[0] + 1])
+            taken.add(line)
+            self.arrays.append(Variable(self, (self.block.add_argument(line, self.k.location),)))
+        self._variables += self.arrays[first:]
+        return self.arrays[first:]
+
+    # ---- variables ----------------------------------------------------------------------------------------------
+
+    def variable(self, first: Int | Number | float) -> "Variable":
+        """A variable index or number, which exists until the end of the loop or branch that makes it."""
+        variable = Variable(self, self.scalar(first).parts)
+        self._variables.append(variable)
+        return variable
+
+    # ---- loops and branches -------------------------------------------------------------------------------------
 
     @contextmanager
     def each(self, start: Int | int, end: Int | int, step: int = 1) -> Iterator[Int]:
         """A loop over the indices from `start` to below `end`."""
-        bounds, initial = [self.index(x).v for x in (start, end, step)], self._parts()
+        bounds, initial = [self.scalar(x).v for x in (start, end, step)], self._parts()
         arguments = [ir.IndexType.get(), *[x.type for x in initial]]
         results, (block,) = self._opened("scf.for", [*bounds, *initial], arguments, 1)
         with self._within(block, block.arguments[1:]):
-            yield Int(self, (block.arguments[0],))
+            yield Scalar(self, (block.arguments[0],))
         self._set(results)
+
+    @contextmanager
+    def down(self, end: Int | int) -> Iterator[Int]:
+        """A loop over the indices below `end`, the last one first."""
+        with self.each(0, end) as i:
+            yield end - 1 - i
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
@@ -51,6 +129,17 @@ class Program(Scope):
         with self._within(then, self._parts()):
             yield
         self._set(results)
+
+    def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
+        """The indices from `start` to below `stop`, `count` at a time, then one by one.
+
+        This is for a `for` of Python, whose body is emitted for both loops.
+        """
+        last = stop - (stop - start) % count
+        with self.each(start, last, count) as i:
+            yield [i + more for more in range(count)]
+        with self.each(last, stop) as i:
+            yield [i]
 
     def _opened(self, name: str, operands: Sequence[Any], arguments: Sequence[Any], count: int) -> Any:
         """An op that gives new values for all variables: its results, and its blocks, which are to be filled."""
@@ -75,6 +164,7 @@ class Program(Scope):
         self._set(before)
 
     def _parts(self) -> list[Any]:
+        """The values of all arrays and variables now."""
         return [part for variable in self._variables for part in variable.parts]
 
     def _set(self, values: Sequence[Any]) -> None:
@@ -82,77 +172,70 @@ class Program(Scope):
         for variable in self._variables:
             variable.parts = tuple(next(left) for _ in variable.parts)
 
-    def array(self, value: Any) -> "Array":
-        """An array that the program changes."""
-        array = Array(value)
-        self._variables.append(array)
-        return array
+    # ---- reductions: loops from `start` to below `end` -----------------------------------------------------------
 
-    def variable(self, first: Number | float) -> "Variable[Number]":
-        """A variable number, which exists until the end of the loop or branch that makes it."""
-        variable = Variable(self.number(first))
-        self._variables.append(variable)
-        return variable
+    def sum(
+        self, start: Int | int, end: Int | int, term: Callable[[Int], Number], first: Number | float = 0.0
+    ) -> Number:
+        """`first`, which is complex if the terms are, plus the terms, which may be added in any order."""
+        total = self.variable(first)
+        with self.each(start, end) as i:
+            total.add(term(i))
+        return total.value
 
-    def counter(self, first: Int | int) -> "Variable[Int]":
-        """A variable index, which exists until the end of the loop or branch that makes it."""
-        variable = Variable(self.index(first))
-        self._variables.append(variable)
-        return variable
+    def largest(self, start: Int | int, end: Int | int, entry: Callable[[Int], Number]) -> Number:
+        """The largest absolute value of a part of an entry, 0 if there are none; NaN if a part is NaN."""
+        top = self.variable(0.0)
+        with self.each(start, end) as i:
+            top.set(top.value.max(entry(i).largest_part))
+        return top.value
 
-    def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
-        """The indices from `start` to below `stop`, `count` at a time, then one by one.
+    def place_of_largest(self, start: Int | int, end: Int | int, size: Callable[[Int], Number]) -> Int:
+        """The first index of the largest of some real numbers, of which NaNs count only in the first place."""
+        at, most = self.variable(start), self.variable(size(self.scalar(start)))
+        with self.each(start + 1, end) as i:
+            own = size(i)
+            larger = own > most.value
+            at.set_if(larger, i)
+            most.set_if(larger, own)
+        return at.value
 
-        This is for a `for` of Python, whose body is emitted for both loops.
-        """
-        last = stop - (stop - start) % count
-        with self.each(start, last, count) as i:
-            yield [i + more for more in range(count)]
-        with self.each(last, stop) as i:
-            yield [i]
+    def number_of_first(self, end: int, condition: Callable[[Int], Any]) -> Int:
+        """The number, counted from one, of the first index for which a condition holds; 0 if there is none."""
+        number = self.variable(0)
+        with self.each(0, end) as i:
+            number.set_if(self.both(condition(i), number.value.equals(0)), i + 1)
+        return number.value
 
 
-class Array:
-    """An array of one dimension."""
+class Variable:
+    """An index, a number or an array that a program changes; a Python number may be its new value."""
 
-    def __init__(self, value: Any) -> None:
-        self.parts = (value,)
+    def __init__(self, p: Scope, parts: tuple[Any, ...]) -> None:
+        self.p = p
+        self.parts = parts
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Scalar:
+        """The index or number now."""
+        return Scalar(self.p, self.parts)
+
+    @property
+    def array(self) -> Any:
         """The array now."""
         return self.parts[0]
 
-
-Scalar = TypeVar("Scalar", Int, Number)
-
-
-class Variable(Generic[Scalar]):
-    """A number or an index that a program changes; a Python number may be its new value."""
-
-    def __init__(self, first: Scalar) -> None:
-        self.value: Scalar = first
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The value, or the parts of a complex number."""
-        return self.value.parts
-
-    @parts.setter
-    def parts(self, parts: tuple[Any, ...]) -> None:
-        self.value = replace(self.value, parts=parts)
-
     def set(self, x: Scalar | float) -> None:
         """Changes the value."""
-        self.value = self.value.like(x)
+        self.parts = self.p.scalar(x).padded(len(self.parts))
 
     def set_if(self, condition: Any, x: Scalar | float) -> None:
         """Changes the value if a condition holds."""
-        self.value = self.value.replaced_if(condition, x)
+        self.set(self.p.either(condition, x, self.value))
 
-    def add(self: "Variable[Number]", term: Number) -> None:
+    def add(self, term: Number) -> None:
         """Adds a term of a sum, whose terms may be added in any order."""
-        self.value = self.value.plus_term(term)
+        self.set(self.value.plus_term(term))
 
 
 @dataclass(frozen=True)
@@ -163,81 +246,93 @@ class Matrix:
     """
 
     p: Program
-    arrays: Sequence[Array]  # for each part
+    arrays: Sequence[Variable]  # for each part
     start: Int | int  # the offset of the first entry
     rows: int
     columns: int
-    width: int  # the distance of two rows, as stored
-    transposed: bool = False
+    steps: tuple[int, int]  # the distances of two rows and of two columns, as stored
     conjugated: bool = False
-    reversed: tuple[bool, bool] = (False, False)  # whether rows and columns count from the last one on
 
     @property
     def transpose(self) -> "Matrix":
         """The transpose, in the same place."""
-        rows, columns = self.reversed
-        return replace(
-            self,
-            rows=self.columns,
-            columns=self.rows,
-            transposed=not self.transposed,
-            reversed=(columns, rows),
-        )
+        return replace(self, rows=self.columns, columns=self.rows, steps=self.steps[::-1])
 
     @property
     def adjoint(self) -> "Matrix":
         """The conjugate transpose, in the same place."""
         return replace(self.transpose, conjugated=not self.conjugated)
 
+    def flipped(self, *axes: int) -> "Matrix":
+        """The matrix with its rows (0), its columns (1) or both in reverse order, in the same place."""
+        start, steps = self.start, list(self.steps)
+        for axis in axes:
+            start = ((self.rows, self.columns)[axis] - 1) * steps[axis] + start
+            steps[axis] = -steps[axis]
+        return replace(self, start=start, steps=(steps[0], steps[1]))
+
     @property
     def zero(self) -> Number:
         """0 with the parts of an entry."""
-        return Number(self.p, self.p.number(0.0).padded(len(self.arrays)))
+        return Scalar(self.p, self.p.scalar(0.0).padded(len(self.arrays)))
 
-    def __getitem__(self, place: Any) -> Number:
+    def __getitem__(self, place: Any) -> Scalar:
+        """The number, or the index, at a place."""
         k, at = self.p.k, self._at(place)
-        x = Number(self.p, tuple(k.element(array.value, at) for array in self.arrays))
+        parts = [k.element(line.array, at) for line in self.arrays]
+        if isinstance(parts[0].type, ir.IntegerType):
+            return Scalar(self.p, (k.cast(parts[0], ir.IndexType.get()),))
+        x = Scalar(self.p, tuple(parts))
         return x.conj if self.conjugated else x
 
-    def __setitem__(self, place: Any, x: Number | float) -> None:
-        x = self.p.number(x)
+    def __setitem__(self, place: Any, x: Scalar | float) -> None:
+        """Writes a number, or an index to a matrix of integers."""
+        k, at, x = self.p.k, self._at(place), self.p.scalar(x)
+        if isinstance(x.v.type, ir.IndexType):
+            x = Scalar(self.p, (k.cast(x.v, signless(32)),))
         parts = (x.conj if self.conjugated else x).padded(len(self.arrays))
-        at = self._at(place)
-        for array, part in zip(self.arrays, parts, strict=True):
-            array.parts = (self.p.k.put(part, array.value, at),)
-
-    def set_integer(self, place: Any, i: Int) -> None:
-        """Writes an index to a matrix of i32."""
-        k, (array,) = self.p.k, self.arrays
-        array.parts = (k.put(k.cast(i.v, signless(32)), array.value, self._at(place)),)
+        for line, part in zip(self.arrays, parts, strict=True):
+            line.parts = (k.put(part, line.array, at),)
 
     def _at(self, place: Any) -> Any:
         """The offset of an entry, as a value of type index."""
         i, j = place if isinstance(place, tuple) else (0, place)
-        i = self.rows - 1 - i if self.reversed[0] else i
-        j = self.columns - 1 - j if self.reversed[1] else j
-        row, column = (j, i) if self.transposed else (i, j)
-        return (self.p.index(row) * self.width + column + self.start).v
+        down, along = self.steps
+        return self.p.scalar(i * down + j * along + self.start).v
 
     def subtract(
-        self, i: Int | int, terms: Sequence[tuple[Number, "Matrix", Int | int]], start: Any, end: Any
+        self,
+        targets: Sequence[Any],
+        factor: Callable[[Any, Int], Number],
+        other: "Matrix",
+        rows: tuple[Any, Any],
+        columns: tuple[Any, Any],
     ) -> None:
-        """Subtracts rows of matrices times factors from row i, in the columns from `start` to below `end`."""
-        with self.p.each(start, end) as c:
-            x = self[i, c]
-            for factor, other, j in terms:
-                x = x - factor * other[j, c]
-            self[i, c] = x
+        """Subtracts `factor(i, j)` times row j of another matrix from each target row i, in the given columns.
+
+        The rows j are subtracted four at a time, so that a target is read and written once for them.
+        """
+        for group in self.p.groups(*rows, 4):
+            factors = [[factor(i, j) for i in targets] for j in group]
+            with self.p.each(*columns) as c:
+                values = [self[i, c] for i in targets]
+                for j, of_row in zip(group, factors, strict=True):
+                    y = other[j, c]
+                    values = [x - own * y for x, own in zip(values, of_row, strict=True)]
+                for i, x in zip(targets, values, strict=True):
+                    self[i, c] = x
+
+    def subtract_row(
+        self, i: Int | int, factor: Number, other: "Matrix", j: Int | int, columns: tuple[Any, Any]
+    ) -> None:
+        """Subtracts a factor times row j of another matrix from row i, in the given columns."""
+        with self.p.each(*columns) as c:
+            self[i, c] = self[i, c] - factor * other[j, c]
 
     def swap_rows(self, i: Int, j: Int) -> None:
         """Exchanges two rows."""
         with self.p.each(0, self.columns) as c:
             self[i, c], self[j, c] = self[j, c], self[i, c]
-
-    def scale_row(self, i: Int, factor: Number) -> None:
-        """Multiplies a row by a number."""
-        with self.p.each(0, self.columns) as j:
-            self[i, j] = factor * self[i, j]
 
     def set_identity(self) -> None:
         """Writes ones to the diagonal, and zeros elsewhere."""
@@ -249,7 +344,7 @@ class Matrix:
     def copy(self, other: "Matrix") -> None:
         """Copies the entries of another matrix that are within both; of a transposed one, a strip at a time."""
         rows, columns = min(self.rows, other.rows), min(self.columns, other.columns)
-        if not other.transposed:
+        if other.steps[1] == 1:
             with self.p.each(0, rows) as i, self.p.each(0, columns) as j:
                 self[i, j] = other[i, j]
             return

@@ -13,8 +13,6 @@ from typing import Any
 from tiduc.backends.iree.linear_algebra.program import Matrix
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
-_TOGETHER = 4  # rows added at once, so that the row of sums is read and written once for them
-
 
 @dataclass(frozen=True)
 class Reflectors:
@@ -26,10 +24,8 @@ class Reflectors:
     def make(self, i: Int, start: Int | int, end: Int | int, at: Int) -> Number:
         """Writes v^H in place of a, in row i from column `start` to below `end`; gives beta. e is 1 at column `at`."""
         vh, p = self.vh, self.vh.p
-        own, top = vh[i, at], p.variable(0.0)
-        with p.each(start, end) as j:
-            top.set(top.value.max(vh[i, j]))
-        unit = p.either(top.value > 0.0, top.value, 1.0)
+        own, top = vh[i, at], p.largest(start, end, lambda j: vh[i, j])
+        unit = p.either(top > 0.0, top, 1.0)
         vh[i, at] = 0.0
         rest, first = p.variable(0.0), own / unit
         with p.each(start, end) as j:
@@ -39,7 +35,7 @@ class Reflectors:
         length = (rest.value + first.square).sqrt
         beta = p.either(flat, first.re, p.either(first.re >= 0.0, -length, length))
         self.taus[i] = p.either(flat, 0.0, (beta - first.conj) / p.either(flat, 1.0, beta))
-        over = p.either(flat, 0.0, p.number(1.0) / (first - beta))
+        over = p.either(flat, 0.0, p.scalar(1.0) / (first - beta))
         with p.each(start, end) as j:
             vh[i, j] = over * vh[i, j]
         vh[i, at] = 1.0
@@ -48,11 +44,9 @@ class Reflectors:
     def reflect_row(self, x: Matrix, r: Int, i: Int, start: Any, end: Any, adjoint: bool = False) -> None:
         """Multiplies row r of x by reflection i, or its adjoint, which changes columns from `start` to below `end`."""
         p, vh, tau = x.p, self.vh, self.taus[i]
-        total = p.variable(x.zero)
-        with p.each(start, end) as j:
-            total.add(x[r, j] * vh[i, j].conj)
-        factor = (tau.conj if adjoint else tau) * total.value
-        x.subtract(r, [(factor, vh, i)], start, end)
+        total = p.sum(start, end, lambda j: x[r, j] * vh[i, j].conj, x.zero)
+        factor = (tau.conj if adjoint else tau) * total
+        x.subtract_row(r, factor, vh, i, (start, end))
 
     def reflect_columns(
         self,
@@ -71,7 +65,6 @@ class Reflectors:
         with p.when(p.no(tau.is_zero)):
             with p.each(*columns) as j:
                 w[j] = 0.0
-            for group in p.groups(*rows, _TOGETHER):
-                w.subtract(0, [(-self.vh[i, r], x, r) for r in group], *columns)
+            w.subtract([0], lambda _, r: -self.vh[i, r], x, rows, columns)
             with p.each(*rows) as r:
-                x.subtract(r, [(tau * self.vh[i, r].conj, w, 0)], *columns)
+                x.subtract_row(r, tau * self.vh[i, r].conj, w, 0, columns)

@@ -6,45 +6,41 @@ The inner loop runs along the right-hand sides. A single right-hand side, or rig
 are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
-from dataclasses import replace
-from typing import Any
-
-from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.linear_algebra.matrices import transposed
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
-from tiduc.backends.iree.linear_algebra.run import run
-from tiduc.dialect.types import shape
+from tiduc.backends.iree.linear_algebra.run import program
 
-_TOGETHER = 4  # rows subtracted at once, so that a row of x is read and written once for them
 _MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
 
 
-def solve(b: Emitter, a: Any, c: Any, *, left: bool, lower: bool, unit: bool, transpose: bool) -> list[Any]:
+@program
+def solve(
+    p: Program, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
+) -> list[Matrix]:
     """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 
     Reads one triangle of a, and its diagonal unless `unit`.
     """
-    # x op(a) = c is op(a)^T x^T = c^T.
-    turned = transpose == left
-    if not left and not turned and shape(c)[1] >= _MANY:
-        a, turned = transposed(b, a), True
-    upper = lower == transpose if left else lower != transpose
-    by = _by_rows if left and shape(c)[2] > 1 else _by_right_hand_sides
-
-    def body(p: Program, a: Matrix, c: Matrix, x: Matrix) -> None:
-        x.copy(c)
-        matrix = replace(a.transpose if turned else a, reversed=(upper, upper))
-        by(matrix, replace(x if left else x.transpose, reversed=(upper, False)), unit)
-
-    return run(b, [a, c], [c.type], [], body)
+    result = p.result(c.rows, c.columns)
+    result.copy(c)
+    x, matrix, upper = result, a.transpose if transpose else a, lower == transpose
+    if not left:  # x op(a) = c is op(a)^T x^T = c^T
+        x, matrix, upper = x.transpose, matrix.transpose, not upper
+        if transpose and c.rows >= _MANY:
+            columns = p.work(a.columns, a.rows)
+            columns.copy(a.transpose)
+            matrix = columns.transpose
+    if upper:  # from the last row to the first
+        x, matrix = x.flipped(0), matrix.flipped(0, 1)
+    by = _by_rows if left and c.columns > 1 else _by_right_hand_sides
+    by(matrix, x, unit)
+    return [result]
 
 
 def _by_rows(a: Matrix, x: Matrix, unit: bool) -> None:
     """Solves row by row."""
     p = x.p
     with p.each(0, a.rows) as i:
-        for rows in p.groups(0, i, _TOGETHER):
-            x.subtract(i, [(a[i, j], x, j) for j in rows], 0, x.columns)
+        x.subtract([i], lambda i, j: a[i, j], x, (0, i), (0, x.columns))
         if not unit:
             divisor = a[i, i]
             with p.each(0, x.columns) as c:

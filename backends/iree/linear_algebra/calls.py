@@ -1,0 +1,201 @@
+"""Factorizations and solves: StableHLO's ops, and the calls of LAPACK, cuSOLVER, hipSOLVER and TPUs.
+
+A function reads an op's settings, computes by `compute` (implementations.py), and gives the op's results. Its operands
+are batches (routines.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.calls import legalize_call
+from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.fault import missing
+from tiduc.backends.iree.linear_algebra.implementations import compute
+from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings
+from tiduc.backends.iree.refused import refused
+from tiduc.dialect.lapack import targets
+from tiduc.dialect.types import is_empty, shape
+from tiduc.passes.rules.getrf import exchanged
+from tiduc.passes.rules.svd import VectorLayout
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, flag
+from tiduc.passes.rules.trsm import solve_attributes
+
+# ---- Cholesky and LU --------------------------------------------------------------------------------------------
+
+
+@legalize("stablehlo.cholesky")
+@missing("IREE lacks it; emits L with a = L L^H, in one dispatch.", "cholesky")
+def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
+    lower = flag(op, "lower")
+    return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
+
+
+# potrf: the factor in one triangle, the other one as it was; `info` is the first column without a root.
+routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
+
+
+@routine("getrf")
+def getrf(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """The factors; pivots, counted from one; `info`, the first pivot that is zero."""
+    lu, pivots, info = compute(b, "lu", a)
+    return lu, b.add(pivots, b.constant(1, pivots)), info
+
+
+@routine("LuDecomposition", empty=in_order(-1, 0))
+def lu_decomposition(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """The factors; pivots, counted from zero; and the permutation of rows that they make."""
+    lu, pivots, _ = compute(b, "lu", a)
+    return lu, pivots, exchanged(b, pivots, shape(a)[1])
+
+
+@routine("pivots_to_permutation", empty=in_order(-1, 0))
+def pivots_to_permutation(b: Emitter, op: Any, pivots: Any) -> Sequence[Any]:
+    """The permutation of rows that the pivots make by exchanges, one after the other."""
+    return [exchanged(b, pivots, shape(op.results[0])[-1])]
+
+
+# ---- solves -----------------------------------------------------------------------------------------------------
+
+
+@legalize("stablehlo.triangular_solve")
+@missing("IREE lacks it; substitutes row by row, in one dispatch.", "triangular_solve")
+def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """x with op(a) x = c or x op(a) = c, for a triangular matrix a, its transpose or its adjoint."""
+    left, lower, unit = (op.attributes[name].value for name in ("left_side", "lower", "unit_diagonal"))
+    kind = hlo.TransposeAttr(op.attributes["transpose_a"]).value
+    how = {"left": left, "lower": lower, "unit": unit, "transpose": kind != "NO_TRANSPOSE"}
+
+    def solve(a: Any, c: Any) -> Sequence[Any]:
+        return compute(b, "triangular solve", b.conj(a) if kind == "ADJOINT" else a, c, **how)
+
+    return [op.operands[1]] if is_empty(op.operands[1]) else on_batches(b, op, [2, 2], solve)
+
+
+@legalize_call(*targets("trsm"))
+def trsm(b: Emitter, op: Any) -> Sequence[Any]:
+    """The call as `stablehlo.triangular_solve`."""
+    attributes = solve_attributes(settings(op))
+    return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
+
+
+# gtsv: the second, main and first diagonals of U from elimination with partial pivoting, x, and LAPACK's `info`.
+# gtsv2: x alone. The perturbed solve: x for a matrix near a singular one, as inverse iteration needs it.
+routine("gtsv")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False))
+routine("gtsv2")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False)[3:4])
+routine("tridiagonal_solve_perturbed")(
+    lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=True)[3:4]
+)
+
+
+# ---- QR ---------------------------------------------------------------------------------------------------------
+
+
+# geqrf: the packed factors, and tau; each column is reflected onto its diagonal entry.
+routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
+
+
+@routine("geqp3", empty=in_order(1, 1))
+def geqp3(b: Emitter, op: Any, a: Any, wanted: Any) -> Sequence[Any]:
+    """QR factors with pivoting: the longest column that is left is next, after those with nonzero numbers.
+
+    The numbers of columns count from one.
+    """
+    qr, order, taus = compute(b, "pivoted qr", a, wanted)
+    return qr, b.add(order, b.constant(1, order)), taus
+
+
+@routine("orgqr")
+def orgqr(b: Emitter, op: Any, a: Any, taus: Any) -> Sequence[Any]:
+    """The first columns of Q: those of the unit matrix, reflected by the last reflection first."""
+    identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
+    return compute(b, "multiply by q", a, taus, identity, adjoint=False)
+
+
+@routine("ormqr")
+def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
+    """Q c, Q^H c, c Q or c Q^H, one reflection after the other."""
+    given = settings(op)
+    if is_empty(taus) or is_empty(c):
+        return [c]
+    if given["left"]:
+        return compute(b, "multiply by q", a, taus, c, adjoint=given["transpose"])
+    (x,) = compute(b, "multiply by q", a, taus, adjoint(b, c), adjoint=not given["transpose"])
+    return [adjoint(b, x)]
+
+
+# ---- eigenvalues ------------------------------------------------------------------------------------------------
+
+
+@routine("syevd")
+def syevd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """Vectors if asked for, values, and `info`: 1 if the sweeps do not converge or the matrix is not finite."""
+    vectors = settings(op).get("mode", ord("V")) == ord("V")
+    results = compute(b, "eigh", a if is_lower(op) else adjoint(b, a), vectors=vectors)
+    return results if vectors else [a, *results]
+
+
+@routine("Eigh")
+def eigh(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """`syevd` for TPUs, whose settings are text."""
+    text = op.attributes.get("backend_config")
+    if not isinstance(text, ir.StringAttr):
+        raise refused(op, "its settings are no text")
+    if shape(op.results[0]) != shape(op.operands[0]):
+        raise refused(op, "only some of the eigenvalues are wanted")
+    lower = text.value.startswith("1")
+    return compute(b, "eigh", a if lower else adjoint(b, a), vectors=True)[:2]
+
+
+@routine("geev", "geev of reals")
+def geev(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """Values in no order, the vectors asked for, and `info` as in `syevd`."""
+    *of_w, vl, vr, _ = op.results
+    given = settings(op)
+    left, right = (
+        given.get(f"compute_{side}", given.get(side)) in (True, ord("V")) for side in ("left", "right")
+    )
+    w, *vectors, info = compute(b, "eig with left vectors" if left else "eig", a, left=left, right=right)
+    values = [w] if len(of_w) == 1 else [b.real(w), b.imag(w)]
+    both = [vectors.pop(0) if asked else b.zero(y.type) for asked, y in ((left, vl), (right, vr))]
+    return *values, *both, info
+
+
+# ---- singular values --------------------------------------------------------------------------------------------
+
+
+def _none(b: Emitter, op: Any) -> Sequence[Any]:
+    """The results for an empty matrix."""
+    _, _, third, fourth, _ = op.results
+    if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
+        raise refused(op, "its matrix is empty, and its vectors are not")
+    return [b.zero(y.type) for y in op.results]
+
+
+@routine("gesdd", "gesvd", "gesvdj", empty=_none)
+def svd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+    """Values, vectors if asked for, and `info` as in `syevd`; the first result is of no use."""
+    _, _, third, fourth, _ = op.results
+    layout = _layout(op)
+    if not layout.vectors:
+        s, info = compute(b, "svd", a, vectors=0)
+        return a, s, b.zero(third.type), b.zero(fourth.type), info
+    u, s, vh, info = compute(b, "svd", a, vectors=_longer_vectors(op, layout))
+    return a, s, *layout.ordered(u, adjoint(b, vh) if layout.of_v else vh), info
+
+
+def _layout(op: Any) -> VectorLayout:
+    return VectorLayout.of(settings(op), ir.StringAttr(op.attributes["call_target_name"]).value)
+
+
+def _longer_vectors(op: Any, layout: VectorLayout) -> int:
+    """The number of the longer vectors: both matrices of vectors are square, or have as many as there are values."""
+    m, n = shape(op.operands[0])[-2:]
+    u, v = layout.ordered(*list(op.results)[2:4])
+    counts = shape(u)[-1], shape(v)[-1 if layout.of_v else -2]
+    if counts not in ((m, n), (min(m, n),) * 2):
+        raise refused(op, f"of {m} by {n} matrices there are no {counts[0]} and {counts[1]} vectors")
+    return int(max(counts))
