@@ -163,6 +163,10 @@ class Emitter(Body):
         """The bits of x as elements of another type of equal width."""
         return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
 
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once."""
+        return self.emit("math.fma", (x, y, z), x.type)
+
     def table(self, values: ArrayLike, element_type: Any) -> Any:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
