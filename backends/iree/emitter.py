@@ -167,6 +167,12 @@ class Emitter(Body):
         """x y + z, rounded once."""
         return self.emit("math.fma", (x, y, z), x.type)
 
+    def cut(self, x: Any, dimension: int, start: int, end: int) -> Any:
+        """The elements of x from `start` to before `end` along one dimension."""
+        starts, ends = [0] * x.type.rank, list(x.type.shape)
+        starts[dimension], ends[dimension] = start, end
+        return self.slice(x, starts, ends, [1] * x.type.rank)
+
     def table(self, values: ArrayLike, element_type: Any) -> Any:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))

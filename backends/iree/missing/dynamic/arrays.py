@@ -100,14 +100,6 @@ def scalar_of(b: Emitter, n: Any) -> Any:
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
-def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
-    """x with its dimensions in another order."""
-    if list(order) == sorted(order):
-        return x
-    type_ = ir.RankedTensorType.get([x.type.shape[j] for j in order], element(x))
-    return b.emit("stablehlo.transpose", (x,), type_, {"permutation": ir.DenseI64ArrayAttr.get(list(order))})
-
-
 def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
 

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of, transposed
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of
 from tiduc.backends.iree.missing.dynamic.sizes import known, smaller
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element
@@ -39,7 +39,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
         else:
             return [_by_element(b, op, dimensions)]
     order = [int(i) for i in np.argsort(dimensions)]  # IREE gives the result the sizes of its operand's order
-    x = transposed(b, x, order)
+    x = b.transpose(x, order)
     if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
         # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
         (x,) = behind_barrier(b, x)
