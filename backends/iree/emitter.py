@@ -12,7 +12,7 @@ from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Body, Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_open, with_element, with_shape
+from tiduc.dialect.types import dims, element, is_open, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -195,7 +195,7 @@ class Emitter(Body):
             "stablehlo.dynamic_broadcast_in_dim",
             (scalar, self.concatenate(sizes, 0)),
             type_,
-            {"broadcast_dimensions": _i64s([])},
+            {"broadcast_dimensions": dims([])},
         )
 
     def size_of(self, x: Any, dimension: int) -> Any:
@@ -249,7 +249,3 @@ def is_in_loop(op: Any) -> bool:
     while at is not None and at.name != "stablehlo.while":
         at = at.parent
     return at is not None
-
-
-def _i64s(values: Any) -> Any:
-    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
