@@ -12,7 +12,7 @@ from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_dynamic, with_element, with_shape
+from tiduc.dialect.types import dims, element, is_dynamic, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -163,6 +163,16 @@ class Emitter(RegionBuilder):
         """The bits of x as elements of another type of equal width."""
         return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
 
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once."""
+        return self.emit("math.fma", (x, y, z), x.type)
+
+    def cut(self, x: Any, dimension: int, start: int, end: int) -> Any:
+        """The elements of x from `start` to before `end` along one dimension."""
+        starts, ends = [0] * x.type.rank, list(x.type.shape)
+        starts[dimension], ends[dimension] = start, end
+        return self.slice(x, starts, ends, [1] * x.type.rank)
+
     def table(self, values: ArrayLike, element_type: Any) -> Any:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
@@ -185,7 +195,7 @@ class Emitter(RegionBuilder):
             "stablehlo.dynamic_broadcast_in_dim",
             (scalar, self.concatenate(sizes, 0)),
             type_,
-            {"broadcast_dimensions": _i64s([])},
+            {"broadcast_dimensions": dims([])},
         )
 
     def size_of(self, x: Any, dimension: int) -> Any:
@@ -239,7 +249,3 @@ def is_in_loop(op: Any) -> bool:
     while at is not None and at.name != "stablehlo.while":
         at = at.parent
     return at is not None
-
-
-def _i64s(values: Any) -> Any:
-    return ir.DenseI64ArrayAttr.get([int(v) for v in values])

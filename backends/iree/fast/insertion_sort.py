@@ -39,9 +39,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
-            k = part.type.shape[dimension]
-            limits = [k if i == dimension else size for i, size in enumerate(sizes)]
-            part.replace_all_uses_with(b.slice(leading, [0] * len(sizes), limits, [1] * len(sizes)))
+            part.replace_all_uses_with(b.cut(leading, dimension, 0, part.type.shape[dimension]))
     return [b.constant(0, y.type) for y in op.results]
 
 

@@ -109,6 +109,11 @@ class Kernel(Emitter):
         """A scalar as an array without dimensions."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once, of arrays without dimensions: as a scalar op, which IREE needs within a kernel."""
+        scalars = [self.element(v if isinstance(v, ir.Value) else self.like(v, x)) for v in (x, y, z)]
+        return self.scalar(self.emit("math.fma", scalars, element(x)))
+
     def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)

@@ -87,4 +87,5 @@ def _summed(b: Emitter, op: Any) -> Any:
         return x
     if x.owner.name != "stablehlo.multiply":
         return x
-    return b.emit("math.fma", (*x.owner.operands, b.constant(-0.0, x)), x.type)
+    left, right = x.owner.operands
+    return b.fma(left, right, b.constant(-0.0, x))

@@ -151,9 +151,7 @@ def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
 
 def _part(b: Emitter, x: Any, n: int) -> Any:
     """The array of index `n` in the packed array x."""
-    sizes = shape(x)[1:]
-    zeros = [0] * len(sizes)
-    return b.reshape(b.slice(x, [n, *zeros], [n + 1, *sizes], [1, *(1 for _ in sizes)]), sizes)
+    return b.reshape(b.cut(x, 0, n, n + 1), shape(x)[1:])
 
 
 def _packed(x: Any) -> tuple[Any, int] | None:

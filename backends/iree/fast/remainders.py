@@ -50,7 +50,7 @@ def _by_steps(b: Emitter, x: Any, y: Any) -> Any:
     inverse = b.divide(b.like(1, size), size)
     for step in _STEPS:
         whole = b.like(step, r)
-        times = b.subtract(b.emit("math.fma", (r, inverse, whole), r.type), whole)
-        r = b.emit("math.fma", (b.negate(times), size, r), r.type)
+        times = b.subtract(b.fma(r, inverse, whole), whole)
+        r = b.fma(b.negate(times), size, r)
     r = b.select(b.compare(r, b.like(0, r), "LT"), b.add(r, size), r)
     return b.convert(with_sign(b, r, wide), element(x))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.backends.iree.dependences import reached
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
 from tiduc.backends.iree.fault import slow
@@ -30,15 +31,13 @@ _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 def _is_factor(op: Any) -> bool:
     """Whether a product or a convolution reads the result, directly or through ops that move elements."""
-    todo = [op.results[0]]
-    while todo:
-        for use in todo.pop().uses:
-            reader = use.owner
-            if reader.name in PRODUCTS:
-                return True
-            if reader.name in _MOVES:  # a barrier has one result for each operand
-                todo.append(reader.results[use.operand_number if len(reader.results) > 1 else 0])
-    return False
+
+    def moved(y: Any) -> list[Any]:
+        uses = [use for use in y.uses if use.owner.name in _MOVES]
+        # A barrier has one result for each operand, other ops have one result.
+        return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
+
+    return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
 
 
 def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:

@@ -1,10 +1,11 @@
 """sines_to_kernels: sine, cosine and tangent of large f32 or bf16 arrays as kernels, on CPUs with a fused multiply-add.
 
-    %0 = stablehlo.sine %x  ->  %0 = flow.dispatch.region { %far = max |%x| >= 2^46;  scf.if %far { ... } else { ... } }
+    %0 = stablehlo.sine %x  ->  %most = reduce max |%x|
+                                %0 = flow.dispatch.region { scf.if %most >= 2^46 { ... } else { ... } }
 
 In faults/trigonometry.py, a third of the code selects the bits of 1 / pi that an argument needs, but only arguments of
-2^46 or more leave out bits. The kernel looks at all arguments first and skips the selection if none is that large. If
-all arguments are small, both branches give equal results.
+2^46 or more leave out bits. The kernel skips the selection if no argument is that large. If all arguments are small,
+both branches give equal results.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,18 +17,18 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.fast.scalars import Numbers, accumulated, elementwise
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.faults.trigonometry import NEAR, cosine, sine, tangent
+from tiduc.backends.iree.faults.trigonometry import FUNCTIONS, NEAR
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
 
-_FUNCTIONS = {"stablehlo.sine": sine, "stablehlo.cosine": cosine, "stablehlo.tan": tangent}
-_LARGE = 2**14  # elements; for fewer, the dispatch costs what it saves
+_LARGE = 2**14  # elements; for fewer, the dispatches cost what they save
+_FUSED = Settings(fused=True)
 
 
 @slow(
-    "Sines of large arrays select bits for huge arguments in any case; one dispatch looks whether there are any."
+    "Sines of large arrays select bits for huge arguments in any case; a kernel skips that if there are none."
 )
 @stage
 def sines_to_kernels(module: Any) -> int:
@@ -35,9 +36,9 @@ def sines_to_kernels(module: Any) -> int:
 
     Skips ops in loops and conditionals, since these may become kernels themselves.
     """
-    ops = [op for op in within(module.operation) if op.name in _FUNCTIONS and _pays(op)]
+    ops = [op for op in within(module.operation) if op.name in FUNCTIONS and _pays(op)]
     for op in ops:
-        y = _in_kernel(Emitter(ir.InsertionPoint(op), op.location), op.operands[0], _FUNCTIONS[op.name])
+        y = _in_kernel(Emitter(ir.InsertionPoint(op), op.location), op.operands[0], FUNCTIONS[op.name])
         op.results[0].replace_all_uses_with(y)
         op.erase()
     return len(ops)
@@ -51,34 +52,46 @@ def _pays(op: Any) -> bool:
 
 
 def _in_kernel(b: Emitter, x: Any, function: Callable[..., Any]) -> Any:
-    """The function of each element of the array x, computed in f64, from one dispatch."""
+    """The function of each element of the array x, from one dispatch."""
     flat = b.reshape(x, [prod(x.type.shape)])
+    most, limit = _largest(b, flat)
 
     def fill(k: Kernel) -> Sequence[Any]:
         output = k.empty(flat.type)  # both branches write to this memory
 
         def values(near: bool) -> Callable[[Kernel], Sequence[Any]]:
-            return lambda k: [elementwise(k, flat, output, lambda n, v: _value(n, v, function, near))]
+            return lambda k: [_elementwise(k, flat, output, lambda k, v: function(k, v, near))]
 
-        return [k.choice(_far(k, flat), flat.type, values(False), values(True))]
+        far = k.at_most(k.number(limit, most.type.element_type), k.element(most))
+        return [k.choice(far, flat.type, values(False), values(True))]
 
     return b.reshape(dispatch(b, [flat.type], fill)[0], x.type.shape)
 
 
-def _far(k: Kernel, x: Any) -> Any:
-    """Whether an argument's size is not below `NEAR`, by comparison of bits; true if one is NaN."""
-    bits = signless(element(x).width)
-
-    def larger(n: Numbers, v: Any, most: Any) -> Any:
-        number = n.bitcast(v, bits)
-        return n.maximum(n.and_(number, n.like((1 << (bits.width - 1)) - 1, number)), most)
-
-    size = accumulated(k, x, k.scalar(k.zero(bits)), larger)
-    limit = int(np.float32(NEAR).view(np.int32)) >> (32 - bits.width)
-    return k.below(k.number(limit - 1, bits), k.element(size))
+def _largest(b: Emitter, x: Any) -> tuple[Any, int]:
+    """The largest |x| and `NEAR`, by their bits: these are ordered as the numbers are, and NaN comes last."""
+    width = element(x).width
+    sizes = b.and_(b.bitcast(x, signless(width)), (1 << (width - 1)) - 1)
+    zero = b.constant(0, ir.RankedTensorType.get([], signless(width)))
+    limit = int(np.float32(NEAR).view(np.int32)) >> (32 - width)
+    return b.reduce(sizes, zero, [0], "stablehlo.maximum"), limit
 
 
-def _value(n: Numbers, x: Any, function: Callable[..., Any], near: bool) -> Any:
-    """The function of one number, computed in f64."""
-    n.fused = True
-    return n.convert(function(n, n.convert(x, ir.F64Type.get()), near), x.type)
+def _elementwise(k: Kernel, x: Any, output: Any, function: Callable[[Kernel, Any], Any]) -> Any:
+    """Writes the function of each element of x to `output`; both have one dimension.
+
+    IREE fuses elementwise ops itself, but not within kernels: each op would need an array.
+    """
+
+    def run(region: Any) -> None:
+        block = region.blocks.append(element(x), element(output), arg_locs=[k.location] * 2)
+        inner = Kernel(ir.InsertionPoint(block), k.location, _FUSED)
+        y = function(inner, inner.scalar(block.arguments[0]))
+        inner.emit_all("linalg.yield", (inner.element(y),), ())
+
+    attributes = {
+        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(1))] * 2),
+        "iterator_types": ir.Attribute.parse("[#linalg.iterator_type<parallel>]"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+    }
+    return k.emit_all("linalg.generic", (x, output), [output.type], attributes, [run])[0]

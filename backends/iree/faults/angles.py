@@ -16,14 +16,14 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import polynomial
+from tiduc.backends.iree.fast.exponentials import hexadecimal, polynomial
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.trigonometry import TURN
 from tiduc.backends.iree.missing.spirv import refuse_f64
 from tiduc.dialect.types import element, is_float
 
 _NEAR = 2.0**13
-_QUARTER = tuple(map(float.fromhex, ("0x1.92p+0", "0x1.fb4p-12", "0x1.444p-24", "0x1.68c234p-39")))
+_QUARTER = hexadecimal("0x1.92p+0 0x1.fb4p-12 0x1.444p-24 0x1.68c234p-39")
 """pi / 2, in three parts of 11 bits and a remainder."""
 _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
 """The bits of 1 / 2 pi behind 32 zero bits, in words of 32, as signed integers."""

@@ -95,22 +95,16 @@ def _grouped(b: Emitter, op: Any) -> Any:
     if count > 64 or is_complex(op.results[0].type):
         raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    along = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
+    of_x = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
+    along = zip(op.operands, (of_x, d.kernel_output_feature_dimension), strict=True)
+    groups = [(x, dimension, shape(x)[dimension] // count) for x, dimension in along]
     whole, to = op.results[0].type, d.output_feature_dimension
     sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
     parts, one = list[Any](), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
     for k in range(count):
-        x = _part(b, op.operands[0], along, k, count)
-        y = _part(b, op.operands[1], d.kernel_output_feature_dimension, k, count)
+        x, y = (b.cut(x, dimension, k * n, (k + 1) * n) for x, dimension, n in groups)
         parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], {kind: one})
     return b.concatenate(parts, to)
-
-
-def _part(b: Emitter, x: Any, dimension: int, k: int, count: int) -> Any:
-    """Part `k` of `count` equal parts of x along a dimension."""
-    start, end, size = [0] * len(shape(x)), list(shape(x)), shape(x)[dimension] // count
-    start[dimension], end[dimension] = k * size, (k + 1) * size
-    return b.slice(x, start, end, [1] * len(start))
 
 
 @legalize("stablehlo.batch_norm_grad")

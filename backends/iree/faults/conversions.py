@@ -88,9 +88,8 @@ def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
     """The complex array whose real and imaginary parts lie along the last dimension."""
-    sizes, steps = list(type_.shape), [1] * (len(type_.shape) + 1)
-    pair = [b.slice(parts, [*(0 for _ in sizes), i], [*sizes, i + 1], steps) for i in range(2)]
-    return b.complex(*(b.reshape(part, sizes) for part in pair))
+    re, im = (b.reshape(b.cut(parts, type_.rank, i, i + 1), type_.shape) for i in range(2))
+    return b.complex(re, im)
 
 
 def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:

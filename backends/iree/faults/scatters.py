@@ -46,7 +46,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         tables = _one_by_one(b, op, tables, where, news)
     else:
         tables = [in_parts(b, op, tables[0], where, news[0], places.updates, width)]
-    kept = [b.slice(t, [0, 0], [rows, width], [1, 1]) for t in tables]
+    kept = [b.cut(t, 0, 0, rows) for t in tables]
     return [b.reshape(t, shape(x)) for t, x in zip(kept, operands, strict=True)]
 
 
@@ -131,9 +131,7 @@ class Places:
         """Entry k of the index vectors, as i64; out of range where the original entry is."""
         d, sizes = self.d, shape(indices)
         if d.index_vector_dim < len(sizes):
-            start, limit = [0] * len(sizes), list(sizes)
-            start[d.index_vector_dim], limit[d.index_vector_dim] = k, k + 1
-            indices = b.slice(indices, start, limit, [1] * len(sizes))
+            indices = b.cut(indices, d.index_vector_dim, k, k + 1)
             indices = b.reshape(indices, [n for i, n in enumerate(sizes) if i != d.index_vector_dim])
         if is_unsigned(indices) and element(indices).width == 64:
             indices = b.minimum(indices, 2**62)

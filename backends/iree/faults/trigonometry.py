@@ -18,7 +18,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import WHOLE
+from tiduc.backends.iree.fast.exponentials import WHOLE, hexadecimal
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import element, is_float
 
@@ -29,19 +29,10 @@ NEAR = 2.0**46
 _REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
 """Pairs (start, count): an argument from `start` on leaves out `count` bits of 1 / 2 pi."""
 
-_SINE = tuple(
-    map(
-        float.fromhex,
-        (
-            "0x1.921fb54417a17p+1",
-            "-0x1.4abbce4b90dcap+2",
-            "0x1.466bbea9e665dp+1",
-            "-0x1.32d0d848e21c9p-1",
-            "0x1.50069635dec50p-4",
-            "-0x1.cb29605f9e7c7p-8",
-        ),
-    )
-)
+_SINE = hexadecimal("""
+    0x1.921fb54417a17p+1 -0x1.4abbce4b90dcap+2 0x1.466bbea9e665dp+1 -0x1.32d0d848e21c9p-1 0x1.50069635dec50p-4
+    -0x1.cb29605f9e7c7p-8
+""")
 """Coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2; a fit with relative error 2.6e-11."""
 
 
@@ -55,39 +46,47 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
-    wide, near = b.convert(x, ir.F64Type.get()), isinstance(element(x), ir.F16Type)
-    if op.name == "stablehlo.tan":
-        y = tangent(b, wide, near)
-    elif op.name == "stablehlo.cosine":
-        # cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
-        y = cosine(b, b.negate(wide), near)
-    else:
-        y = sine(b, wide, near)
-    return [b.convert(y, element(x))]
+    return [FUNCTIONS[op.name](b, x, isinstance(element(x), ir.F16Type))]
 
 
-def sine(b: Emitter, x: Any, near: bool = False, more: float | None = None) -> Any:
-    """sin(x + pi `more`) for f64 numbers that were f32; `near` promises that all are below `NEAR`."""
-    most, last, sign = _reduced(b, x, near, more)
-    return _sine_of(b, _sum(b, x, [last], most), sign)
+def sine(b: Emitter, x: Any, near: bool) -> Any:
+    """sin(x) for floats of up to 32 bits; `near` promises that all are below `NEAR`."""
+    return b.convert(_sine(b, _wide(b, x), near), element(x))
 
 
-def cosine(b: Emitter, x: Any, near: bool = False) -> Any:
-    """cos(x), as the sine of x + pi / 2; see `sine`."""
-    return sine(b, x, near, 0.5)
+def cosine(b: Emitter, x: Any, near: bool) -> Any:
+    """cos(x), as sin(pi / 2 - x); see `sine`.
+
+    cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
+    """
+    return b.convert(_sine(b, b.negate(_wide(b, x)), near, 0.5), element(x))
 
 
-def tangent(b: Emitter, x: Any, near: bool = False) -> Any:
+def tangent(b: Emitter, x: Any, near: bool) -> Any:
     """sin(x) / cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
-    most, last, sign = _reduced(b, x, near)
+    wide = _wide(b, x)
+    most, last, sign = _reduced(b, wide, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
-    left = b.subtract(b.like(0.5, x), b.abs(most))
-    bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
+    left = b.subtract(b.like(0.5, wide), b.abs(most))
+    bits, others = (b.bitcast(v, signless(64)) for v in (wide, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    return b.divide(
-        _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
-    )
+    numerator = _sine_of(b, _sum(b, wide, [last], most), sign)
+    return b.convert(b.divide(numerator, _sine_of(b, _sum(b, rest, [last], left), sign)), element(x))
+
+
+FUNCTIONS = {"stablehlo.sine": sine, "stablehlo.cosine": cosine, "stablehlo.tan": tangent}
+"""The functions by op name."""
+
+
+def _wide(b: Emitter, x: Any) -> Any:
+    return b.convert(x, ir.F64Type.get())
+
+
+def _sine(b: Emitter, x: Any, near: bool, more: float | None = None) -> Any:
+    """sin(x + pi `more`) for f64 numbers that were f32."""
+    most, last, sign = _reduced(b, x, near, more)
+    return _sine_of(b, _sum(b, x, [last], most), sign)
 
 
 def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple[Any, Any, Any]:
@@ -139,5 +138,5 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
 def _sum(b: Emitter, x: Any, factors: Iterable[Any], y: Any) -> Any:
     """y + x times each factor, in this order; each product and sum is rounded once where a fused multiply-add is."""
     for factor in factors:
-        y = b.emit("math.fma", (x, factor, y), x.type) if b.fused else b.add(b.multiply(x, factor), y)
+        y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)
     return y

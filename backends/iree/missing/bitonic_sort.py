@@ -25,7 +25,6 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     mapped,
     scalar_of,
     sizes_of,
-    transposed,
 )
 from tiduc.backends.iree.missing.merge_sort import at_index, places_along
 from tiduc.backends.iree.refused import refused
@@ -44,7 +43,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
     size = turned[0], math.prod(turned[1:])
     if not any(isinstance(n, int) for n in size):
         raise refused(op, "code for GPUs sorts a dynamic number of elements in a static number of rows only")
-    xs = [in_shape(b, transposed(b, x, order), size) for x in op.operands]
+    xs = [in_shape(b, b.transpose(x, order), size) for x in op.operands]
     one, two, n = (scalar_of(b, i) for i in (1, 2, size[0]))
     places = places_along(b, xs[0], 0)
 
@@ -64,7 +63,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
 
     start = [two, one, places, *xs]
     ys = b.while_(start, lambda b, k, *_: b.compare(k, b.add(n, n), "LT"), step)[3:]
-    return [transposed(b, in_shape(b, y, turned), np.argsort(order).tolist()) for y in ys]
+    return [b.transpose(in_shape(b, y, turned), np.argsort(order)) for y in ys]
 
 
 def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) -> Any:

@@ -52,27 +52,20 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
             z = _whole(b, z, n)
         z = _along(b, z, axis, n, sign)
         if kind == "RFFT" and axis == last:
-            z = _cut(b, z, last, 0, n // 2 + 1)
+            z = b.cut(z, last, 0, n // 2 + 1)
     if sign > 0:
         z = b.multiply(z, b.like(1 / math.prod(lengths), z))
-    re, im = (b.reshape(_cut(b, z, 0, i, i + 1), shape(z)[1:]) for i in range(2))
+    re, im = (b.reshape(b.cut(z, 0, i, i + 1), shape(z)[1:]) for i in range(2))
     return [re if kind == "IRFFT" else b.complex(re, im)]
-
-
-def _cut(b: Emitter, z: Any, axis: int, start: int, end: int) -> Any:
-    """The elements from `start` to before `end` along a dimension."""
-    starts, ends = [0] * len(shape(z)), list(shape(z))
-    starts[axis], ends[axis] = start, end
-    return b.slice(z, starts, ends, [1] * len(ends))
 
 
 def _whole(b: Emitter, z: Any, n: int) -> Any:
     """The n elements of a spectrum whose first half is given: element k of the rest is the conjugate of n - k."""
     last = len(shape(z)) - 1
-    half = _cut(b, z, last, 0, n // 2 + 1)
+    half = b.cut(z, last, 0, n // 2 + 1)
     if n < 3:
         return half
-    mirrored = b.reverse(_cut(b, half, last, 1, n - n // 2), [last])
+    mirrored = b.reverse(b.cut(half, last, 1, n - n // 2), [last])
     signs = b.broadcast_in_dim(b.table([1, -1], element(z)), [0], mirrored.type)
     return b.concatenate([half, b.multiply(mirrored, signs)], last)
 
@@ -146,4 +139,4 @@ def _bluestein(b: Emitter, z: Any, sign: int) -> Any:
     zero = b.table(0.0, element(z))
     padded = b.pad(_times(b, z, chirp, [2]), zero, [0, 0, 0], [0, 0, size - n], [0, 0, 0])
     spectrum = _times(b, _transform(b, padded, -1), np.fft.fft(kernel) / size, [2])
-    return _times(b, _cut(b, _transform(b, spectrum, 1), 2, 0, n), chirp, [2])
+    return _times(b, b.cut(_transform(b, spectrum, 1), 2, 0, n), chirp, [2])

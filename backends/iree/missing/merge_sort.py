@@ -23,7 +23,6 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     in_shape,
     scalar_of,
     sizes_of,
-    transposed,
 )
 from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.types import element, is_dynamic, shape, with_element
@@ -77,8 +76,8 @@ class Rows:
         """The operands with their rows in the order of `places`, which may have fewer columns."""
         size = self.size if is_dynamic(places.type) else shape(places)
         ys = [computed(b, size, element(x), [x, places], at_index(1)) for x in self.keys]
-        turned, back = [*self.turned[:-1], size[1]], [int(i) for i in np.argsort(self.order)]
-        results = [transposed(b, in_shape(b, y, turned), back) for y in ys]
+        turned, back = [*self.turned[:-1], size[1]], np.argsort(self.order)
+        results = [b.transpose(in_shape(b, y, turned), back) for y in ys]
         return [_as(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
 
 
@@ -90,7 +89,7 @@ def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
     size = math.prod(turned[:-1]), turned[-1]
     kinds = [element(x) for x in op.operands]
     # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
-    keys = behind_barrier(b, *(in_shape(b, transposed(b, _stored(b, x), order), size) for x in op.operands))
+    keys = behind_barrier(b, *(in_shape(b, b.transpose(_stored(b, x), order), size) for x in op.operands))
     return Rows(op, kinds, keys, size, order, turned)
 
 

@@ -10,12 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.bodies import Fill
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import is_complex, is_dynamic, shape, with_shape
+from tiduc.dialect.types import dims, is_complex, is_dynamic, shape, with_shape
 
 _STEPS = 2**12
 """The most elements that one thread reduces."""
@@ -48,7 +46,7 @@ def _reduced(
 ) -> tuple[Any, ...]:
     """Arrays reduced together along one dimension."""
     types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
-    dimensions = {"dimensions": ir.DenseI64ArrayAttr.get([dimension])}
+    dimensions = {"dimensions": dims([dimension])}
     return b.emit_all("stablehlo.reduce", [*xs, *inits], types, dimensions, [body])
 
 

@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tiduc.backends.iree.dependences import reached
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
 
@@ -74,14 +75,9 @@ class _Uses:
     def outlives(self, x: str, block: str) -> bool:
         """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
-            defined_in = self.blocks.get(x)
-            waiting, live = list(self.used[x] - {defined_in}), set[str]()
-            while waiting:
-                at = waiting.pop()
-                if at not in live:
-                    live.add(at)
-                    waiting += [other for other in self.before[at] if other != defined_in]
-            self.live[x] = live
+            defined_in = {self.blocks.get(x)}
+            starts = self.used[x] - defined_in
+            self.live[x] = set(reached(starts, lambda at: {*self.before[at]} - defined_in))
         return block in self.live[x]
 
 

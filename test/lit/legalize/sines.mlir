@@ -3,12 +3,12 @@
 // Each sine or cosine of a large array is computed in a dispatch of its own; small arrays are not rewritten.
 
 // CHECK-LABEL: @main
+// CHECK: stablehlo.maximum across dimensions = [0]
 // CHECK: flow.dispatch.region
-// CHECK: arith.maxsi
 // CHECK: scf.if
-// CHECK: arith.cmpf oge
+// CHECK: stablehlo.compare GE
 // CHECK: } else {
-// CHECK-NOT: arith.cmpf
+// CHECK-NOT: stablehlo.compare
 // CHECK: scf.yield
 // CHECK: flow.dispatch.region
 // CHECK-NOT: flow.dispatch.region

@@ -19,7 +19,7 @@ from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
 from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, is_dynamic, with_element
+from tiduc.dialect.types import dims, element, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
 
@@ -100,14 +100,6 @@ def scalar_of(b: Emitter, n: Any) -> Any:
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
-def transposed(b: Emitter, x: Any, order: Sequence[int]) -> Any:
-    """x with its dimensions in another order."""
-    if list(order) == sorted(order):
-        return x
-    type_ = ir.RankedTensorType.get([x.type.shape[j] for j in order], element(x))
-    return b.emit("stablehlo.transpose", (x,), type_, {"permutation": ir.DenseI64ArrayAttr.get(list(order))})
-
-
 def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
 
@@ -116,9 +108,9 @@ def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides
     def taken(x: Any) -> Any:
         starts, counts = k.dynamic(start), k.dynamic(sizes)
         attributes = {
-            "static_offsets": _i64s(_static(start)),
-            "static_sizes": _i64s(_static(sizes)),
-            "static_strides": _i64s(strides),
+            "static_offsets": dims(_static(start)),
+            "static_sizes": dims(_static(sizes)),
+            "static_strides": dims(strides),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(starts), len(counts), 0]),
         }
         return b.emit("tensor.extract_slice", (x, *starts, *counts), type_of(sizes, element(x)), attributes)
@@ -136,8 +128,8 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 def spread(b: Emitter, x: Any, dimensions: Sequence[int], sizes: Sequence[Any]) -> Any:
     """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
     attributes = {
-        "broadcast_dimensions": _i64s(dimensions),
-        "known_nonexpanding_dimensions": _i64s(range(len(dimensions))),
+        "broadcast_dimensions": dims(dimensions),
+        "known_nonexpanding_dimensions": dims(range(len(dimensions))),
     }
     type_ = type_of(sizes, element(x))
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
@@ -205,7 +197,7 @@ def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
     )
     type_ = with_element(xs[0].type, element(list(operations(region.blocks[0]))[-1].operands[i]))
-    dimensions = {"dimensions": _i64s(range(len(type_.shape)))}
+    dimensions = {"dimensions": dims(range(len(type_.shape)))}
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
@@ -237,7 +229,3 @@ def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
     """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
     y = moved(_below_sign(b, x))
     return b.bitcast(y, element(x)) if is_unsigned(x) else y
-
-
-def _i64s(values: Sequence[int]) -> Any:
-    return ir.DenseI64ArrayAttr.get(list(values))

@@ -1,18 +1,17 @@
 """Broadcasts that state which dynamic dimensions they expand; and `dynamic_conv`, which is refused."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of, transposed
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of
 from tiduc.backends.iree.missing.dynamic.sizes import known, smaller
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element
+from tiduc.dialect.types import dims, element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 
@@ -39,12 +38,12 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
         else:
             return [_by_element(b, op, dimensions)]
     order = [int(i) for i in np.argsort(dimensions)]  # IREE gives the result the sizes of its operand's order
-    x = transposed(b, x, order)
+    x = b.transpose(x, order)
     if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
         # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
         (x,) = behind_barrier(b, x)
-    given = {name: _i64s(order.index(i) for i in of) for name, of in places.items() if of}
-    return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": _i64s(dimensions)})
+    given = {name: dims(sorted(order.index(i) for i in of)) for name, of in places.items() if of}
+    return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
 
 
 def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
@@ -57,10 +56,6 @@ def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
         return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))
 
     return computed(b, result, element(x), [x], fill)
-
-
-def _i64s(values: Iterable[int]) -> Any:
-    return ir.DenseI64ArrayAttr.get(sorted(values))
 
 
 @legalize("stablehlo.dynamic_conv")

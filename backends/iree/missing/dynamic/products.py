@@ -8,7 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, spread, transposed, type_of
+from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, spread, type_of
 
 
 @legalize("stablehlo.dot_general", where=DYNAMIC)
@@ -46,5 +46,5 @@ def _matrix(b: Emitter, x: Any, contracted: Sequence[int], last: bool) -> tuple[
     sizes = sizes_of(b, x)
     outer = [sizes[i] for i in free]
     pair = [math.prod(outer), math.prod(sizes[i] for i in contracted)]
-    x = transposed(b, x, order)
+    x = b.transpose(x, order)
     return in_shape(b, x, pair if last else pair[::-1]), outer, pair[1]

@@ -17,7 +17,6 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     part,
     repeated,
     sizes_of,
-    transposed,
     type_of,
     wide,
 )
@@ -50,7 +49,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places(d, sizes, of_updates)
     rows, width = places.count, places.width
     where = _rows(b, places, indices)
-    news = in_shape(b, transposed(b, updates, places.order), [places.updates, width])
+    news = in_shape(b, b.transpose(updates, places.order), [places.updates, width])
     table = in_shape(b, x, [rows, width])
     spare = repeated(b, b.constant(0, ir.RankedTensorType.get([], element(x))), [1, width])
     attributes = {"dimension": ir.IntegerAttr.get(signless(64), 0)}

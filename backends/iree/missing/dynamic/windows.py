@@ -10,10 +10,11 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import missing
-from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, transposed, type_of
+from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, type_of
 from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element
+from tiduc.dialect.types import dims, element
+from tiduc.dialect.windows import Layout, Window, window_of, window_of_convolution
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
@@ -30,14 +31,10 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     4, ... elements whose sizes add up to n.
     """
     count = len(op.results)
-    rank = len(op.results[0].type.shape)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
-    low, high = _padding(op, rank)
-    interior = [n - 1 for n in _numbers(op, "base_dilations", rank)]
-    xs = [_padded(b, x, init, low, high, interior) for x, init in zip(xs, inits, strict=True)]
-    names = "window_dimensions", "window_strides", "window_dilations"
-    windows = zip(*(_numbers(op, name, rank) for name in names), strict=True)
-    for d, (n, stride, dilation) in enumerate(windows):
+    w = window_of(op)
+    xs = [_padded(b, x, init, w) for x, init in zip(xs, inits, strict=True)]
+    for d, (n, stride, dilation) in enumerate(zip(w.sizes, w.strides, w.dilation, strict=True)):
         if n > 1 or stride > 1:
             xs = _combined_along(b, op, xs, d, (n, stride, dilation))
     settled = [known(y.type, sizes_of(b, x)) for x, y in zip(xs, op.results, strict=True)]
@@ -92,51 +89,43 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A sum of products, one for each place of the kernel."""
-    d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     x, kernel = op.operands
-    spatial = d.input_spatial_dimensions
+    layout = Layout.of(op)
+    batch, features, *spatial = layout.input
     if all(x.type.shape[i] >= 0 for i in spatial):
         return None
-    places = [kernel.type.shape[i] for i in d.kernel_spatial_dimensions]
-    count = math.prod(places)
-    if min(places, default=0) < 1 or count > _PLACES or any(_count(op, name) > 1 for name in _GROUPS):
+    _, _, *places = (kernel.type.shape[i] for i in layout.kernel)
+    groups = (ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS)
+    if min(places, default=0) < 1 or math.prod(places) > _PLACES or any(count > 1 for count in groups):
         raise refused(op, "windows of this kind over dynamic dimensions are not supported")
-    x = transposed(b, x, [d.input_batch_dimension, *spatial, d.input_feature_dimension])
-    order = [
-        *d.kernel_spatial_dimensions,
-        d.kernel_input_feature_dimension,
-        d.kernel_output_feature_dimension,
-    ]
-    kernel = transposed(b, kernel, order)
-    low, high = _padding(op, len(spatial))
-    interior = [n - 1 for n in _numbers(op, "lhs_dilation", len(spatial))]
+    x = b.transpose(x, [batch, *spatial, features])
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
-    x = _padded(b, x, zero, *([0, *p, 0] for p in (low, high, interior)))
-    y = _summed(b, op, x, kernel, places)
-    to = [d.output_batch_dimension, *d.output_spatial_dimensions, d.output_feature_dimension]
-    return [transposed(b, y, [int(n) for n in np.argsort(to)])]
+    x = _padded(b, x, zero, window_of_convolution(op), [0])
+    y = _summed(b, op, x, b.transpose(kernel, [*layout.kernel[2:], *layout.kernel[:2]]))
+    batch, features, *spatial = layout.output
+    return [b.transpose(y, np.argsort([batch, *spatial, features]))]
 
 
 _PLACES = 256
 _GROUPS = "feature_group_count", "batch_group_count"
 
 
-def _summed(b: Emitter, op: Any, x: Any, kernel: Any, places: Sequence[int]) -> Any:
+def _summed(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     """The sum over a kernel's places; the batch comes first, and features last."""
-    rank = len(places)
-    strides, dilations = (_numbers(op, name, rank) for name in ("window_strides", "rhs_dilation"))
+    w = window_of_convolution(op)
+    rank = len(w.sizes)
     turned = list(op.attributes["window_reversal"]) if "window_reversal" in op.attributes else [False] * rank
     batch, *spatial, features = sizes_of(b, x)
-    counts = list(map(window_count, spatial, places, strides, dilations))
+    counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
     type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
     attributes = {"dot_dimension_numbers": hlo.DotDimensionNumbers.get([], [], [rank + 1], [0])}
     if "precision_config" in op.attributes:
         attributes["precision_config"] = op.attributes["precision_config"]
     total = None
-    for place in np.ndindex(*places):
-        first = [i * dilation for i, dilation in zip(place, dilations, strict=True)]
-        window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *strides, 1])
-        at = [n - 1 - i if back else i for i, n, back in zip(place, places, turned, strict=True)]
+    for place in np.ndindex(*w.sizes):
+        first = [i * dilation for i, dilation in zip(place, w.dilation, strict=True)]
+        window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *w.strides, 1])
+        at = [n - 1 - i if back else i for i, n, back in zip(place, w.sizes, turned, strict=True)]
         ends = [*(i + 1 for i in at), *kernel.type.shape[rank:]]
         matrix = b.slice(kernel, [*at, 0, 0], ends, [1] * (rank + 2))
         matrix = b.reshape(matrix, kernel.type.shape[rank:])
@@ -145,29 +134,14 @@ def _summed(b: Emitter, op: Any, x: Any, kernel: Any, places: Sequence[int]) -> 
     return total
 
 
-def _count(op: Any, name: str) -> int:
-    return int(ir.IntegerAttr(op.attributes[name]).value)
-
-
-def _numbers(op: Any, name: str, rank: int) -> list[int]:
-    return list(op.attributes[name]) if name in op.attributes else [1] * rank
-
-
-def _padding(op: Any, rank: int) -> tuple[list[int], list[int]]:
-    """The padding before and behind, for each dimension."""
-    if "padding" not in op.attributes:
-        return [0] * rank, [0] * rank
-    pairs = np.broadcast_to(np.array(op.attributes["padding"]), (rank, 2))
-    return [int(n) for n in pairs[:, 0]], [int(n) for n in pairs[:, 1]]
-
-
-def _padded(
-    b: Emitter, x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
-) -> Any:
-    if not any((*low, *high, *interior)):
+def _padded(b: Emitter, x: Any, value: Any, w: Window, others: Sequence[int] = ()) -> Any:
+    """x padded for a window over its dimensions, with `others` before and behind these; x itself without padding."""
+    paddings = w.low, w.high, [n - 1 for n in w.base]
+    if not any(map(any, paddings)):
         return x
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
-    paddings = low, high, interior
-    attributes = {name: ir.DenseI64ArrayAttr.get(p) for name, p in zip(names, paddings, strict=True)}
-    type_ = type_of(padded(sizes_of(b, x), *paddings), element(x))
-    return b.emit("stablehlo.pad", (x, value), type_, attributes)
+    whole = [[*others, *padding, *others] for padding in paddings]
+    attributes = dict(zip(names, map(dims, whole), strict=True))
+    return b.emit(
+        "stablehlo.pad", (x, value), type_of(padded(sizes_of(b, x), *whole), element(x)), attributes
+    )
