@@ -94,8 +94,10 @@ def _clip(nodes: Nodes, node: Any) -> str | None:
     limits = [
         (op, node.input[i]) for op, i in (("Max", 1), ("Min", 2)) if i < len(node.input) and node.input[i]
     ]
-    if all(name in nodes.constants for _, name in limits):
+    if limits and all(name in nodes.constants for _, name in limits):
         return None
+    if not limits:
+        return nodes.emit("Identity", node.input[0])
     x: str = node.input[0]
     for op, limit in limits:
         x = nodes.emit(op, x, limit)

@@ -15,6 +15,7 @@ _IR = 8
 
 _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
     "CenterCropPad": (1,),
     "Clip": (1, 2),
     "Col2Im": (1, 2),
@@ -24,6 +25,8 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "DFT": (1, 2),
     "Dropout": (1, 2),
     "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
     "OneHot": (1,),
     "Pad": (1, 3),
     "Range": (0, 1, 2),
@@ -95,7 +98,11 @@ def needed_constants(graph: Any) -> dict[str, str]:
 
 def _decisive(graph: Any) -> Iterator[tuple[str, str]]:
     for node in graph.node:
-        positions = (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())
-        for i in positions:
+        for i in decisive_positions(node):
             if i < len(node.input) and node.input[i]:
                 yield node.op_type, node.input[i]
+
+
+def decisive_positions(node: Any) -> tuple[int, ...]:
+    """The positions of a node's operands whose values decide the shape or the form of the lowered op."""
+    return (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())
