@@ -20,7 +20,8 @@ from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
 from tiduc.models.onnx_nodes import CALL
-from tiduc.models.onnx_prepare import prepare
+from tiduc.models.onnx_prepare import named, prepare
+from tiduc.models.onnx_refused import refuse_types
 from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
 from tiduc.models.torch_dialect import imported_apart, lower_torch
@@ -32,6 +33,8 @@ _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 _OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text}
 """Operators that pass torch-mlir as custom calls."""
+
+_WAY_OUT = "; write the operator in others, or cut it out with onnx.utils.extract_model and give its result as an input"
 
 _STATIC = {
     "Clip": (1, 2),
@@ -71,6 +74,7 @@ def from_onnx(
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
     proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
+    refuse_types(onnx, proto.graph)
     _set_sizes(proto.graph, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
@@ -101,6 +105,7 @@ def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str
         return written, _own_inputs(proto.graph, weights)
     except Unsupported as error:
         if not needed:
+            error.message = f"{error.message}{'' if ';' in error.message else _WAY_OUT}"
             raise
         name, kind = next(iter(needed.items()))
         raise Unsupported(
@@ -227,6 +232,8 @@ def _imported(proto: Any, functions: Sequence[Any]) -> Any:
     module = onnx_importer.ModelInfo(proto).create_module(context=context)
     proto.graph.name = "main"
     for model in (*functions, proto):
+        for node in model.graph.node:
+            node.name = node.name or named(node)
         graph = onnx_importer.ModelInfo(model).main_graph
         define = onnx_importer.NodeImporter.define_function
         try:

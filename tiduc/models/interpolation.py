@@ -40,7 +40,7 @@ def table(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> 
     reach = int(np.ceil((1 if mode == "linear" else 2) / (least if is_antialiased else 1.0))) + 1
     taps = np.arange(-reach, n + reach)
     away = absolute(_column(x) - taps) * (minimum(scale, 1.0) if is_antialiased else 1.0)
-    weights = maximum(1 - away, 0) if mode == "linear" else _cubic(away, given.get("cubic_coeff_a", -0.75))
+    weights = maximum(1 - away, 0) if mode == "linear" else cubic(away, given.get("cubic_coeff_a", -0.75))
     if given.get("exclude_outside"):
         weights = weights * ((taps >= 0) & (taps < n))
     if is_antialiased or given.get("exclude_outside"):
@@ -56,7 +56,7 @@ def _column(x: Any) -> Any:
     return x.reshape(x.shape[0], 1)
 
 
-def _cubic(x: Any, a: float) -> Any:
+def cubic(x: Any, a: float) -> Any:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
     return where(x <= 1, near, where(x < 2, far, 0))

@@ -32,8 +32,8 @@ def fix_operands(nodes: Nodes, node: Any) -> None:
     if rule is None or not undecided or not _all_static(nodes, node):
         return
     for i, numbers in rule(nodes, node).items():
-        if i in undecided:
-            sizes = nodes.sizes(node.input[i])
+        sizes = nodes.sizes(node.input[i]) if i in undecided else []
+        if i in undecided and np.size(numbers) == prod(sizes):
             node.input[i] = nodes.hold(np.asarray(numbers, nodes.dtype(node.input[i])).reshape(sizes))
 
 
@@ -109,6 +109,11 @@ def _reshape(nodes: Nodes, node: Any) -> Fixed:
     return {} if 0 in y and not nodes.attributes(node).get("allowzero") else {1: y}
 
 
+def _expand(nodes: Nodes, node: Any) -> Fixed:
+    y = _y(nodes, node)
+    return {1: y[len(y) - prod(nodes.sizes(node.input[1])) :]}
+
+
 def _unit_axes(short: list[int], long: list[int]) -> list[int]:
     """The positions of the 1s to leave out of `long` for `short`; of equal results the first."""
     axes, i = [], 0
@@ -154,6 +159,15 @@ def _one_hot(nodes: Nodes, node: Any) -> Fixed:
     return {1: _y(nodes, node)[nodes.attributes(node).get("axis", -1)]}
 
 
+def _dft(nodes: Nodes, node: Any) -> Fixed:
+    """The length, where the result's size is the length."""
+    given, axis = nodes.attributes(node), nodes.constant(node, 2)
+    if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):
+        return {}
+    default = given.get("axis", 1) if nodes.version < 20 else -2
+    return {1: _y(nodes, node)[default if axis is None else int(axis.reshape(-1)[0])]}
+
+
 def _affine_grid(nodes: Nodes, node: Any) -> Fixed:
     count, *sizes, _ = _y(nodes, node)
     return {1: [count, 1, *sizes]}  # the number of channels has no influence
@@ -183,7 +197,8 @@ _RULES: dict[str, Callable[[Nodes, Any], Fixed]] = {
     "CenterCropPad": _along_axes(1),
     "Col2Im": _col2im,
     "ConstantOfShape": _result_shape(0),
-    "Expand": _result_shape(1),
+    "DFT": _dft,
+    "Expand": _expand,
     "HammingWindow": _result_shape(0),
     "HannWindow": _result_shape(0),
     "OneHot": _one_hot,
@@ -210,7 +225,12 @@ def _candidates(nodes: Nodes, node: Any, i: int) -> Iterator[tuple[int, ...]]:
     x, y = _x(nodes, node), _y(nodes, node)
     keeps = nodes.attributes(node).get("keepdims", 1)
     for axes in combinations(range(len(x)), prod(nodes.sizes(node.input[i]))):
-        if not node.op_type.startswith("Reduce"):
+        if node.op_type == "DFT":  # the last dimension has the parts of complex numbers
+            others = [d for d in range(len(x) - 1) if d not in axes]
+            if len(x) - 1 in axes or any(x[d] != y[d] for d in others):
+                continue
+            shape = y
+        elif not node.op_type.startswith("Reduce"):
             shape = y
         elif keeps:
             shape = [1 if d in axes else n for d, n in enumerate(x)]

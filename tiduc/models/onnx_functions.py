@@ -13,6 +13,7 @@ _EXPANDED = frozenset(
         "AffineGrid",
         "Attention",
         "BlackmanWindow",
+        "CastLike",
         "CausalConvWithState",
         "CenterCropPad",
         "DynamicQuantizeLinear",

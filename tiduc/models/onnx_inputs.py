@@ -32,6 +32,7 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Range": (0, 1, 2),
     "Reshape": (1,),
     "Resize": (1, 2, 3),
+    "STFT": (1, 3),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "Squeeze": (1,),

@@ -9,28 +9,10 @@ import numpy as np
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, Value
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.signature import DTYPES, ELEMENTS
 
 CALL = "TiducCall"
 """The type, and its domain, of a node that calls a StableHLO function; the attribute `text` is the function."""
-
-ELEMENTS = {
-    "bool": "i1",
-    "uint8": "ui8",
-    "uint16": "ui16",
-    "uint32": "ui32",
-    "uint64": "ui64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "complex<f32>",
-    "complex128": "complex<f64>",
-}
-"""The element type of StableHLO for each type of NumPy."""
 
 
 class Nodes:
@@ -141,8 +123,7 @@ class Nodes:
 
     def info(self, name: str, sizes: Sequence[Any], element: str) -> Any:
         """ONNX's record of a value's type; sizes that are no `int` are dynamic."""
-        dtype = next(key for key, kind in ELEMENTS.items() if kind == element)
-        to = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        to = self.onnx.helper.np_dtype_to_tensor_dtype(DTYPES[element])
         return self.onnx.helper.make_tensor_value_info(
             name, to, [n if isinstance(n, int) else None for n in sizes]
         )
@@ -163,9 +144,11 @@ def version(model: Any) -> int:
 
 def element(dtype: Any) -> str:
     """The element type of StableHLO for a type of NumPy; `Unsupported` where there is none."""
-    if np.dtype(dtype).name not in ELEMENTS:
-        raise Unsupported(f"arrays of {np.dtype(dtype).name} have no StableHLO")
-    return ELEMENTS[np.dtype(dtype).name]
+    if np.dtype(dtype) not in ELEMENTS:
+        raise Unsupported(
+            f"arrays of {np.dtype(dtype).name} are not supported; cast them to a wider type before"
+        )
+    return ELEMENTS[np.dtype(dtype)]
 
 
 def operand(node: Any, i: int) -> str:

@@ -21,11 +21,13 @@ def largest(nodes: Nodes, node: Any) -> str | None:
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype == np.uint8 and len(node.output) == 1:
         kinds = nodes.onnx.TensorProto
-        whole = nodes.emit("MaxPool", nodes.emit("Cast", node.input[0], to=kinds.INT32), **given)
+        whole = nodes.emit("MaxPool", nodes.emit("Cast", node.input[0], to=kinds.FLOAT), **given)
         nodes.again = True
         return nodes.emit("Cast", whole, to=kinds.UINT8)
     if nodes.like(node, 0).dtype.kind == "u":
-        raise Unsupported("of unsigned integers: torch-mlir ends the process; cast to signed ones before")
+        raise Unsupported(
+            "of unsigned integers with indices ends torch-mlir's process; cast the operand to float before"
+        )
     if not given.pop("ceil_mode", 0):
         return None
     before, after = _pads(nodes, node, True)

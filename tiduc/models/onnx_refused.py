@@ -34,6 +34,24 @@ _REFUSED = {
 }
 
 
+_NARROW = ("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT8E8M0", "STRING")
+
+
+def refuse_types(onnx: Any, graph: Any) -> None:
+    """`Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
+    for value in (*graph.input, *graph.output):
+        kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        if value.type.HasField("sequence_type"):
+            raise Unsupported(f"{value.name!r} is a sequence: {_SEQUENCE}")
+        if kind in _NARROW:
+            way = (
+                "give the operands of the first numeric nodes as inputs"
+                if kind == "STRING"
+                else "cast it to INT8 or FLOAT"
+            )
+            raise Unsupported(f"{value.name!r} has elements of type {kind}, which are not supported; {way}")
+
+
 def refuse(node: Any) -> None:
     """`Unsupported` for a node without StableHLO."""
     if node.op_type in _REFUSED:

@@ -8,20 +8,24 @@
 The emitted nodes either mean the same in every opset version or are spelled for the model's version.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.onnx_casts import cast
 from tiduc.models.onnx_control import if_, loop, scan
 from tiduc.models.onnx_formulas import FORMULAS
+from tiduc.models.onnx_fourier import dft, stft
 from tiduc.models.onnx_kinks import leaky_relu, relu
 from tiduc.models.onnx_moves import MOVES
 from tiduc.models.onnx_nodes import Nodes
+from tiduc.models.onnx_optimizers import OPTIMIZERS
 from tiduc.models.onnx_pools import largest, mean, norm
 from tiduc.models.onnx_quantized import QUANTIZED
 from tiduc.models.onnx_resize import resize
+from tiduc.models.onnx_sampling import deformable, grid_sample
 
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
 """(nodes, node) -> the names that replace its outputs, one as a string; None where the node stays."""
@@ -81,16 +85,6 @@ def _recurrent(nodes: Nodes, node: Any) -> None:
 # ---- what torch-mlir gets wrong ----------------------------------------------------------------------------
 
 
-def _refused(what: str, wrong: Callable[[Nodes, Any, Mapping[str, Any]], bool]) -> Rewrite:
-    def refuse(nodes: Nodes, node: Any) -> None:
-        if wrong(nodes, node, nodes.attributes(node)):
-            raise Unsupported(
-                f"{node.op_type} {what} has no StableHLO: torch-mlir lowers it to other numbers"
-            )
-
-    return refuse
-
-
 def _fatal(what: str, ends: Callable[[Nodes, Any], bool]) -> Rewrite:
     def refuse(nodes: Nodes, node: Any) -> None:
         if ends(nodes, node):
@@ -107,7 +101,10 @@ REWRITES: dict[str, Rewrite] = {
     "AveragePool": mean,
     "Einsum": _fatal("operands of rank 0", _has_scalar),
     "GRU": _recurrent,
-    "GridSample": _refused("of mode nearest", lambda _, node, given: given.get("mode") == "nearest"),
+    "Cast": cast,
+    "DFT": dft,
+    "DeformConv": deformable,
+    "GridSample": grid_sample,
     "If": if_,
     "LSTM": _recurrent,
     "LeakyRelu": leaky_relu,
@@ -118,10 +115,12 @@ REWRITES: dict[str, Rewrite] = {
     "RNN": _recurrent,
     "Relu": relu,
     "Resize": resize,
+    "STFT": stft,
     "Scan": scan,
     "Upsample": resize,
     **FORMULAS,
     **MOVES,
+    **OPTIMIZERS,
     **QUANTIZED,
 }
 """The rewrite of each node type."""
