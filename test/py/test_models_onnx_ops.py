@@ -156,11 +156,6 @@ NEW = (
 
 
 WRONG = {
-    "MaxPool": (
-        np.ones((1, 1, 4, 4), np.uint16),
-        {"kernel_shape": [2, 2]},
-        "MaxPool of 'y': .*ends the process",
-    ),
     "Det": (draw(2, 2), {}, "Det of 'y': .*linalg_det.*give its result as an input"),
 }
 """Nodes without StableHLO, and what the diagnostic says: the node, the reason, a way out."""

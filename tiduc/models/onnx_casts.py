@@ -6,7 +6,6 @@ A cast to an 8-bit float gives the nearest finite number for numbers out of rang
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx_nodes import Nodes, element
@@ -28,8 +27,9 @@ def cast(nodes: Nodes, node: Any) -> list[str] | None:
 
     def emit(body: Body, x: Value) -> list[Value]:
         if is_saturated:
-            most = float(ml_dtypes.finfo(to).max)
-            if float(ml_dtypes.finfo(np.dtype(of)).max) < most:
+            limits: Any = ml_dtypes.finfo
+            most = float(limits(to).max)
+            if float(limits(of).max) < most:
                 x = body.convert(x, "f32")
             low, high = (body.constant(f"{n:e}", [], x.element) for n in (-most, most))
             x = body.emit("clamp", [low, x, high], x.sizes, element=x.element)

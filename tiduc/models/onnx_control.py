@@ -66,7 +66,7 @@ def loop(nodes: Nodes, node: Any) -> list[str]:
     step = _outlined(nodes, graph, "Loop", [((), "i64"), ((), "i1"), *carried])
     _check_carried(step.results[1 : 1 + len(carried)], carried, graph.output[1:])
     last = step.model.graph.output[0].name
-    goes = _always_goes(step.model.graph, last, graph.input[1].name, condition, operand(node, 1))
+    goes = _always_goes(nodes.onnx, step.model.graph, last, graph.input[1].name, condition, operand(node, 1))
     rows = step.results[1 + len(carried) :]
     count = int(most.reshape(-1)[0]) if most is not None and goes else None
     names = [name for name in (operand(node, 0), operand(node, 1)) if name]
@@ -290,13 +290,13 @@ def _read_outside(graph: Any) -> Iterator[str]:
     yield from (y.name for y in graph.output if y.name not in own)
 
 
-def _always_goes(graph: Any, name: str, argument: str, condition: Array | None, given: str) -> bool:
+def _always_goes(
+    onnx: Any, graph: Any, name: str, argument: str, condition: Array | None, given: str
+) -> bool:
     """Whether the condition `name` that a loop's body gives is true, or the true condition that the body is given.
 
     `condition` is the loop's first condition where that is a constant, and `given` its name, "" where there is none.
     """
-    import onnx
-
     if given and (condition is None or not np.all(condition)):
         return False
     constants = {x.name: x for x in graph.initializer}

@@ -63,7 +63,7 @@ def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
     return clip(where(is_odd, high - rest, rest + low), 0, n - 1)
 
 
-def sampled(x: Tensor, points: Sequence[Any], mode: str, padding: str, is_aligned: bool = True) -> Tensor:
+def sampled(x: Tensor, points: Sequence[Any], mode: str, padding: str, is_aligned: bool = True) -> Any:
     """The values of x: N x C x ... at points, as N x P x C; `points` has N x P coordinates for each dimension."""
     count, channels, *sizes = x.shape
     rank = len(sizes)
