@@ -83,6 +83,10 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     },
     "AveragePool 3D": ([draw(1, 1, 4, 5, 4)], {"kernel_shape": [2, 2, 3], "dilations": [2, 1, 1]}),
     "BitCast": ([X], {"to": TensorProto.INT32}),
+    "Col2Im": (
+        [draw(1, 8, 6), i64(4, 3), i64(2, 2)],
+        {"strides": [2, 1], "pads": [1, 0, 1, 0], "dilations": [1, 1]},
+    ),
     "Compress": ([X, np.array([True, False, True])], {"axis": 1}),
     "CumProd": ([X, np.int64(-1)], {"exclusive": 1, "reverse": 1}),
     "DeformConv": ([draw(1, 2, 4, 4), draw(2, 2, 2, 2), draw(1, 8, 3, 3)], {}),

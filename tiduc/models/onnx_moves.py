@@ -1,6 +1,7 @@
 """Rewrites ONNX nodes that gather, scatter, accumulate or reinterpret elements.
 
 BitCast                                     stablehlo.bitcast_convert
+Col2Im                                      a sum of blocks, by ScatterElements
 CumProd                                     prefix products by doubling
 Compress, NonZero                           a gather at the first places where the condition holds
 ReverseSequence, TensorScatter              a gather at places that differ between the entries of a batch
@@ -97,6 +98,33 @@ def _scattered(body: Body, x: Value, index: Value, updates: Value, count: int, c
     return body.emit_all("scatter", [x, index, updates], [(x.sizes, x.element)], attributes, [region])
 
 
+def column_to_image(nodes: Nodes, node: Any) -> str:
+    """The sum of the blocks at their places in the image; what lies in the padding goes to one more place."""
+    image, block = (nodes.constant(node, i) for i in (1, 2))
+    if image is None or block is None:
+        raise Unsupported("needs the sizes of its image and block at import; give them with --constant")
+    given, rank = nodes.attributes(node), len(image)
+    steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
+    pads = given.get("pads", [0] * 2 * rank)
+    index, is_inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for d, (n, k) in enumerate(zip(image.tolist(), block.tolist(), strict=True)):
+        count = (n + pads[d] + pads[rank + d] - dilations[d] * (k - 1) - 1) // steps[d] + 1
+        place = np.arange(k)[:, None] * dilations[d] + np.arange(count) * steps[d] - pads[d]
+        whole = index[:, None, :, None] * n + place[None, :, None, :]
+        inside = is_inside[:, None, :, None] & ((place >= 0) & (place < n))[None, :, None, :]
+        shape = (index.shape[0] * k, index.shape[1] * count)
+        index, is_inside = whole.reshape(shape), inside.reshape(shape)
+    size = int(np.prod(image))
+    x = held(nodes, tensor(nodes, node.input[0]))
+    batch, channels = x.shape[0], x.shape[1] // index.shape[0]
+    rows = x.reshape(batch * channels, index.size)
+    places = np.broadcast_to(np.where(is_inside, index, size).reshape(-1), rows.shape)
+    zeros = held(nodes, np.zeros((rows.shape[0], size + 1), x.dtype))
+    nodes.again = True
+    total = zeros.emit("ScatterElements", places, rows, shape=zeros.shape, axis=1, reduction="add")
+    return total[:, :size].reshape(batch, channels, *image.tolist()).name
+
+
 # ---- places that depend on data ----------------------------------------------------------------------------
 
 
@@ -181,6 +209,7 @@ def tensor_scatter(nodes: Nodes, node: Any) -> str:
 
 MOVES: dict[str, Callable[[Nodes, Any], str | list[str] | None]] = {
     "BitCast": bit_cast,
+    "Col2Im": column_to_image,
     "Compress": compress,
     "CumProd": cumulative_product,
     "NonZero": non_zero,

@@ -43,7 +43,7 @@ def grid_sample(nodes: Nodes, node: Any) -> str:
         points.append(_inside(at, n, padding, is_aligned) if mode != "cubic" else at)
     rows = sampled(x, points, mode, padding, is_aligned)
     order = [0, rank + 1, *range(1, rank + 1)]
-    return rows.reshape(count, *places, channels).transpose(*order).name
+    return str(rows.reshape(count, *places, channels).transpose(*order).name)
 
 
 def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
