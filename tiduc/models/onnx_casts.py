@@ -10,9 +10,7 @@ import ml_dtypes
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx_nodes import Nodes, element
 
-_NATIVE = frozenset(
-    {"bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
-)
+_NATIVE = frozenset({"bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"})
 
 
 def cast(nodes: Nodes, node: Any) -> list[str] | None:

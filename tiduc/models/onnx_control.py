@@ -113,8 +113,6 @@ def _open_loop(body: Body, limit: Value | None, step: Any, initial: Sequence[Val
 
 def scan(nodes: Nodes, node: Any) -> list[str]:
     given = nodes.attributes(node)
-    if nodes.version < 9:
-        raise Unsupported("Scan of opset 8 has no StableHLO; convert the model to opset 9 or later")
     scanned = given["num_scan_inputs"]
     kept = len(node.input) - scanned
     graph = given["body"]

@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.runtime.arrays import Array
 
 _OLDEST, _WANTED = 13, 17
 """Models older than the first version are converted to the second."""
 
 _IR = 8
+_SCAN = 9
+"""The first version in which Scan has no batch dimension."""
 
 _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
@@ -55,6 +57,10 @@ def modernize(onnx: Any, model: Any) -> Any:
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
     if not versions:
         model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+    if versions and versions[0] < _SCAN and any(node.op_type == "Scan" for node in model.graph.node):
+        raise Unsupported(
+            "Scan of opset 8 means another loop than later ones; export the model with opset 9 or later"
+        )
     if not versions or versions[0] >= _OLDEST or model.functions:
         return model
     try:

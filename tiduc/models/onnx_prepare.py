@@ -95,6 +95,8 @@ def _rewrite(onnx: Any, model: Any, functions: list[Any]) -> bool:
             continue
         for old, new in zip(node.output, replacement, strict=False):
             nodes.renamed[old] = new
+            if old in nodes.types:
+                nodes.types.setdefault(new, nodes.types[old])
     kept += [
         onnx.helper.make_node("Identity", [nodes.renamed[name]], [name])
         for name in results
