@@ -177,7 +177,7 @@ LOCAL = {
     ("tiduc.models.model", "tiduc.backends.iree.compile"): SLOW,
     ("tiduc.models.model", "tiduc.models.parameters"): SLOW,
     ("tiduc.models.model", "tiduc.runtime.run"): SLOW,
-    ("tiduc.models.onnx_rewrites", "onnx"): OPTIONAL,
+    ("tiduc.models.onnx_prepare", "onnx"): OPTIONAL,
     ("tiduc.models.torch_dialect", "torch_mlir"): SLOW,
     ("tiduc.models.untrusted", "sympy"): OPTIONAL,
     ("tiduc.models.untrusted", "torch"): OPTIONAL,

@@ -1,11 +1,11 @@
-"""ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [NAME...]
+"""ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
 
-Imports the model of each node test, runs the program on the test's inputs with StableHLO's interpreter, compares
-the results with the test's, and writes the table of docs/onnx_backend.md. Where the import asks for the value of
-an input, the test runs again with the test's own value as a constant, and is counted apart. Tests of
-sequences, strings and element types that the interpreter cannot return are not counted. Exits with 1 where a
-result is wrong or a process dies. With `--every N` only each N-th test runs, and with names only tests whose name
-contains one of them; both print the table instead.
+Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE where
+the interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md.
+Where the import asks for the value of an input, the test runs again with the test's own value as a constant, and is
+counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is wrong or a process dies.
+With `--every N` only each N-th test runs, and with names only tests whose name contains one of them; both print the
+tables instead. `--light` adds the nine image models, which take minutes.
 """
 
 import argparse
@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import onnx
+from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import tiduc
@@ -31,18 +32,45 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.models.onnx_inputs import needed_constants
 from tiduc.runtime import worker
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx_backend.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 SECONDS, GIBIBYTES = 120, 8
 RIGHT, CONSTANT, WRONG, REFUSED, DIED = "right", "right with constants", "wrong", "refused", "crash"
 KINDS = (RIGHT, CONSTANT, WRONG, REFUSED, DIED)
 ABOUT = """# ONNX's backend tests
 
-The node tests of `onnx.backend.test`, each model as ONNX gives it and each input given when the program runs; written
-by `python test/sweep/onnx_backend.py`. *Right with constants* are tests that need the value of an input, such
-as axes or a shape, when the model is imported (`--constant INPUT=ARRAY`), and are right with this value. Tests of
-sequences, strings, and element types that StableHLO's interpreter cannot return are not counted.
+The tests of `onnx.backend.test` whose inputs and outputs are numeric tensors, each model as ONNX gives it and each
+input given when the program runs; written by `python test/sweep/onnx_backend.py --light`. *Right with constants* are
+tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), and are right with this
+value. Random results are compared by type and shape. Tests of sequences and strings are not counted.
 
 """
+OPERATORS = """# Operators of ONNX
+
+Which operators `tiduc import` and `tiduc.from_onnx` take, by ONNX's own tests of each, by the first node of the test;
+written by `python test/sweep/onnx_backend.py`. *Right* are tests whose program computes what ONNX says. Others are
+refused, with a diagnostic that says why; the first of the reasons is here.
+
+| operator | tests | right | the others |
+|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and the inputs and results of its test."""
+
+    name: str
+    model: Any
+    inputs: list[Any]
+    expected: list[Any]
+    rtol: float = 1e-4
+    atol: float = 1e-5
+
+    @property
+    def operator(self) -> str:
+        kinds = [node.op_type for node in self.model.graph.node]
+        return next((kind for kind in kinds if kind not in ("Constant", "Identity")), kinds[0])
 
 
 @dataclass(frozen=True)
@@ -59,15 +87,17 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--light", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args(arguments)
     chosen = [case for case in list(cases())[:: given.every] if matches(case.name, given.names)]
     outcomes = list(run_all(chosen, given.jobs))
-    text = page(outcomes, given.every)
+    text = page(outcomes, given.every) + (light_table(given.names) if given.light else "")
     if given.names or given.every > 1:
         print(text)
     else:
-        PAGE.write_text(text)
+        (DOCS / "onnx_backend.md").write_text(text)
+        (DOCS / "onnx.md").write_text(operators_page(outcomes))
     bad = [each for each in outcomes if each.kind in (WRONG, DIED)]
     for each in bad:
         print(each.kind, each.name, each.why, file=sys.stderr)
@@ -78,27 +108,53 @@ def matches(name: str, wanted: Sequence[str]) -> bool:
     return not wanted or any(each in name for each in wanted)
 
 
-def cases() -> Iterator[Any]:
-    """The node tests whose inputs and outputs are numeric arrays that the interpreter can take and return."""
+def cases() -> Iterator[Case]:
+    """The tests whose inputs and outputs are numeric tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         collected = collect_testcases(None)
     for case in collected:
-        if case.model is None or not case.data_sets:
-            continue
-        ends = [x for side in case.data_sets[0] for x in side]
-        if all(isinstance(x, np.ndarray | np.generic) and is_numeric(x.dtype) for x in ends):
-            yield case
+        if case.model is not None and case.data_sets:
+            inputs, expected = ([array(x) for x in side] for side in case.data_sets[0])
+            if all(x is not None and is_numeric(x.dtype) for x in (*inputs, *expected)):
+                tolerances = max(case.rtol, 1e-4), max(case.atol, 1e-5)
+                yield Case(case.name, case.model, inputs, expected, *tolerances)
+    for kind in ("simple", "pytorch-converted", "pytorch-operator"):
+        yield from stored_cases(DATA / kind)
+
+
+def stored_cases(folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.iterdir()):
+        model, data = onnx.load(path / "model.onnx"), path / "test_data_set_0"
+        ends = [*model.graph.input, *model.graph.output]
+        if all(x.type.HasField("tensor_type") for x in ends):
+            sides = [
+                [array(read(p)) for p in sorted(data.glob(f"{side}_*.pb"))] for side in ("input", "output")
+            ]
+            yield Case(path.name, model, *sides, rtol=1e-3)
+
+
+def read(path: Path) -> Any:
+    tensor = onnx.TensorProto()
+    tensor.ParseFromString(path.read_bytes())
+    return tensor
+
+
+def array(x: Any) -> Any:
+    """The array of a test's value; None for a sequence or an optional value."""
+    if isinstance(x, onnx.TensorProto):
+        return numpy_helper.to_array(x)
+    return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else None
 
 
 def is_numeric(dtype: Any) -> bool:
-    return dtype.kind in "biufc" and dtype.isbuiltin == 1 and dtype != ml_dtypes.bfloat16
+    return bool(dtype.kind in "biufc" or dtype.name in NARROW)
 
 
 # ---- processes ---------------------------------------------------------------------------------------------
 
 
-def run_all(chosen: Sequence[Any], jobs: int) -> Iterator[Outcome]:
+def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
     """The outcome of each test, each in a forked process with limits of time and memory.
 
     The process imports the model itself, which is fast. Where it dies, the test runs again as users run it: with
@@ -108,7 +164,7 @@ def run_all(chosen: Sequence[Any], jobs: int) -> Iterator[Outcome]:
     if chosen:
         outcome(chosen[0])  # loads, once, the packages that the forked processes share
     waiting = [(case, False) for case in reversed(chosen)]
-    running: dict[int, tuple[int, Any, bool]] = {}
+    running: dict[int, tuple[int, Case, bool]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             case, in_worker = waiting.pop()
@@ -123,11 +179,11 @@ def run_all(chosen: Sequence[Any], jobs: int) -> Iterator[Outcome]:
                 waiting.append((case, True))
                 continue
             kind, why = pickle.loads(data) if data else (DIED, "the process ended")
-            yield Outcome(case.name, case.model.graph.node[0].op_type, kind, why)
+            yield Outcome(case.name, case.operator, kind, why)
 
 
-def started(case: Any, in_worker: bool) -> tuple[int, int]:
-    """The pipe that the outcome comes through, and the process; `apart` imports in a worker of the process."""
+def started(case: Case, in_worker: bool) -> tuple[int, int]:
+    """The pipe that the outcome comes through, and the process; `in_worker` imports in a worker of the process."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child:
@@ -147,45 +203,116 @@ def started(case: Any, in_worker: bool) -> tuple[int, int]:
 # ---- one test ----------------------------------------------------------------------------------------------
 
 
-def outcome(case: Any) -> tuple[str, str]:
-    names = [value.name for value in case.model.graph.input]
-    inputs, expected = case.data_sets[0]
-    arrays = dict(zip(names, map(np.asarray, inputs), strict=True))
+def outcome(case: Case) -> tuple[str, str]:
+    initialized = {x.name for x in case.model.graph.initializer}
+    names = [value.name for value in case.model.graph.input if value.name not in initialized]
+    arrays = dict(zip(names, case.inputs, strict=True))
     try:
-        return (RIGHT if is_right(case, arrays, {}, expected) else WRONG), ""
+        return (RIGHT if is_right(case, arrays, {}) else WRONG), ""
     except tiduc.TiducError as error:
         why = str(error).removeprefix("error: ").partition("\n")[0]
     if "--constant" not in why:
         return REFUSED, why
     constants = {name: arrays[name] for name in needed_constants(case.model.graph)}
     try:
-        return (CONSTANT if is_right(case, arrays, constants, expected) else WRONG), ""
+        return (CONSTANT if is_right(case, arrays, constants) else WRONG), ""
     except tiduc.TiducError as error:
         return REFUSED, str(error).removeprefix("error: ").partition("\n")[0]
 
 
-def is_right(
-    case: Any, arrays: Mapping[str, Any], constants: Mapping[str, Any], expected: Sequence[Any]
-) -> bool:
+def is_right(case: Case, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> bool:
     """Whether the program gives the test's results; random results are compared by type and shape only."""
     model = type(case.model)()
     model.CopyFrom(case.model)
     program = tiduc.from_onnx(model, constants=constants)
-    results = evaluate(str(program), [x for name, x in arrays.items() if name not in constants])
-    is_random = "stablehlo.rng" in str(program)
-    return len(results) == len(expected) and all(
-        is_close(x, np.asarray(y), is_random, case) for x, y in zip(results, expected, strict=True)
-    )
-
-
-def is_close(x: Any, y: Any, is_random: bool, case: Any) -> bool:
-    if x.shape != y.shape or x.dtype != y.dtype:
+    given = [x for name, x in arrays.items() if name not in constants]
+    types = [(y.type.shape, y.type.dtype) for y in program.signature.outputs]
+    if types != [(y.shape, y.dtype) for y in case.expected]:
         return False
-    tolerance = 5e-3 if y.dtype == np.float16 else max(case.rtol, 1e-4)
-    return is_random or np.allclose(x, y, rtol=tolerance, atol=max(case.atol, 1e-5), equal_nan=True)
+    if "stablehlo.rng" in str(program):
+        return True
+    return all(is_close(x, y, case) for x, y in zip(ran(program, given), case.expected, strict=True))
 
 
-# ---- the page ----------------------------------------------------------------------------------------------
+def ran(program: Any, given: Sequence[Any]) -> list[Any]:
+    """The results by the interpreter, or by IREE where the interpreter has no such op."""
+    try:
+        return interpreted(program, given)
+    except tiduc.Unsupported:
+        worker._serving = False  # IREE's compiler runs in a worker
+        return [np.asarray(y) for y in program.compile()(*given)]
+
+
+NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+NARROW += ("float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2")
+"""Types that NumPy does not have; the bindings of the interpreter do not know them."""
+
+
+def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:
+    """The interpreter's results; narrow floats are converted to f32, exactly, on the way in and out."""
+    text, ends = str(program), (program.signature.inputs, program.signature.outputs)
+    if not any(v.type.dtype.name in NARROW for side in ends for v in side):
+        return list(evaluate(text, given))
+    inputs, outputs = ([f"tensor<{v.type}>" for v in side] for side in ends)
+    wide_inputs, wide_outputs = ([wide(v.type) for v in side] for side in ends)
+    lines = [f"func.func @main({', '.join(f'%x{i}: {t}' for i, t in enumerate(wide_inputs))}) -> "]
+    lines += [f"({', '.join(wide_outputs)}) {{"]
+    for i, (old, new) in enumerate(zip(wide_inputs, inputs, strict=True)):
+        lines.append(f"%n{i} = stablehlo.convert %x{i} : ({old}) -> {new}")
+    operands = ", ".join(f"%n{i}" for i in range(len(inputs)))
+    lines.append(
+        f"%y:{len(outputs)} = func.call @narrow({operands}) : ({', '.join(inputs)}) -> ({', '.join(outputs)})"
+    )
+    for i, (old, new) in enumerate(zip(outputs, wide_outputs, strict=True)):
+        lines.append(f"%z{i} = stablehlo.convert %y#{i} : ({old}) -> {new}")
+    lines.append(f"return {', '.join(f'%z{i}' for i in range(len(outputs)))} : {', '.join(wide_outputs)} }}")
+    body = text.replace("func.func @main", "func.func private @narrow", 1)
+    whole = body[: body.rindex("}")] + "\n".join(lines) + "\n}"
+    return list(evaluate(whole, [x.astype(np.float32) if x.dtype.name in NARROW else x for x in given]))
+
+
+def wide(type_: Any) -> str:
+    written = f"tensor<{type_}>"
+    return written.replace(type_.element, "f32") if type_.dtype.name in NARROW else written
+
+
+def is_close(x: Any, y: Any, case: Case) -> bool:
+    tolerance = {"float16": 5e-3, "bfloat16": 2e-2}.get(y.dtype.name, case.rtol)
+    if y.dtype.name in NARROW:
+        x, y = x.astype(np.float32), y.astype(np.float32)
+    return x.shape == y.shape and np.allclose(x, y, rtol=tolerance, atol=max(case.atol, 1e-5), equal_nan=True)
+
+
+# ---- the image models --------------------------------------------------------------------------------------
+
+
+def light_table(names: Sequence[str]) -> str:
+    """The image models of the package: import, the stored output, and the gradient with respect to the image."""
+    rows = [
+        "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, on IREE, with the input of ONNX's runner. "
+    ]
+    rows.append(
+        "The error is the largest difference from the stored output, relative to its largest element.\n\n"
+    )
+    rows.append("| model | nodes | error | ops of the gradient |\n|---|---|---|---|\n")
+    for path in sorted((DATA / "light").glob("*.onnx")):
+        name = path.stem.removeprefix("light_")
+        if matches(name, names):
+            model = onnx.load(path)
+            program = tiduc.from_onnx(path)
+            (port,) = program.signature.inputs
+            sizes = [int(n or 1) for n in port.type.shape]
+            image = (np.arange(np.prod(sizes)).reshape(sizes) / np.prod(sizes)).astype(np.float32)
+            (y,) = program.compile()(image)
+            wanted = array(read(path.with_name(f"{path.stem}_output_0.pb")))
+            error = np.abs(np.asarray(y) - wanted).max() / np.abs(wanted).max()
+            ops = str(program.vjp()).count(" = stablehlo.")
+            rows.append(f"| {name} | {len(model.graph.node)} | {error:.1e} | {ops} |\n")
+            print(rows[-1], end="", file=sys.stderr, flush=True)
+    return "".join(rows)
+
+
+# ---- the pages ---------------------------------------------------------------------------------------------
 
 
 def page(outcomes: Sequence[Outcome], every: int) -> str:
@@ -206,7 +333,20 @@ def page(outcomes: Sequence[Outcome], every: int) -> str:
     return ABOUT + "".join(rows)
 
 
-def shortened(why: str, width: int = 110) -> str:
+def operators_page(outcomes: Sequence[Outcome]) -> str:
+    groups: dict[str, list[Outcome]] = {}
+    for each in sorted(outcomes, key=lambda o: o.operator):
+        if "expanded" not in each.name:
+            groups.setdefault(each.operator, []).append(each)
+    rows = []
+    for operator, members in groups.items():
+        right = [each for each in members if each.kind in (RIGHT, CONSTANT)]
+        why = next((each.why for each in members if each.kind == REFUSED), "")
+        rows.append(f"| {operator} | {len(members)} | {len(right)} | {shortened(why)} |\n")
+    return OPERATORS + "".join(rows)
+
+
+def shortened(why: str, width: int = 130) -> str:
     why = why.replace("|", r"\|")
     return why if len(why) <= width else why[: why.rindex(" ", 0, width)] + " ..."
 

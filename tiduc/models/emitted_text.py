@@ -103,12 +103,19 @@ class Body:
     # ---- shapes --------------------------------------------------------------------------------------------
 
     def zeros(self, sizes: Sequence[int], element: str) -> Value:
-        type_ = Value("", tuple(sizes), element).type
-        zero = "0.0" if "f" in element else "0"
-        return self.emit("constant", [], sizes, f"value = dense<{zero}> : {type_}", element)
+        complex_ = "(0.0, 0.0)" if element.startswith("complex") else ""
+        return self.constant(complex_ or ("0.0" if "f" in element else "0"), sizes, element)
 
     def number(self, n: int) -> Value:
-        return self.emit("constant", [], [], f"value = dense<{n}> : tensor<i32>", "i32")
+        return self.constant(str(n), [], "i32")
+
+    def constant(self, written: str, sizes: Sequence[int], element: str) -> Value:
+        """A constant whose elements are written as MLIR writes them, such as `[1, 2]`, or one number for all."""
+        type_ = Value("", tuple(sizes), element).type
+        return self.emit("constant", [], sizes, f"value = dense<{written}> : {type_}", element)
+
+    def convert(self, x: Value, element: str) -> Value:
+        return x if x.element == element else self.emit("convert", [x], x.sizes, element=element)
 
     def slice(self, x: Value, ranges: Sequence[tuple[int, int]]) -> Value:
         starts, ends, steps = (

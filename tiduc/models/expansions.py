@@ -25,7 +25,7 @@ TEXT = "text"
 _STRING = "!torch.str"
 _NO_TENSORS = ("!torch.none", "!torch.list<int>", _STRING)
 _SYMBOL = re.compile(r'@"([^"]*)"')
-_CALLEE = re.compile(r"callee = @(\w+)")
+_CALLEE = re.compile(r"callee = @([\w.]+)")
 _ARITY = re.compile(r"_\d+_\d+$")
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
@@ -111,10 +111,9 @@ def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
 
 
 def detail(op: Any) -> dict[str, Any]:
-    """The attributes of the original operator."""
-    return {
-        name: value for name, value in named_attributes(op.attributes[_DETAIL]).items() if name != _PRESENT
-    }
+    """The attributes of the original operator, without the prefixes of their names."""
+    given = named_attributes(op.attributes[_DETAIL])
+    return {name.rpartition(".")[2]: value for name, value in given.items() if name != _PRESENT}
 
 
 def present(op: Any) -> list[int]:

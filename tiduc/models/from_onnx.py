@@ -16,10 +16,12 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
 from tiduc.models.assemble import assemble
+from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.onnx_functions import expand
 from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
-from tiduc.models.onnx_rewrites import rewrite
+from tiduc.models.onnx_nodes import CALL
+from tiduc.models.onnx_prepare import named, prepare
+from tiduc.models.onnx_refused import refuse_types
 from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
 from tiduc.models.torch_dialect import import_in_worker, lower_torch
@@ -28,6 +30,11 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
 
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
+
+_OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text}
+"""Operators that pass torch-mlir as custom calls."""
+
+_WAY_OUT = "; write the operator in others, or cut it out with onnx.utils.extract_model and give its result as an input"
 
 _STATIC = {
     "Clip": (1, 2),
@@ -44,24 +51,6 @@ _STATIC = {
     "Upsample": (1,),
 }
 """Operand positions that torch-mlir needs as constants to lower the op."""
-
-_EXPANDED = (
-    "AffineGrid",
-    "Attention",
-    "BlackmanWindow",
-    "CenterCropPad",
-    "DynamicQuantizeLinear",
-    "HammingWindow",
-    "HannWindow",
-    "MeanVarianceNormalization",
-    "NegativeLogLikelihoodLoss",
-    "RMSNormalization",
-    "RotaryEmbedding",
-    "SoftmaxCrossEntropyLoss",
-    "Softsign",
-    "SwiGLU",
-)
-"""Operators that are expanded into their ONNX function definition."""
 
 
 def from_onnx(
@@ -85,6 +74,7 @@ def from_onnx(
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
     proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
+    refuse_types(onnx, proto.graph)
     _set_sizes(proto.graph, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
@@ -109,14 +99,13 @@ def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str
     proto = modernize(onnx, onnx.load_from_string(serialized))
     needed = needed_constants(proto.graph)
     try:
-        proto = _with_shapes(onnx, proto)
-        while expand(onnx, proto, _EXPANDED):  # a definition may use functions that have definitions too
-            proto = _with_shapes(onnx, proto)
-        rewrite(onnx, proto)
-        proto = _with_shapes(onnx, proto)
-        return lower_torch(_imported(proto), _FIRST, RECURRENT), _own_inputs(proto.graph, weights)
+        functions: list[Any] = []
+        proto = prepare(onnx, proto, functions)
+        written = lower_torch(_imported(proto, functions), _FIRST, _OPERATORS)
+        return written, _own_inputs(proto.graph, weights)
     except Unsupported as error:
         if not needed:
+            error.message = f"{error.message}{'' if ';' in error.message else _WAY_OUT}"
             raise
         name, kind = next(iter(needed.items()))
         raise Unsupported(
@@ -135,13 +124,6 @@ def _onnx() -> Any:
     except ImportError:
         raise TiducError("models of ONNX need its package: pip install 'tiduc[onnx]'") from None
     return onnx
-
-
-def _with_shapes(onnx: Any, proto: Any) -> Any:
-    try:
-        return onnx.shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
-    except Exception as error:  # raised by onnx
-        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
 
 
 def _read(onnx: Any, path: Path) -> tuple[Any, str]:
@@ -240,19 +222,24 @@ def _reading(name: str) -> Iterator[None]:
 # ---- torch-mlir --------------------------------------------------------------------------------------------
 
 
-def _imported(proto: Any) -> Any:
-    """The module in the torch dialect; its nodes are ONNX operators."""
+def _imported(proto: Any, functions: Sequence[Any]) -> Any:
+    """The module in the torch dialect; its nodes are ONNX operators. `functions` are models that nodes call."""
     from torch_mlir.dialects import torch as dialect
     from torch_mlir.extras import onnx_importer
 
     context = ir.Context()
     dialect.register_dialect(context)
-    info = onnx_importer.ModelInfo(proto, config=onnx_importer.Config())
-    module = info.create_module(context=context)
-    try:
-        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
-    except Exception as error:  # types and ops that the importer does not know
-        raise Unsupported(f"torch-mlir cannot import the model: {_line(error)}") from error
+    module = onnx_importer.ModelInfo(proto).create_module(context=context)
+    proto.graph.name = "main"
+    for model in (*functions, proto):
+        for node in model.graph.node:
+            node.name = node.name or named(node)
+        graph = onnx_importer.ModelInfo(model).main_graph
+        define = onnx_importer.NodeImporter.define_function
+        try:
+            define(graph, module.operation, private=model is not proto).import_all()
+        except Exception as error:  # types and ops that the importer does not know
+            raise Unsupported(f"torch-mlir cannot import the model: {_line(error)}") from error
     return module
 
 

@@ -1,4 +1,4 @@
-"""Interpolation weights of ONNX's Resize along one dimension.
+"""Interpolation weights of ONNX's Resize along one dimension, from numbers or from tensors of the graph.
 
 Source: ONNX's operators, Resize; Keys, "Cubic convolution interpolation" (1981) for the cubic weights.
 """
@@ -9,61 +9,77 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.runtime.arrays import Array
+from tiduc.models.onnx_tensors import Tensor, absolute, ceil, clip, floor, matmul, maximum, minimum, where
 
-_ROUNDED: dict[str, Callable[[Array], Array]] = {
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+_ROUNDED: dict[str, Callable[[Any], Any]] = {
+    "ceil": ceil,
+    "floor": floor,
+    "round_prefer_ceil": lambda x: floor(x + 0.5),
+    "round_prefer_floor": lambda x: ceil(x - 0.5),
 }
 
 
-def table(n: int, m: int, scale: float, given: Mapping[str, Any]) -> Array:
-    """The m x n matrix that maps n elements to m results; for mode `nearest`, the source index of each result.
+def table(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The weights of n elements in each of m results, and which results are outside, or None.
 
-    `given` are the attributes of Resize. `Unsupported` for other modes.
+    The weights are an m x n matrix; for mode `nearest`, the source index of each result. `given` are the attributes of
+    Resize, `region` the first and the last place for tf_crop_and_resize, as parts of the dimension. `Unsupported` for
+    other modes.
     """
-    x, mode = _places(n, m, scale, given), given["mode"]
+    x, mode = _places(n, m, scale, region, given), given["mode"]
+    outside = (
+        (x < 0) | (x > n - 1) if given["coordinate_transformation_mode"] == "tf_crop_and_resize" else None
+    )
     if mode == "nearest":
         rounding = _ROUNDED[given.get("nearest_mode", "round_prefer_floor")]
-        return np.clip(rounding(x), 0, n - 1).astype(np.int64)
+        return clip(rounding(x), 0, n - 1).astype(np.int64), outside
     if mode not in ("linear", "cubic"):
-        raise Unsupported(f"Resize of mode {mode} is not known")
-    stretch = min(scale, 1.0) if given.get("antialias") else 1.0
-    reach = (1 if mode == "linear" else 2) / stretch
-    first = np.floor(x - reach).astype(np.int64)
-    taps = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 2)
-    away = np.abs(taps - x[:, None]) * stretch
-    a = given.get("cubic_coeff_a", -0.75)
-    weights = np.maximum(1 - away, 0) if mode == "linear" else _cubic(away, a)
+        raise Unsupported(f"mode {mode} is not known")
+    is_antialiased = bool(given.get("antialias"))
+    least = min(m / n, 1.0) if isinstance(scale, Tensor) else min(scale, 1.0)
+    reach = int(np.ceil((1 if mode == "linear" else 2) / (least if is_antialiased else 1.0))) + 1
+    taps = np.arange(-reach, n + reach)
+    away = absolute(_column(x) - taps) * (minimum(scale, 1.0) if is_antialiased else 1.0)
+    weights = maximum(1 - away, 0) if mode == "linear" else cubic(away, given.get("cubic_coeff_a", -0.75))
     if given.get("exclude_outside"):
-        weights = np.where((taps >= 0) & (taps < n), weights, 0)
-    if given.get("antialias") or given.get("exclude_outside"):
+        weights = weights * ((taps >= 0) & (taps < n))
+    if is_antialiased or given.get("exclude_outside"):
         weights = weights / weights.sum(1, keepdims=True)
-    matrix = np.zeros((m, n))
-    np.add.at(matrix, (np.arange(m)[:, None], np.clip(taps, 0, n - 1)), weights)
-    return matrix
+    to_edges = np.equal.outer(
+        np.clip(taps, 0, n - 1), np.arange(n)
+    )  # taps outside read the first or last element
+    kind = weights.dtype
+    return matmul(weights, to_edges.astype(kind)), outside
 
 
-def _cubic(x: Array, a: float) -> Array:
+def _column(x: Any) -> Any:
+    return x.reshape(x.shape[0], 1)
+
+
+def cubic(x: Any, a: float) -> Any:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+    return where(x <= 1, near, where(x < 2, far, 0))
 
 
-def _places(n: int, m: int, scale: float, given: Mapping[str, Any]) -> Array:
+def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> Any:
     """The coordinate of each of the m results among the n elements."""
-    i, kind = np.arange(m, dtype=np.float64), given["coordinate_transformation_mode"]
+    kind = given["coordinate_transformation_mode"]
+    i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)
     if kind == "align_corners":
-        length = scale * n
+        length = m if isinstance(scale, Tensor) else scale * n
         return np.zeros(m) if length == 1 else i * (n - 1) / (length - 1)
     if kind == "asymmetric":
         return i / scale
     if kind == "half_pixel_symmetric":
         return n / 2 * (1 - m / (scale * n)) + (i + 0.5) / scale - 0.5
-    if kind == "pytorch_half_pixel" and scale * n <= 1:
+    if kind == "pytorch_half_pixel" and m <= 1:
         return np.zeros(m)
     if kind in ("half_pixel", "pytorch_half_pixel"):
         return (i + 0.5) / scale - 0.5
-    raise Unsupported(f"Resize by {kind} is not known")
+    if kind == "tf_crop_and_resize":
+        first, last = region
+        if m == 1:
+            return (first + last) * (0.5 * (n - 1)) + np.zeros(1)
+        return first * (n - 1) + i * ((last - first) * ((n - 1) / (m - 1)))
+    raise Unsupported(f"the coordinate transformation {kind} is not known")

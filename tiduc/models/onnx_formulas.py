@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.onnx_nodes import Nodes
+from tiduc.models.onnx_nodes import Nodes, operand
 
 
 def _mod(nodes: Nodes, node: Any) -> str | None:
@@ -94,8 +94,10 @@ def _clip(nodes: Nodes, node: Any) -> str | None:
     limits = [
         (op, node.input[i]) for op, i in (("Max", 1), ("Min", 2)) if i < len(node.input) and node.input[i]
     ]
-    if all(name in nodes.constants for _, name in limits):
+    if limits and all(name in nodes.constants for _, name in limits):
         return None
+    if not limits:
+        return nodes.emit("Identity", node.input[0])
     x: str = node.input[0]
     for op, limit in limits:
         x = nodes.emit(op, x, limit)
@@ -121,8 +123,24 @@ def _slice(nodes: Nodes, node: Any) -> str | None:
     return x
 
 
-FORMULAS: dict[str, Callable[[Nodes, Any], str | None]] = {
+def _dropout(nodes: Nodes, node: Any) -> list[str] | None:
+    """The operand itself outside of training, whatever the ratio."""
+    training = nodes.constant(node, 2)
+    if (
+        (training is None and operand(node, 2))
+        or (training is not None and training.all())
+        or nodes.version < 12
+    ):
+        return None
+    results = [nodes.emit("Identity", node.input[0])]
+    if len(node.output) > 1 and node.output[1]:
+        results.append(nodes.hold(np.ones(nodes.sizes(node.input[0]), bool)))
+    return results
+
+
+FORMULAS: dict[str, Callable[[Nodes, Any], str | list[str] | None]] = {
     "Clip": _clip,
+    "Dropout": _dropout,
     "Hardmax": _hardmax,
     "LpNormalization": _lp_normalization,
     "Mod": _mod,

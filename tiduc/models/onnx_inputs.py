@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.runtime.arrays import Array
 
 _OLDEST, _WANTED = 13, 17
 """Models older than the first version are converted to the second."""
 
 _IR = 8
+_SCAN = 9
+"""The first version in which Scan has no batch dimension."""
 
 _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
     "CenterCropPad": (1,),
     "Clip": (1, 2),
     "Col2Im": (1, 2),
@@ -24,11 +27,14 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "DFT": (1, 2),
     "Dropout": (1, 2),
     "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
     "OneHot": (1,),
     "Pad": (1, 3),
     "Range": (0, 1, 2),
     "Reshape": (1,),
     "Resize": (1, 2, 3),
+    "STFT": (1, 3),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "Squeeze": (1,),
@@ -51,6 +57,10 @@ def modernize(onnx: Any, model: Any) -> Any:
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
     if not versions:
         model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+    if versions and versions[0] < _SCAN and any(node.op_type == "Scan" for node in model.graph.node):
+        raise Unsupported(
+            "Scan of opset 8 means another loop than later ones; export the model with opset 9 or later"
+        )
     if not versions or versions[0] >= _OLDEST or model.functions:
         return model
     try:
@@ -95,7 +105,11 @@ def needed_constants(graph: Any) -> dict[str, str]:
 
 def _decisive(graph: Any) -> Iterator[tuple[str, str]]:
     for node in graph.node:
-        positions = (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())
-        for i in positions:
+        for i in decisive_positions(node):
             if i < len(node.input) and node.input[i]:
                 yield node.op_type, node.input[i]
+
+
+def decisive_positions(node: Any) -> tuple[int, ...]:
+    """The positions of a node's operands whose values decide the shape or the form of the lowered op."""
+    return (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())

@@ -1,20 +1,28 @@
 """Types and constants of an ONNX graph, and an emitter of nodes that replace others."""
 
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.emitted_text import Body, Value
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.signature import DTYPES, ELEMENTS
+
+CALL = "TiducCall"
+"""The type, and its domain, of a node that calls a StableHLO function; the attribute `text` is the function."""
 
 
 class Nodes:
     """The state of a rewrite: known types and constants, and the nodes emitted so far."""
 
-    def __init__(self, onnx: Any, model: Any) -> None:
-        self.onnx, self.graph = onnx, model.graph
-        self.version = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
+    def __init__(self, onnx: Any, model: Any, prepare: Callable[[Any], Any], functions: list[Any]) -> None:
+        """`prepare` makes a model ready for torch-mlir; `functions` collects the models that become functions."""
+        self.onnx, self.model, self.graph = onnx, model, model.graph
+        self.prepare, self.functions = prepare, functions
+        self.version = version(model)
         self.constants: dict[str, Array] = {
             x.name: onnx.numpy_helper.to_array(x) for x in model.graph.initializer
         }
@@ -23,8 +31,12 @@ class Nodes:
             for x in (*model.graph.input, *model.graph.value_info, *model.graph.output)
         }
         self.emitted: list[Any] = []
+        self.renamed: dict[str, str] = {}
+        self.again = False
         self._count = itertools.count()
-        self._taken = {*self.types, *self.constants}
+        self._taken = {*self.types, *self.constants, *(y for node in self.graph.node for y in node.output)}
+
+    # ---- facts ---------------------------------------------------------------------------------------------
 
     def shape(self, name: str) -> list[int | None]:
         """The sizes of a value, None for a dynamic dimension; `Unsupported` where its rank is unknown."""
@@ -32,12 +44,25 @@ class Nodes:
             return list(self.constants[name].shape)
         type_ = self.types.get(name)
         if type_ is None or not type_.HasField("shape"):
-            raise Unsupported(f"the rank of {name!r} is not known, which a node that reads it needs")
+            raise Unsupported(f"the rank of {name!r} is not known")
         return [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
 
     def has_rank(self, name: str) -> bool:
         """Whether the rank of a value is known."""
         return name in self.constants or (name in self.types and self.types[name].HasField("shape"))
+
+    def sizes(self, name: str) -> list[int]:
+        """The sizes of a value; `Unsupported` where one is dynamic."""
+        sizes = [n for n in self.shape(name) if n is not None]
+        if len(sizes) < len(self.shape(name)):
+            raise Unsupported(
+                f"{name!r} has a dynamic dimension and needs a static one; set dimensions with --size NAME=N"
+            )
+        return sizes
+
+    def is_static(self, name: str) -> bool:
+        """Whether all sizes of a value are known."""
+        return self.has_rank(name) and None not in self.shape(name)
 
     def constant(self, node: Any, i: int) -> Array | None:
         """The node's operand i where it is a constant; None where it is absent or not a constant."""
@@ -47,6 +72,24 @@ class Nodes:
         """The attributes of a node by name; strings are decoded."""
         values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
+
+    def dtype(self, name: str) -> Any:
+        """The element type of a value; `Unsupported` where it is not known."""
+        if name in self.constants:
+            return self.constants[name].dtype
+        if name not in self.types or not self.types[name].elem_type:
+            raise Unsupported(f"the element type of {name!r} is not known")
+        return self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type)
+
+    def like(self, node: Any, number: float) -> Array:
+        """A scalar with the element type of the node's first operand."""
+        return np.asarray(number, self.dtype(node.input[0]))
+
+    def like_result(self, node: Any, number: float) -> Array:
+        """A scalar with the element type of the node's first result."""
+        return np.asarray(number, self.dtype(node.output[0]))
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *inputs: Any, **attributes: Any) -> str:
         """Emits a node and returns the name of its output; inputs are names or arrays."""
@@ -62,18 +105,52 @@ class Nodes:
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def like(self, node: Any, number: float) -> Array:
-        """A scalar with the element type of the node's first operand."""
-        name = node.input[0]
-        if name in self.constants:
-            return np.asarray(number, self.constants[name].dtype)
-        return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type))
+    def call(self, name: str, operands: Sequence[str], build: Callable[..., Sequence[Value]]) -> list[str]:
+        """Emits a call of a StableHLO function of these values, and returns the names of its results.
 
-    def like_result(self, node: Any, number: float) -> Array:
-        """A scalar with the element type of the node's first result."""
-        kind = self.types[node.output[0]].elem_type
-        return np.asarray(number, self.onnx.helper.tensor_dtype_to_np_dtype(kind))
+        `build(body, *arguments)` emits the function's ops and gives its results.
+        """
+        body = Body([(self._dynamic(x), element(self.dtype(x))) for x in operands])
+        results = build(body, *body.arguments)
+        names = [self.fresh() for _ in results]
+        for y, value in zip(names, results, strict=True):
+            info = self.info(y, value.sizes, value.element)
+            self.graph.value_info.append(info)
+            self.types[y] = info.type.tensor_type
+        text = body.function(name, results)
+        self.emitted.append(self.onnx.helper.make_node(CALL, operands, names, domain=CALL, text=text))
+        return names
+
+    def info(self, name: str, sizes: Sequence[Any], element: str) -> Any:
+        """ONNX's record of a value's type; sizes that are no `int` are dynamic."""
+        to = self.onnx.helper.np_dtype_to_tensor_dtype(DTYPES[element])
+        return self.onnx.helper.make_tensor_value_info(
+            name, to, [n if isinstance(n, int) else None for n in sizes]
+        )
+
+    def _dynamic(self, name: str) -> list[Any]:
+        """The sizes of a value as the text of functions takes them, dynamic ones as '?'."""
+        return ["?" if n is None else n for n in self.shape(name)]
 
     def fresh(self) -> str:
         """A name that is not in use."""
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)
+
+
+def version(model: Any) -> int:
+    """The version of ONNX's own operators in a model."""
+    return int(next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx")))
+
+
+def element(dtype: Any) -> str:
+    """The element type of StableHLO for a type of NumPy; `Unsupported` where there is none."""
+    if np.dtype(dtype) not in ELEMENTS:
+        raise Unsupported(
+            f"arrays of {np.dtype(dtype).name} are not supported; cast them to a wider type before"
+        )
+    return ELEMENTS[np.dtype(dtype)]
+
+
+def operand(node: Any, i: int) -> str:
+    """The name of the node's operand i; "" where it is absent."""
+    return str(node.input[i]) if i < len(node.input) else ""

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.models.onnx_nodes import Nodes
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.onnx_nodes import Nodes, operand
 
-_NARROW = ("int8", "uint8", "int16", "uint16")
-"""Integer types to which a quantization clips."""
+_FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_NARROW = ("int8", "uint8", "int16", "uint16", *_FLOATS)
+"""Types to which a quantization clips."""
 
 
 def _dtype(nodes: Nodes, name: str) -> Any:
@@ -25,10 +27,6 @@ def _dtype(nodes: Nodes, name: str) -> Any:
         return nodes.constants[name].dtype
     known = nodes.types.get(name)
     return nodes.onnx.helper.tensor_dtype_to_np_dtype(known.elem_type) if known and known.elem_type else None
-
-
-def _operand(node: Any, i: int) -> str:
-    return node.input[i] if i < len(node.input) else ""
 
 
 def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
@@ -49,41 +47,61 @@ def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: Any) -> 
 
 
 def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, like: Any) -> str:
-    """The floats `x` of type `like`, quantized to the integer type `to`; scale and zero broadcast to `x`."""
-    helper, limits = nodes.onnx.helper, np.iinfo(to)
-    whole = nodes.emit("Round", nodes.emit("Div", x, scale))
+    """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`."""
+    helper = nodes.onnx.helper
+    kinds = helper.np_dtype_to_tensor_dtype(like), helper.np_dtype_to_tensor_dtype(to)
+    whole = nodes.emit("Div", x, scale)
+    whole = whole if to.name in _FLOATS else nodes.emit("Round", whole)
     if zero:
-        whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=helper.np_dtype_to_tensor_dtype(like)))
-    low, high = np.asarray(limits.min, like), np.asarray(limits.max, like)
-    return nodes.emit("Cast", nodes.emit("Clip", whole, low, high), to=helper.np_dtype_to_tensor_dtype(to))
+        whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=kinds[0]))
+    if to.name not in _FLOATS:
+        limits, wide = np.iinfo(to), np.float32
+        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # a half has not all limits
+        whole = nodes.emit("Clip", whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
+    nodes.again = True  # for the casts
+    return nodes.emit("Cast", whole, to=kinds[1])
+
+
+def _per_element(nodes: Nodes, node: Any, scale: str) -> str:
+    """A scale or a zero point that broadcasts to the node's first operand."""
+    given, shape = nodes.attributes(node), nodes.shape(node.input[0])
+    axis, block = given.get("axis", 1), given.get("block_size", 0)
+    if not scale or not block:
+        return scale and _along(nodes, scale, axis, len(shape))
+    n = shape[axis % len(shape)]
+    if n is None:
+        raise Unsupported("in blocks needs a static size of its axis; set it with --size NAME=N")
+    return nodes.emit("Gather", scale, np.arange(n) // block, axis=axis)
 
 
 def _quantize(nodes: Nodes, node: Any) -> str | None:
     given = nodes.attributes(node)
-    x, scale, zero = (_operand(node, i) for i in range(3))
+    x, scale, zero = (operand(node, i) for i in range(3))
     to = _dtype(nodes, zero) if zero else np.dtype(np.uint8)
     if not zero and given.get("output_dtype"):
         to = nodes.onnx.helper.tensor_dtype_to_np_dtype(given["output_dtype"])
     like = _dtype(nodes, x)
-    if to is None or to.name not in _NARROW or like != np.float32 or given.get("block_size"):
+    if to is None or to.name not in _NARROW or like not in (np.float16, np.float32):
         return None
     if _dtype(nodes, scale) != like or given.get("precision") or not nodes.has_rank(scale):
         return None
-    axis, rank = given.get("axis", 1), len(nodes.shape(x))
-    zero = zero and _along(nodes, zero, axis, rank)
-    return _quantized(nodes, x, _along(nodes, scale, axis, rank), zero, to, like)
+    return _quantized(nodes, x, _per_element(nodes, node, scale), _per_element(nodes, node, zero), to, like)
 
 
 def _dequantize(nodes: Nodes, node: Any) -> str | None:
     given = nodes.attributes(node)
-    x, scale, zero = (_operand(node, i) for i in range(3))
+    x, scale, zero = (operand(node, i) for i in range(3))
     of, to = _dtype(nodes, x), _dtype(nodes, scale)
-    if of is None or of.name not in (*_NARROW, "int32") or to != np.float32 or given.get("block_size"):
+    if of is None or of.name not in (*_NARROW, "int32") or to not in (np.float16, np.float32):
         return None
     if given.get("output_dtype") or not nodes.has_rank(scale):
         return None
-    axis, rank = given.get("axis", 1), len(nodes.shape(x))
-    return nodes.emit("Mul", _centred(nodes, x, zero, axis, rank, to), _along(nodes, scale, axis, rank))
+    kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
+    nodes.again = True  # for the casts
+    number = nodes.emit("Cast", x, to=kind)
+    if zero:
+        number = nodes.emit("Sub", number, nodes.emit("Cast", _per_element(nodes, node, zero), to=kind))
+    return nodes.emit("Mul", number, _per_element(nodes, node, scale))
 
 
 def _product(
@@ -93,7 +111,7 @@ def _product(
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     like = _dtype(nodes, sx)
     to = _dtype(nodes, zy)
-    if like != np.float32 or to is None or to.name not in _NARROW:
+    if like not in (np.float16, np.float32) or to is None or to.name not in _NARROW:
         return None
     rank = len(nodes.shape(x))
     product = multiply(
@@ -108,7 +126,7 @@ def _product(
 
 
 def _qlinear_conv(nodes: Nodes, node: Any) -> str | None:
-    given, bias = nodes.attributes(node), _operand(node, 8)
+    given, bias = nodes.attributes(node), operand(node, 8)
 
     def convolve(x: str, w: str) -> str:
         more = [nodes.emit("Cast", bias, to=nodes.onnx.TensorProto.FLOAT)] if bias else []
@@ -125,7 +143,7 @@ def _qlinear_matmul(nodes: Nodes, node: Any) -> str | None:
 
 
 def _conv_integer(nodes: Nodes, node: Any) -> str | None:
-    x, w, zx, zw = (_operand(node, i) for i in range(4))
+    x, w, zx, zw = (operand(node, i) for i in range(4))
     rank = len(nodes.shape(x))
     product = nodes.emit(
         "Conv",

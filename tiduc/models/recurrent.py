@@ -122,9 +122,9 @@ def _attributes(name: str, call: Any) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for key, attribute in detail(call).items():
         if isinstance(attribute, ir.ArrayAttr):
-            given[key.rpartition(".")[2]] = [getattr(x, "value", None) for x in attribute]
+            given[key] = [getattr(x, "value", None) for x in attribute]
         else:
-            given[key.rpartition(".")[2]] = getattr(attribute, "value", None)
+            given[key] = getattr(attribute, "value", None)
     for key in ("clip", "input_forget"):
         if given.get(key):
             raise Unsupported(f"{name} with {key} has no StableHLO")

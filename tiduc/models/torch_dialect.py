@@ -27,6 +27,9 @@ R = TypeVar("R")
 _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
+_NAMED = re.compile(r'loc\("([^"]+)"\)')
+"""A location without a line: the name of an ONNX node."""
+
 
 def import_in_worker(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
@@ -77,7 +80,9 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     PassManager.parse(pipeline).run(module.operation)
                 except ir.MLIRError as error:
                     message, location = said[0] if said else (str(error), None)
-                    raise Unsupported(_explained(message, module), location) from None
+                    name = _NAMED.fullmatch(str(location))
+                    prefix = f"{name[1]}: " if name else ""
+                    raise Unsupported(f"{prefix}{_explained(message, module)}", location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
                 del op.attributes[name]  # versions and assumptions, which no other dialect knows

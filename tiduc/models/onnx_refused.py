@@ -1,0 +1,58 @@
+"""Operators of ONNX that have no StableHLO, each with the reason and a way out."""
+
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+
+_STRINGS = (
+    "StableHLO has no strings; apply the operator before the model runs and give its result as an input"
+)
+_DATA = "the result's size depends on data; declare the size in the model's output"
+_SEQUENCE = "StableHLO has no sequences; use Split, Concat, or a loop's scan outputs"
+
+_REFUSED = {
+    "ImageDecoder": "StableHLO has no image formats; decode the image before the model runs and give it as an input",
+    "RegexFullMatch": _STRINGS,
+    "StringConcat": _STRINGS,
+    "StringNormalizer": _STRINGS,
+    "StringSplit": _STRINGS,
+    "TfIdfVectorizer": "StableHLO has no tables of n-grams; count before the model runs and give the counts",
+    **dict.fromkeys(
+        (
+            "ConcatFromSequence",
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SequenceMap",
+            "SplitToSequence",
+        ),
+        _SEQUENCE,
+    ),
+}
+
+
+_NARROW = ("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT8E8M0", "STRING")
+
+
+def refuse_types(onnx: Any, graph: Any) -> None:
+    """`Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
+    for value in (*graph.input, *graph.output):
+        kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        if value.type.HasField("sequence_type"):
+            raise Unsupported(f"{value.name!r} is a sequence: {_SEQUENCE}")
+        if kind in _NARROW:
+            way = (
+                "give the operands of the first numeric nodes as inputs"
+                if kind == "STRING"
+                else "cast it to INT8 or FLOAT"
+            )
+            raise Unsupported(f"{value.name!r} has elements of type {kind}, which are not supported; {way}")
+
+
+def refuse(node: Any) -> None:
+    """`Unsupported` for a node without StableHLO."""
+    if node.op_type in _REFUSED:
+        raise Unsupported(_REFUSED[node.op_type])
