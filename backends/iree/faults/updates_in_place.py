@@ -11,7 +11,8 @@ IREE updates and sorts arrays in place. It copies an array if a reader comes aft
 - an argument of the program, which belongs to the caller, who may pass it to another call; it may be a result, too;
 - an array whose readers come before the update. IREE then reorders: which dispatches run concurrently, and, if the
   host needs a value that the update leads to, which command buffer they are in. Both may put a reader after the
-  update, and the reader sees the updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan.
+  update, and the reader sees the updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan;
+- a result of a conditional, if the branch that ran returned one array as two results.
 
 A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may compute
 them again for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
@@ -39,6 +40,7 @@ _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 
 _BARRIER = "stablehlo.optimization_barrier"
 _CALLS = ("func.call", "stablehlo.composite")
+_JOINS = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
 
 DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
@@ -50,6 +52,10 @@ DONATED = "iree.abi.output"
 @wrong(
     "Updates an array in place before another op has read it; the update gets a copy of the array.",
     "reads_before_updates",
+)
+@wrong(
+    "Updates one of two results that a branch returns as one array; the update gets a copy of the array.",
+    "update_of_a_result_of_two",
 )
 def updates_after_reads(module: Any) -> None:
     """Puts the copies into a module, in place."""
@@ -91,8 +97,29 @@ class _Arrays:
     def readers(self, x: Any, update: Any) -> list[Any]:
         """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
         block = update.operation.block
-        readers = dict.fromkeys(in_block(op, block) for op in self._uses[self._numbers.of(x)])
+        numbers = [self._numbers.of(y) for y in (x, *self._twins(x))]
+        readers = dict.fromkeys(in_block(op, block) for n in numbers for op in self._uses[n])
         return [op for op in readers if op is not None and op != update.operation]
+
+    def _twins(self, x: Any) -> list[Any]:
+        """The results of a conditional or loop that may be one array with x, which is a view of another result."""
+        *_, y = traced(x, _VIEWS | {_BARRIER})
+        if isinstance(y.owner, ir.Block) or y.owner.name not in _JOINS:
+            return []
+        op = y.owner.operation
+        ways = [list(operations(region.blocks[0]))[-1].operands for region in op.regions]
+        if op.name == "stablehlo.while":
+            ways = [op.operands, ways[1]]
+        sources = [[self._sources(z) for z in way] for way in ways]
+        return [
+            z
+            for z in op.results
+            if z != y and any(not way[y.result_number].isdisjoint(way[z.result_number]) for way in sources)
+        ]
+
+    def _sources(self, x: Any) -> set[int]:
+        """The numbers of the values that x may be, or be a view of."""
+        return {self._numbers.of(y) for y in reached([x], _others)}
 
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:

@@ -316,6 +316,11 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         (numbers(9), np.float32([-12]), np.array(1, np.int32), numbers(9, 9)),
         None,
     ),
+    "update_of_a_result_of_two": (
+        RETURNED_TWICE,
+        (numbers(6), np.float32([100]), np.array(1, np.int32)),
+        None,
+    ),
     "gather_at_constant_places": (CONSTANT_PLACES, (np.array([[1.0], [2.0], [3.0]]),), None),
     "concatenations": (SAME_BEGINNING, (numbers(9, 9), numbers(9, 9)), None),
     "donation": (READ_BY_ANOTHER, (numbers(6, 6), numbers(6, 6)), None),
