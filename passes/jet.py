@@ -33,7 +33,7 @@ def jet(
 ) -> list[list[Any | None]]:
     """The coefficients of orders 0 to `order` of each output, None for zeros."""
     values = view.values(outputs)
-    series = Series(view, opset, b, {x: [x, *c] for x, c in given.items()}, control)
+    series = Series(view, opset, b, {x: [x, *c] for x, c in given.items()}, control.extend)
     try:
         series.extend(values, order)
     except Unsupported as error:
