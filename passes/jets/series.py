@@ -225,11 +225,23 @@ class Series:
             self._append(op, self._copied(op, k))
 
     def _bilinear(self, op: Definition, order: int) -> None:
-        x, z = op.operands
         for k in self._missing(op, order):
-            pairs = [(self.at(x, i), self.at(z, k - i)) for i in range(k + 1)]
-            terms = [self.b.reapply(op, {0: a, 1: c})[0] for a, c in pairs if a is not None and c is not None]
-            self._append(op, [self.b.sum(terms) if terms else None])
+            self._append(op, [self._product(op, k)])
+
+    def _product(self, op: Definition, k: int) -> Any | None:
+        """Leibniz' sum; the terms of a square are equal in pairs."""
+        x, z = op.operands
+        is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
+        terms: dict[int, Any] = {}
+        for i in range(k // 2 + 1 if is_square else k + 1):
+            a, c = self.at(x, i), self.at(z, k - i)
+            if a is not None and c is not None:
+                terms[i] = self.b.reapply(op, {0: a, 1: c})[0]
+        if is_square:
+            middle = [terms.pop(k // 2)] if not k % 2 and k // 2 in terms else []
+            half = [self.b.sum(terms.values())] if terms else []
+            return self.b.sum([*half, *half, *middle]) if half or middle else None
+        return self.b.sum(terms.values()) if terms else None
 
     def _by_recurrence(self, coefficient: Callable[[int], Any | None]) -> Step:
         def step(op: Definition, order: int) -> None:
