@@ -38,7 +38,10 @@ def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, *
 
 def by_nested_jvps(program: Any, point: Any, wrt: Any, series: Any) -> Any:
     """The coefficients of order 3 of the differentiable outputs."""
-    x = [[point[i], *(factor * c for factor, c in zip((1, 2, 6), s, strict=True))] for i, s in zip(wrt, series, strict=True)]
+    x = [
+        [point[i], *(factor * c for factor, c in zip((1, 2, 6), s, strict=True))]
+        for i, s in zip(wrt, series, strict=True)
+    ]
     names = [program.inputs[i].name for i in wrt]
     # Derivatives of the curve (x), (x, x'), (x, x', x', x''): each JVP appends those of all its active inputs.
     nested, orders, arguments, active_names = program, [0] * len(wrt), list(point), list(names)
