@@ -23,17 +23,20 @@ def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, *
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     everything = active(point)
+    axis = point[0].ndim - len(program.inputs[0].type.shape) if point else 0  # 1: one row for each process
     rng = np.random.default_rng(seed)
     for wrt in dict.fromkeys([*((i,) for i in everything), tuple(everything)]):
         if not wrt:
             continue
-        series = [np.stack([like(point[i], rng) for _ in range(ORDER)]) for i in wrt]
+        series = [np.stack([like(point[i], rng) for _ in range(ORDER)], axis) for i in wrt]
         names = [program.inputs[i].name for i in wrt]
         found = run(program.jet(ORDER, names), [*point, *series])
         count = len(program.outputs)
         floats = [y for y in found[:count] if y.dtype.kind in "fc"]
-        expected = by_nested_jvps(program, point, wrt, series)
-        compare([np.asarray(y[-1]) for y in found[count:]], expected[-len(floats) :], rtol, f"jet, wrt {wrt}")
+        expected = by_nested_jvps(program, point, wrt, [np.moveaxis(c, axis, 0) for c in series])
+        compare(
+            [np.take(y, -1, axis) for y in found[count:]], expected[-len(floats) :], rtol, f"jet, wrt {wrt}"
+        )
 
 
 def by_nested_jvps(program: Any, point: Any, wrt: Any, series: Any) -> Any:
