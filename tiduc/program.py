@@ -17,6 +17,7 @@ from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
 from tiduc.jacobians import batched, hessian, jacobian, laplacian
+from tiduc.jets import derivatives_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -134,6 +135,25 @@ class Program:
         gradient = self.grad(wrt)
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
+
+    @stage
+    def jet(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals..., x.series of wrt...) -> (outputs..., y.series of the differentiable outputs...): Taylor mode.
+
+        A series has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order of
+        x(t) = x + x_1 t + ... + x_order t^order, without factorials. `RequestError` where the order is not positive;
+        the other errors are those of `jvp`.
+        """
+        series, outputs, results = jet_of(self, order, wrt)
+        return replace(self, inputs=with_ports(self.inputs, series), outputs=with_ports(outputs, results))
+
+    @stage
+    def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals...) -> (y, y', ..., derivative of y of this order) for each differentiable output y, in one scalar.
+
+        `wrt` names the scalar input where there are several. `RequestError` where it is no scalar.
+        """
+        return replace(self, outputs=with_ports((), derivatives_of(self, order, wrt)))
 
     @stage
     def jacobian(

@@ -49,7 +49,18 @@ LAYERS = {
     "program": (
         tuple(
             f"tiduc.{name}"
-            for name in ("jacobians", "pipeline", "ports", "program", "reading", "seeds", "signatures")
+            for name in (
+                "jacobians",
+                "jets",
+                "pipeline",
+                "ports",
+                "products",
+                "program",
+                "reading",
+                "seeds",
+                "signatures",
+                "tensors",
+            )
         ),
         COMPILER,
     ),

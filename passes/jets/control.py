@@ -1,0 +1,214 @@
+"""Control flow: bodies are propagated once for each pattern of operands with a series, and carry all coefficients.
+
+    y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
+    while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
+
+Conditions and branch indices read the coefficients of order 0 alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiduc.dialect.cache import Cache
+from tiduc.dialect.control import Branches, Loop, control, draws, emit_call, emit_case, emit_loop
+from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.types import is_dynamic
+from tiduc.passes.engine.close import close
+from tiduc.passes.jets.series import Coefficients, Series
+
+Flags = tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Jet:
+    """The coefficients of a closed graph's outputs: of order 0, then, where there is a series, of orders 1 to K.
+
+    A coefficient is None for a zero. `given` has the inputs' coefficients: the input, then those of higher orders.
+    """
+
+    given: tuple[tuple[Value, ...], ...]
+    outputs: tuple[tuple[Value | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class JetBranches:
+    """Closed graphs from and to coefficients, ordered by value, then by order; which outputs have a series."""
+
+    graphs: tuple[Graph, ...]
+    outputs: Flags
+
+
+@dataclass(frozen=True)
+class JetLoop:
+    """The body and condition of a loop on coefficients; which operands and which outputs have a series."""
+
+    body: Graph
+    cond: Graph | None
+    operands: Flags
+    outputs: Flags
+
+
+_BRANCHES = Cache[tuple[tuple[Graph, ...], Flags, int], JetBranches]()
+_LOOPS = Cache[tuple[Graph, Graph | None, Flags, int], JetLoop]()
+
+
+def extend(series: Series, op: Definition, order: int) -> None:
+    """Computes the coefficients of the op's results up to `order`.
+
+    An op that a linearize rule emitted may be asked for one order after the other. Each time the lower orders are
+    computed again.
+    """
+    have = series.coefficients.get(op.results[0])
+    if order == 0:
+        if have is None:
+            series.copy_results(op)
+        return
+    if have is not None and len(max((series.coefficients[y] for y in op.results), key=len)) > order:
+        return
+    record = control(series.view, op)
+    flags = tuple([series.limits[x] > 0 for x in record.operands])
+    if have is not None and any(draws(series.view, graph) for graph in _graphs(record)):
+        raise series.opset.unsupported(
+            "jet", op, "a rule of derivatives calls a graph that draws random numbers"
+        )
+    if isinstance(record, Loop):
+        found = _loop(series, record, flags, order)
+        first = len(record.inits) + len(record.sequences)
+        invariants = [series.coefficients[x][: order + 1] for x in record.operands[first:]]
+        found = [found[i] if i >= 0 else invariants[~i] for i in record.results]
+    else:
+        found = _branches(series, record, flags, order)
+    for y, coefficients in zip(op.results, found, strict=True):
+        of_y = series.coefficients.setdefault(y, [])
+        of_y += coefficients[len(of_y) :]
+        if len(coefficients) == 1:
+            series.limits[y] = 0
+
+
+def _graphs(record: Branches | Loop) -> list[Graph]:
+    if isinstance(record, Branches):
+        return list(record.graphs)
+    return [record.body] if record.cond is None else [record.body, record.cond]
+
+
+def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
+    """The coefficients of each operand: all of them where it has a series."""
+    return [
+        [series.dense(x, k) for k in range(order + 1 if flag else 1)]
+        for x, flag in zip(operands, flags, strict=True)
+    ]
+
+
+def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Coefficients]:
+    """The results by value, and by order."""
+    rest = iter(results)
+    return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]
+
+
+# ---- graphs ------------------------------------------------------------------------------------------------
+
+
+def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
+    """The series of a closed graph's outputs, given those of the flagged inputs."""
+    b = series.opset.builder(series.view, series.view.fresh("J"))
+    inputs = list(graph.inputs.values())
+    given = []
+    for i, (x, flag) in enumerate(zip(inputs, flags, strict=True)):
+        keys = [f"{b.graph.name}.{i}.{k}" for k in range(1, order + 1)] if flag else []
+        given.append((x, *[b.input(key, x.type) for key in keys]))
+    inner = Series(series.view, series.opset, b, dict(zip(inputs, given, strict=True)), series.control)
+    outputs = [y for y in graph.outputs if y is not None]
+    inner.extend(outputs, order)
+    found = []
+    for y in outputs:
+        orders = range(1, order + 1 if inner.limits[y] else 1)
+        found.append(
+            (inner.at(y, 0), *[(inner.dense if is_dynamic(y.type) else inner.at)(y, k) for k in orders])
+        )
+    return Jet(tuple(given), tuple(found))
+
+
+def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
+    """The closed graph of a jet, whose flagged outputs have all coefficients."""
+    wanted: list[Any] = []
+    for y, found, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
+        assert y is not None
+        zeros = [None] * (order + 1 - len(found))
+        wanted += [y.type if x is None else x for x in ((*found, *zeros) if flag else found)]
+    given = [x for each in jet.given for x in each]
+    return close(series.view, wanted, given, series.opset, name=f"{stem(graph)}.jet")
+
+
+# ---- calls and branches ------------------------------------------------------------------------------------
+
+
+def _branches(series: Series, record: Branches, flags: Flags, order: int) -> list[Coefficients]:
+    key = record.graphs, flags, order
+    made = _BRANCHES.get(series.view, key, lambda: _branches_on_series(series, *key))
+    operands = [c for each in _dense(series, record.operands, flags, order) for c in each]
+    if record.index is None:
+        results = emit_call(series.b, made.graphs[0], operands)
+    else:
+        results = emit_case(series.b, series.dense(record.index, 0), made.graphs, operands)
+    return _split(results, made.outputs, order)
+
+
+def _branches_on_series(series: Series, graphs: tuple[Graph, ...], flags: Flags, order: int) -> JetBranches:
+    jets = [_jet(series, graph, flags, order) for graph in graphs]
+    columns = zip(*[jet.outputs for jet in jets], strict=True)
+    outputs = tuple([any(len(found) > 1 for found in column) for column in columns])
+    closed = [_closed(series, graph, jet, outputs, order) for graph, jet in zip(graphs, jets, strict=True)]
+    return JetBranches(tuple(closed), outputs)
+
+
+# ---- loops -------------------------------------------------------------------------------------------------
+
+
+def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coefficients]:
+    key = record.body, record.cond, flags, order
+    made = _LOOPS.get(series.view, key, lambda: _loop_on_series(series, record, flags, order))
+    n, m = len(record.inits), len(record.sequences)
+    operands = _dense(series, record.operands, made.operands, order)
+    inits, sequences, invariants = (
+        tuple([c for each in part for c in each])
+        for part in (operands[:n], operands[n : n + m], operands[n + m :])
+    )
+    loop = replace(
+        record,
+        inits=inits,
+        sequences=sequences,
+        invariants=invariants,
+        body=made.body,
+        cond=made.cond,
+        base=made.body.name,
+        arguments=(),
+        results=(),
+    )
+    return _split(emit_loop(series.b, loop), made.outputs, order)
+
+
+def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> JetLoop:
+    """A loop-carried value has a series if its initial value has, or if an iteration makes one."""
+    n, m = len(record.inits), len(record.sequences)
+    while True:
+        jet = _jet(series, record.body, flags, order)
+        reached = tuple([flags[i] or len(jet.outputs[i]) > 1 for i in range(n)])
+        if reached == flags[:n]:
+            break
+        flags = (*reached, *flags[n:])
+    outputs = (*flags[:n], *[len(found) > 1 for found in jet.outputs[n:]])
+    body = _closed(series, record.body, jet, outputs, order)
+    if record.cond is None:
+        return JetLoop(body, None, flags, outputs)
+    return JetLoop(
+        body, _condition(series, record.cond, (*flags[:n], *flags[n + m :]), order), flags, outputs
+    )
+
+
+def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
+    """The condition, which has inputs for all coefficients and reads those of order 0."""
+    given: list[Value] = []
+    for x, flag in zip(cond.inputs.values(), flags, strict=True):
+        given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]
+    return close(series.view, list(cond.outputs), given, series.opset, name=f"{stem(cond)}.jet")

@@ -1,0 +1,307 @@
+"""Taylor series of values: x(t) = x_0 + x_1 t + ... + x_K t^K, propagated op by op.
+
+    bilinear op       (a b)_k = sum over i = 0..k of a_i b_{k-i}          (Leibniz' rule)
+    any other op      by its linearize rule (`forms.py`), y_k from coefficients of lower orders
+
+A linearize rule gives y' = L(x, y) x'. The rule runs once, on placeholders, and the ops that it emits have series
+by the same means. They are needed to order k - 1 for y_k, so the recursion ends: the rule of a sine reads a cosine,
+whose rule reads the sine again, one order lower. Equal ops have one series.
+
+Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 13.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tiduc.dialect.control import is_control, only_vjp
+from tiduc.dialect.control_ops import CALL, CALL_VJP, DERIVATIVES, GRAPHS
+from tiduc.dialect.errors import UnknownSize
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.view import BINDING, View
+from tiduc.passes.jets.forms import Form, is_constant, linearized, solve_of
+from tiduc.passes.jets.recurrences import recurrence
+from tiduc.passes.rules.registry import OpSet
+
+Coefficients = list[Any | None]
+"""By order, from 0; None for a zero. The coefficient of order 0 of a primal value is mostly the value itself."""
+Step = Callable[[Definition, int], None]
+"""Computes the coefficients of an op's results up to an order."""
+
+
+class Series:
+    """The series of values, computed when they are asked for.
+
+    `given` has the coefficients of the variables, to the order of the jet. `b` builds the graph of the coefficients.
+    `control` computes the series of the results of a control-flow op. A value has a series if its limit is not 0.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        opset: OpSet,
+        b: Any,
+        given: Mapping[Value, Sequence[Any | None]],
+        control: Callable[["Series", Definition, int], None],
+    ) -> None:
+        self.view, self.opset, self.b, self.control = view, opset, b, control
+        self.coefficients: dict[Value, Coefficients] = {x: list(c) for x, c in given.items()}
+        self.limits: dict[Value, int] = {x: len(c) - 1 for x, c in given.items()}
+        self._steps: dict[Definition, Step] = {}
+        self._forms: set[Graph] = set()
+        self._sources: dict[
+            Value, tuple[Value, bool]
+        ] = {}  # of placeholders, and whether they are derivatives
+        self._shared: dict[Any, Coefficients] = {}  # coefficients of placeholders
+        self._equal: dict[Any, Definition] = {}
+
+    # ---- asking -----------------------------------------------------------------------------------------------
+
+    def has_series(self, x: Value) -> bool:
+        """Whether a value may have coefficients of higher orders than 0."""
+        if x not in self.limits:
+            self.extend([x], 0)
+        return self.limits[x] > 0
+
+    def at(self, x: Value, order: int) -> Any | None:
+        """A coefficient that is computed already; None for a zero."""
+        found = self.coefficients[x]
+        return found[order] if order < len(found) else None
+
+    def dense(self, x: Value, order: int) -> Any:
+        """A coefficient that is computed already, with zeros as values."""
+        found = self.at(x, order)
+        if found is not None:
+            return found
+        like = self.at(x, 0)  # a value, if x has dynamic dimensions
+        return self.b.zero(x.type) if like is None else self.b.zeros_like(like)
+
+    def extend(self, values: Sequence[Value], order: int) -> None:
+        """Computes the coefficients of values up to an order, or to their limits. Not recursive in depth."""
+        stack = list(values)
+        while stack:
+            x = stack[-1]
+            if self._is_known(x, order):
+                stack.pop()
+                continue
+            op = x.definition
+            if op is None:
+                self._extend_input(x, order)
+                continue
+            missing = [y for y in op.reads if not self._is_known(y, order)]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._advance(op, order)
+
+    def _is_known(self, x: Value, order: int) -> bool:
+        limit = self.limits.get(x)
+        return limit is not None and min(order, limit) < len(self.coefficients[x])
+
+    def _extend_input(self, x: Value, order: int) -> None:
+        if x not in self._sources:  # an input in which nothing is differentiated
+            self.limits[x], self.coefficients[x] = 0, [x]
+            return
+        source, is_derivative = self._sources[x]
+        found, last = self.coefficients[x], min(order, self.limits[x])
+        self.extend([source], last + 1)
+        for k in range(len(found), last + 1):
+            value = self.at(source, k + 1)
+            if value is None and not k and is_dynamic(x.type):  # has the sizes for zeros of higher orders
+                value = self.dense(source, k + 1)
+            found.append(self._scaled(value, k + 1) if is_derivative else value)
+
+    def _scaled(self, x: Any | None, factor: float) -> Any | None:
+        if x is None or factor == 1:
+            return x
+        return self.b.multiply(self.b.constant(factor, x), x)
+
+    # ---- ops --------------------------------------------------------------------------------------------------
+
+    def _advance(self, op: Definition, order: int) -> None:
+        outside, self.b.location = self.b.location, op.location
+        try:
+            step = self._steps.get(op)
+            if step is None:
+                step = self._steps[op] = self._step(op)
+            step(op, order)
+        except UnknownSize as error:
+            raise self.opset.unsupported("jvp", op, error.message) from None
+        self.b.location = outside
+
+    def _step(self, op: Definition) -> Step:
+        """How to compute the series of an op's results; sets their limits and the coefficients of order 0."""
+        if op.name == BINDING:
+            return self._shares(op, op.operands)
+        if op.name == CALL_VJP:
+            raise only_vjp(op)
+        limits = [self.limits[x] for x in op.reads if self.limits[x]]
+        is_constant = not limits or self.opset.linearize_rule(op) is None
+        same = self._same(op) if op.graph in self._forms or not is_constant else None
+        if same is not None:
+            step = self._shares(op, same.results, same)
+            if op.graph not in self._forms and not self._is_moved(op):
+                for y in op.results:
+                    self.coefficients[y][0] = y
+            return step
+        for y in op.results:
+            has_tangent = self.b.tangent_type(y.type) is not None
+            self.limits[y] = 0 if is_constant or not has_tangent else min(limits)
+        if not is_constant and is_control(op) and not _has_own_derivative(self.view, op):
+            return lambda op, order: self.control(self, op, order)
+        self.copy_results(op)
+        if is_constant:
+            return _nothing
+        if op.graph in self._forms and self._is_linear(op):
+            return self._linear
+        if self.opset.forms.get(self.opset.key(op)) == "bilinear":
+            return self._bilinear
+        by_hand = recurrence(self, op)
+        return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
+
+    def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
+        """Gives the results the series of other values; `same` computes these, if it is not None."""
+        for x, y in zip(others, op.results, strict=True):
+            self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
+        return _nothing if same is None else lambda op, order: self._advance(same, order)
+
+    def _same(self, op: Definition) -> Definition | None:
+        """An earlier op that computes equal results; None where there is none."""
+        if op.source is not None or op.name in self.opset.stateful:
+            return None
+        given = tuple(sorted((op.given or {}).items(), key=lambda item: item[0]))
+        places = tuple([id(self.coefficients[x]) for x in op.operands])
+        key = op.name, places, given, tuple([y.type for y in op.results])
+        same = self._equal.setdefault(key, op)
+        return None if same is op else same
+
+    def copy_results(self, op: Definition) -> None:
+        """Sets the coefficients of order 0: the results, or a copy's where an operand is not itself."""
+        results: Sequence[Any] = op.results
+        if op.graph in self._forms or self._is_moved(op):
+            results = self._copied(op, 0)
+        for y, value in zip(op.results, results, strict=True):
+            self.coefficients[y] = [value]
+
+    def _is_moved(self, op: Definition) -> bool:
+        """Whether the coefficient of order 0 of an operand is another value than the operand."""
+        return any(self.coefficients[x][0] is not x for x in op.reads)
+
+    def _copied(self, op: Definition, order: int) -> Sequence[Any | None]:
+        """A copy of an op that is linear in its active operands, on their coefficients of an order."""
+        flags = (
+            op.active if op.active is not None and op.graph in self._forms else (False,) * len(op.operands)
+        )
+        active = [self.at(x, order) for x, flag in zip(op.operands, flags, strict=True) if flag]
+        is_zero = bool(active) and all(x is None for x in active)
+        if is_zero and (order or not any(is_dynamic(y.type) for y in op.results)):
+            return [None] * len(op.results)
+        operands = [self.dense(x, order if flag else 0) for x, flag in zip(op.operands, flags, strict=True)]
+        results = self.b.copy(op, tuple(operands), tuple([self.dense(x, 0) for x in op.captures]))
+        self.b.graph.definitions[-1].active = None  # a mask holds only in the graph that the op was in
+        return results  # type: ignore[no-any-return]
+
+    # ---- series of results ------------------------------------------------------------------------------------
+
+    def _is_linear(self, op: Definition) -> bool:
+        """Whether the op, which a rule emitted, reads no value with a series except those it is linear in."""
+        if op.active is None or op.captures:
+            return False
+        return all(flag or not self.limits[x] for x, flag in zip(op.operands, op.active, strict=True))
+
+    def _missing(self, op: Definition, order: int) -> range:
+        """The orders up to `order` that the results lack."""
+        y = max(op.results, key=lambda y: self.limits[y])
+        return range(len(self.coefficients[y]), min(order, self.limits[y]) + 1)
+
+    def _append(self, op: Definition, values: Sequence[Any | None]) -> None:
+        for y, value in zip(op.results, values, strict=True):
+            if self.limits[y]:
+                self.coefficients[y].append(value)
+
+    def _linear(self, op: Definition, order: int) -> None:
+        for k in self._missing(op, order):
+            self._append(op, self._copied(op, k))
+
+    def _bilinear(self, op: Definition, order: int) -> None:
+        for k in self._missing(op, order):
+            self._append(op, [self._product(op, k)])
+
+    def _product(self, op: Definition, k: int) -> Any | None:
+        """Leibniz' sum; the terms of a square are equal in pairs."""
+        x, z = op.operands
+        is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
+        terms: dict[int, Any] = {}
+        for i in range(k // 2 + 1 if is_square else k + 1):
+            a, c = self.at(x, i), self.at(z, k - i)
+            if a is not None and c is not None:
+                terms[i] = self.b.reapply(op, {0: a, 1: c})[0]
+        if is_square:
+            middle = [terms.pop(k // 2)] if not k % 2 and k // 2 in terms else []
+            half = [self.b.sum(terms.values())] if terms else []
+            return self.b.sum([*half, *half, *middle]) if half or middle else None
+        return self.b.sum(terms.values()) if terms else None
+
+    def _by_recurrence(self, coefficient: Callable[[int], Any | None]) -> Step:
+        def step(op: Definition, order: int) -> None:
+            for k in self._missing(op, order):
+                self._append(op, [coefficient(k)])
+
+        return step
+
+    def _by_rule(self, op: Definition) -> Step:
+        """By the op's linearize rule, which runs when a coefficient of order 1 or more is asked for."""
+        steps: list[Step] = []
+
+        def step(op: Definition, order: int) -> None:
+            if self._missing(op, order):
+                if not steps:
+                    steps.append(self._by_form(op, self._linearized(op)))
+                steps[0](op, order)
+
+        return step
+
+    def _linearized(self, op: Definition) -> Form:
+        name = f"{self.b.graph.name}.form"
+        return linearized(self.view, self.opset, op, lambda x: self.limits.get(x, 0) > 0, name)
+
+    def _by_form(self, op: Definition, form: Form) -> Step:
+        self._forms.add(form.graph)
+        solve = solve_of(form, op, self.opset, self.has_series)
+        is_derivative = solve is None and not is_constant(form, self.has_series)
+        for dx, x in form.placeholders.items():
+            key = id(self.coefficients[x]), is_derivative
+            self._sources[dx], self.limits[dx] = (x, is_derivative), self.limits[x] - 1
+            self.coefficients[dx] = self._shared.setdefault(key, [])
+        tangents = [dy for dy in form.tangents if dy is not None]
+        if solve is not None:
+            tangents = [x for x, flag in zip(solve.operands, solve.active, strict=True) if flag]
+        stepwise = form.reads_results(op)
+
+        def step(op: Definition, order: int) -> None:
+            if not stepwise:
+                self.extend(tangents, order - 1)
+            for k in self._missing(op, order):
+                self.extend(tangents, k - 1)
+                if solve is not None:
+                    of = dict(zip(solve.results, self._copied(solve, k - 1), strict=True))
+                else:
+                    of = {
+                        dy: self._scaled(self.at(dy, k - 1), 1 / k if is_derivative else 1) for dy in tangents
+                    }
+                self._append(op, [None if dy is None else of[dy] for dy in form.tangents])
+
+        return step
+
+
+def _has_own_derivative(view: View, op: Definition) -> bool:
+    """Whether the op calls a function whose derivative is given by name."""
+    if op.name != CALL:
+        return False
+    graph = view.graph(op.attributes[GRAPHS][0].value)
+    return any(attribute in graph.attributes for attribute in DERIVATIVES)
+
+
+def _nothing(op: Definition, order: int) -> None:
+    """The step of an op without further coefficients."""
