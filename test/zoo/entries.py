@@ -45,7 +45,7 @@ class Loss(torch.nn.Module):
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         loss = torch.zeros(())
         for y in floats(self.module(*inputs)):
-            flat = y.float().flatten()
+            flat = y.flatten()
             loss = loss + (flat.square() + torch.arange(flat.shape[0]).sin() * flat).mean()
         return loss
 

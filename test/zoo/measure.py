@@ -1,14 +1,16 @@
-"""Measures one model of the zoo, and prints the figures as JSON: python test/zoo/measure.py NAME [--seconds S]
+"""Measures one model of the zoo, and prints its figures as JSON: python test/zoo/measure.py NAME [--engine ENGINE]
 
     weights, ops            numbers of the model's parameters and of its gradient's ops
-    error                   the distance of our gradient in f32 from PyTorch's in f64, over its norm
-    torch_error             the distance of PyTorch's own gradient in f32
     import, transform       seconds of wall time
     compile                 seconds of CPU time
-    run, torch_run          milliseconds of a gradient with its loss, at one thread, the least of several calls
-    peak, torch_peak        MiB of memory that the first gradients add to the process
+    error                   norm of (gradient in f32 - PyTorch's gradient in f64), over the norm of PyTorch's
+    torch_error             the same error for PyTorch's gradient in f32
+    run, torch_run          milliseconds of one gradient with its loss, on one thread; the least of several calls
+    peak, torch_peak        MiB of memory that the first gradient adds to the process
 
-The error of a refused model is printed as {"refused": message}.
+Each stage prints a line of all figures so far, so that a process that dies leaves the figures of its earlier stages.
+A model that tiduc refuses has the figure "refused", with the message. Without PyTorch's gradient in f64 (some modules
+compute in f32 in any case), the errors are relative to PyTorch's gradient in f32, and "exact" is false.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,32 +31,36 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
 from entries import Entry, Loss  # noqa: E402
-from models import ENTRIES  # noqa: E402
+from run import MARK  # noqa: E402
 
 import tiduc  # noqa: E402
 
-MARK = "FIGURES "  # before the line of figures, which tells it from what libraries print
 CALLS = 3  # at least as many, whatever the time
 
 
-def figures(entry: Entry, seconds: float) -> dict[str, Any]:
-    """All figures of a model."""
+def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """The figures of a model after each stage; with the engine "none", no stage follows the transform."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module, inputs = entry.build()
     loss = Loss(module.eval())
     parameters = {name: p for name, p in loss.named_parameters() if p.requires_grad}
+    found: dict[str, Any] = {"weights": sum(p.numel() for p in parameters.values())}
     start = time.perf_counter()
     model = tiduc.from_torch(loss, inputs, lift_constants=True)
-    found: dict[str, Any] = {"import": time.perf_counter() - start}
+    yield (found := found | {"import": time.perf_counter() - start})
     start = time.perf_counter()
     gradient = model.grad([name for name in model.weights if name in parameters], value=True)
     text = gradient.text
-    found |= {"transform": time.perf_counter() - start, "ops": text.count(" = ")}
+    yield (found := found | {"transform": time.perf_counter() - start, "ops": text.count(" = ")})
+    if engine == "none":
+        return
     before = _processor()
-    compiled = gradient.compile("cpu", cached=False)
-    found["compile"] = _processor() - before
+    compiled = gradient.compile("cpu", engine=engine, cached=False)
+    yield (found := found | {"compile": _processor() - before})
     arguments = gradient.arguments(*(x.numpy() for x in inputs))
 
     def ours() -> list[Any]:
@@ -68,11 +74,13 @@ def figures(entry: Entry, seconds: float) -> dict[str, Any]:
     names = [output.name for output in gradient.signature.outputs]
     by_name = dict(zip(names, results, strict=True))
     exact = _exact(loss, inputs)
-    found["weights"] = sum(p.numel() for p in parameters.values())
+    found |= {"engine": engine, "exact": exact is not None}
+    exact = expected if exact is None else exact
     found["error"] = _distance([by_name.get(f"{name}.cotangent") for name in parameters], exact)
     found["torch_error"] = _distance(expected, exact)
+    yield found
     found["run"], found["torch_run"] = _least([ours, theirs], seconds)
-    return found
+    yield found
 
 
 def _gradient(loss: torch.nn.Module, parameters: Sequence[Any], inputs: Sequence[Any]) -> Sequence[Any]:
@@ -81,23 +89,28 @@ def _gradient(loss: torch.nn.Module, parameters: Sequence[Any], inputs: Sequence
     return gradients
 
 
-def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any]:
-    """PyTorch's gradient in f64."""
+def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any] | None:
+    """PyTorch's gradient in f64; None for a module that PyTorch cannot run in f64."""
     wide = copy.deepcopy(loss).double()
     given = [x.double() if x.is_floating_point() else x for x in inputs]
     torch.set_default_dtype(torch.float64)
     try:
         found = _gradient(wide, [p for p in wide.parameters() if p.requires_grad], given)
+    except RuntimeError:
+        return None
     finally:
         torch.set_default_dtype(torch.float32)
     return [None if g is None else g.numpy() for g in found]
 
 
 def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
-    """The norm of the difference of two gradients over that of the second; None stands for zeros."""
-    pairs = [(np.float64(0) if x is None else x, np.float64(0) if y is None else y) for x, y in zip(ours, exact, strict=True)]
+    """The norm of the difference of two gradients, over the norm of the second; None stands for zeros."""
+    pairs = [
+        (np.float64(0) if x is None else x, np.float64(0) if y is None else y)
+        for x, y in zip(ours, exact, strict=True)
+    ]
     square = sum(float(np.square(x - y).sum()) for x, y in pairs)
-    return math.sqrt(square / sum(float(np.square(y).sum()) for _, y in pairs))
+    return math.sqrt(square / max(sum(float(np.square(y).sum()) for _, y in pairs), sys.float_info.min))
 
 
 def _processor() -> float:
@@ -135,18 +148,22 @@ def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
 
 
 def main() -> None:
+    from models import ENTRIES
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=[entry.name for entry in ENTRIES])
-    parser.add_argument("--seconds", type=float, default=2, help="time for the calls")
+    parser.add_argument("name", choices=[entry.name for entry in ENTRIES], metavar="NAME")
+    parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
+    parser.add_argument("--seconds", type=float, default=2, help="time for the calls that are timed")
     given = parser.parse_args()
     (entry,) = [entry for entry in ENTRIES if entry.name == given.name]
+    found: dict[str, Any] = {}
     try:
-        found = figures(entry, given.seconds)
+        for found in figures(entry, given.engine, given.seconds):
+            print(MARK + json.dumps(found), flush=True)
     except tiduc.TiducError as error:
-        found = {"refused": str(error)}
-    print(MARK + json.dumps(found))
+        print(MARK + json.dumps(found | {"refused": str(error)}), flush=True)
 
 
 if __name__ == "__main__":

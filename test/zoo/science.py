@@ -142,9 +142,7 @@ class Sine(nn.Module):
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers[:-1]:
@@ -316,11 +314,17 @@ def _table() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 ENTRIES = [
     Entry("lstm", RECURRENT, SMALL, lambda: (LanguageModel(nn.LSTM, 50, 16), (tokens(50, 12, 2),))),
-    Entry("gru, 2 layers", RECURRENT, SMALL, lambda: (LanguageModel(nn.GRU, 50, 16, 2), (tokens(50, 12, 2),))),
+    Entry(
+        "gru, 2 layers", RECURRENT, SMALL, lambda: (LanguageModel(nn.GRU, 50, 16, 2), (tokens(50, 12, 2),))
+    ),
     Entry("rnn", RECURRENT, SMALL, lambda: (LanguageModel(nn.RNN, 50, 16), (tokens(50, 12, 2),))),
     Entry("temporal convolutions", RECURRENT, SMALL, lambda: (Convolved(16), (torch.randn(2, 16, 40),))),
-    Entry("graphsage", GRAPHS, SMALL, lambda: (GraphConvolution(8, 16), (torch.randn(20, 8), _edges(20, 60)))),
-    Entry("graph attention", GRAPHS, SMALL, lambda: (GraphAttention(8, 16), (torch.randn(20, 8), _adjacent(20)))),
+    Entry(
+        "graphsage", GRAPHS, SMALL, lambda: (GraphConvolution(8, 16), (torch.randn(20, 8), _edges(20, 60)))
+    ),
+    Entry(
+        "graph attention", GRAPHS, SMALL, lambda: (GraphAttention(8, 16), (torch.randn(20, 8), _adjacent(20)))
+    ),
     Entry("schnet", GRAPHS, SMALL, lambda: (Distances(16), (torch.randint(10, (12,)), torch.randn(12, 3)))),
     Entry("pointnet", POINTS, SMALL, lambda: (PointNet(32, 10), (torch.randn(2, 64, 3),))),
     Entry("nerf", FIELDS, SMALL, lambda: (Radiance(64), (torch.randn(32, 3), torch.randn(32, 3)))),
@@ -331,10 +335,22 @@ ENTRIES = [
     Entry("fourier operator", EQUATIONS, SMALL, lambda: (Spectral(16, 8), (torch.randn(2, 2, 64),))),
     Entry("vae", GENERATIVE, SMALL, lambda: (Autoencoder(16, 8), (images(32, 2), torch.randn(2, 8)))),
     Entry("dcgan", GENERATIVE, SMALL, lambda: (Generator(16), (torch.randn(4, 32, 1, 1),))),
-    Entry("diffusion", GENERATIVE, SMALL, lambda: (Diffusion(32), (images(16, 2), torch.tensor([3.0, 500.0])))),
+    Entry(
+        "diffusion", GENERATIVE, SMALL, lambda: (Diffusion(32), (images(16, 2), torch.tensor([3.0, 500.0])))
+    ),
     Entry("deepfm", TABLES, SMALL, lambda: (Ranked(100, 8), (torch.randint(100, (16, 8)),))),
     Entry("tabtransformer", TABLES, SMALL, _table),
     Entry("perceptron", TABLES, SMALL, lambda: (dense([20, 64, 64, 1], nn.GELU), (torch.randn(32, 20),))),
-    Entry("lstm, 2 x 256", RECURRENT, REAL, lambda: (LanguageModel(nn.LSTM, 5000, 256, 2), (tokens(5000, 64, 4),))),
-    Entry("nerf, 256 wide", FIELDS, REAL, lambda: (Radiance(256, 10, 64), (torch.randn(256, 3), torch.randn(256, 3)))),
+    Entry(
+        "lstm, 2 x 256",
+        RECURRENT,
+        REAL,
+        lambda: (LanguageModel(nn.LSTM, 5000, 256, 2), (tokens(5000, 64, 4),)),
+    ),
+    Entry(
+        "nerf, 256 wide",
+        FIELDS,
+        REAL,
+        lambda: (Radiance(256, 10, 64), (torch.randn(256, 3), torch.randn(256, 3))),
+    ),
 ]
