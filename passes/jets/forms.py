@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
 from tiduc.passes.linearize import linearize
-from tiduc.passes.rules.custom_call import NAME
 from tiduc.passes.rules.gtsv import TARGETS
 from tiduc.passes.rules.lent import Linearizing
 from tiduc.passes.rules.registry import OpSet
 
 SOLVES = frozenset(
-    {"stablehlo.divide", "stablehlo.triangular_solve", *(f"{NAME} @{target}" for target in TARGETS)}
+    {"stablehlo.divide", "stablehlo.triangular_solve", *(f"{CUSTOM_CALL} @{target}" for target in TARGETS)}
 )
 """The ops that solve an equation A y = b, by the keys of their rules. A y is bilinear in A and y."""
 

@@ -128,29 +128,67 @@ def test_gradients_that_stop() -> None:
     against_autograd(Stopping(), torch.randn(2, 3))
 
 
-class Twice(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x.round()
+class Steered(torch.autograd.Function):  # type: ignore[misc,name-defined]
+    """A rounding with a derivative of its own, which depends on an argument that is no tensor."""
 
     @staticmethod
-    def backward(ctx: Any, ct: Any) -> Any:
-        return 2 * ct
+    def forward(ctx: Any, x: Any, k: Any, slope: float) -> Any:
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return x.round() * k, x > 0
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any, _: Any) -> Any:
+        return ct * ctx.slope * ctx.saved_tensors[0].cos(), None, None
 
 
 class Calling(nn.Module):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
-        return Twice.apply(x)
+        y, positive = Steered.apply(x.sin(), torch.tensor(3.0), 5.0)
+        return torch.where(positive, y, x) + Steered.apply(x, y.sum(), 7.0)[0]
 
 
-def test_functions_with_their_own_derivative_are_refused() -> None:
-    with pytest.raises(tiduc.Unsupported, match="Twice is a torch.autograd.Function"):
-        tiduc.from_torch(Calling(), (torch.ones(2),))
-    assert Twice.apply(torch.ones(2)).tolist() == [1, 1]
+class Dirty(torch.autograd.Function):  # type: ignore[misc,name-defined]
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> Any:
+        return ct
+
+
+class CallingDirty(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        return Dirty.apply(x + 1)
+
+
+def test_functions_keep_their_own_derivatives() -> None:
+    against_autograd(Calling(), 2 * torch.randn(5))
     exported = torch.export.export(Calling(), (torch.ones(2),))
-    assert tiduc.from_torch(exported).compile()(np.ones(2, np.float32))[0].tolist() == [1, 1]
+    assert tiduc.from_torch(exported).compile()(np.ones(2, np.float32))[0].shape == (2,)
+    with pytest.raises(tiduc.Unsupported, match="mark_dirty is not supported"):
+        tiduc.from_torch(CallingDirty(), (torch.ones(2),))
     with pytest.raises(tiduc.Unsupported, match="scale_grad_by_freq"):
         tiduc.from_torch(nn.Embedding(5, 3, scale_grad_by_freq=True), (torch.tensor([1, 1]),))
+
+
+class Grouped(nn.Module):  # type: ignore[misc,name-defined]
+    """A product of groups of rows, and an index that is a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("order", torch.tensor([1, 0, 2, 2]))
+
+    def forward(self, x: Any, w: Any) -> Any:
+        ends = torch.tensor([2, 5, 8], dtype=torch.int32)
+        rows = nn.functional.grouped_mm(x, w, offs=ends)
+        return rows.square().sum() + x[:, self.order].sin().sum()
+
+
+def test_products_of_groups() -> None:
+    against_autograd(Grouped(), torch.randn(8, 4), torch.randn(3, 4, 4))
 
 
 class Pools(nn.Module):  # type: ignore[misc,name-defined]

@@ -30,12 +30,13 @@ class Body:
         self._count = 0
         self.arguments = [Value(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
 
-    def function(self, name: str, results: Sequence[Value]) -> str:
-        """The text of a private function with this name that returns these values."""
+    def function(self, name: str, results: Sequence[Value], attributes: str = "") -> str:
+        """The text of a private function with this name and these attributes that returns these values."""
         inputs = ", ".join(f"{x.name}: {x.type}" for x in self.arguments)
         outputs, names = ", ".join(y.type for y in results), ", ".join(y.name for y in results)
-        lines = "\n".join(self._lines)
-        return f'func.func private @"{name}"({inputs}) -> ({outputs}) {{\n{lines}\nreturn {names} : {outputs}\n}}'
+        lines, held = "\n".join(self._lines), f" attributes {{{attributes}}}" if attributes else ""
+        head = f'func.func private @"{name}"({inputs}) -> ({outputs}){held}'
+        return f"{head} {{\n{lines}\nreturn {names} : {outputs}\n}}"
 
     def emit(
         self,

@@ -23,7 +23,7 @@ from tiduc.dialect.errors import TiducError, Unsupported
 from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.stops import STOPS, mark_stops, stops, without_own_derivatives
+from tiduc.models.stops import STOPS, mark_stops, stops
 from tiduc.models.torch_dialect import import_in_worker, lower_written
 from tiduc.models.torch_faults import first_line, located
 from tiduc.models.untrusted import load_export
@@ -126,9 +126,10 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
     if not isinstance(module, torch.nn.Module):
         raise TiducError(f"expects a torch.nn.Module or an ExportedProgram, has {type(module).__name__}")
     from tiduc.models.torch_ops.before_export import Replacing
+    from tiduc.models.torch_ops.own_derivatives import own_derivatives
 
     explained = located("PyTorch cannot export the module", TiducError, module)
-    with explained, without_own_derivatives(torch), Replacing():
+    with explained, own_derivatives(), Replacing():
         return torch.export.export(
             module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
         )
@@ -176,8 +177,7 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
         elif tensor is None:  # an input of the module
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
-            node.replace_all_uses_with(tensor)
-            graph.erase_node(node)
+            _make_constant(exported.graph_module, node, tensor)
         elif (
             same := first.setdefault(_place(tensor, spec, changed), node)
         ) is not node:  # tied to an earlier weight
@@ -189,6 +189,23 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
     signature.input_specs[:] = [s for s in signature.input_specs if _held(exported, s) is None]
     left = [node.name for node in graph.nodes if node.op == "placeholder"]
     return [names[name] for name in left], weights
+
+
+def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
+    """Replaces the placeholder by the tensor; within lists, by attributes of the module.
+
+    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
+    """
+    name = f"constant_of_{placeholder.name}"
+    for user in list(placeholder.users):
+        for i, argument in enumerate(user.args if user.op != "output" else ()):
+            if isinstance(argument, list | tuple) and placeholder in argument:
+                module.register_buffer(name, tensor)
+                with module.graph.inserting_before(user):
+                    constant = module.graph.get_attr(name)
+                user.update_arg(i, [constant if x is placeholder else x for x in argument])
+    placeholder.replace_all_uses_with(tensor)
+    module.graph.erase_node(placeholder)
 
 
 def _held(exported: Any, spec: Any) -> Any:

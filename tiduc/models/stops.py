@@ -4,8 +4,7 @@ y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composit
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -91,23 +90,3 @@ def _stop_at(torch: Any, graph: Any, value: Any, place: Any) -> None:
     stopped.meta |= value.meta
     for each in {value, place}:
         each.replace_all_uses_with(stopped, lambda user: stopped < user)
-
-
-@contextmanager
-def without_own_derivatives(torch: Any) -> Iterator[None]:
-    """Refuses, during an export, each `torch.autograd.Function`: the export would lose its derivative."""
-
-    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if cls.__module__.startswith("torch._higher_order_ops"):  # torch.cond and others
-            return own.__get__(None, cls)(*args, **kwargs)
-        raise Unsupported(
-            f"{cls.__name__} is a torch.autograd.Function, and an export has no derivative of its own: "
-            "write it in PyTorch's ops, or, where theirs is the same, pass what torch.export.export gives"
-        )
-
-    own = torch.autograd.Function.__dict__["apply"]
-    torch.autograd.Function.apply = classmethod(refuse)
-    try:
-        yield
-    finally:
-        torch.autograd.Function.apply = own

@@ -32,7 +32,7 @@ _MOST = 28
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with several readers."""
+    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with many readers."""
 
     number: int
     arrays: set[Any] = field(default_factory=set)

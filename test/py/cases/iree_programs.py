@@ -168,6 +168,25 @@ func.func @main(%x: {S}) -> {S} {{
   return %y : {S}
 }}
 """
+V6 = "tensor<6xf32>"
+RETURNED_TWICE = f"""
+func.func @main(%x: {V6}, %y: {V6}, %u: tensor<1xf32>, %s: tensor<f32>, %k: tensor<i32>) -> {V6} {{
+  %c = stablehlo.constant dense<0.0> : {V6}
+  %0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> {V6}
+  %1:6 = "stablehlo.case"(%k) ({{
+    stablehlo.return %y, %c, %c, %c, %c, %c : {", ".join([V6] * 6)}
+  }}, {{
+    stablehlo.return %c, %0, %c, %0, %c, %x : {", ".join([V6] * 6)}
+  }}, {{
+    stablehlo.return %y, %c, %c, %c, %c, %c : {", ".join([V6] * 6)}
+  }}) : (tensor<i32>) -> ({", ".join([V6] * 6)})
+  %2 = stablehlo.dynamic_update_slice %1#3, %u, %k : ({V6}, tensor<1xf32>, tensor<i32>) -> {V6}
+  %3 = stablehlo.add %2, %1#5 : {V6}
+  return %3 : {V6}
+}}
+"""
+"""Two results of the first branch are one array of zeros, and the first of them is updated."""
+
 READ_AND_UPDATED = f"""
 func.func @main(%p: {V}, %u: tensor<1xf32>, %i: tensor<i32>, %a: {S}) -> ({V}, {V}, {S}) {{
   %x = stablehlo.multiply %p, %p : {V}
@@ -318,7 +337,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     "update_of_a_result_of_two": (
         RETURNED_TWICE,
-        (numbers(6), np.float32([100]), np.array(1, np.int32)),
+        (numbers(6), numbers(6), np.float32([100]), np.array(7, np.float32), np.array(0, np.int32)),
         None,
     ),
     "gather_at_constant_places": (CONSTANT_PLACES, (np.array([[1.0], [2.0], [3.0]]),), None),

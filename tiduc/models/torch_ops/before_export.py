@@ -33,6 +33,30 @@ def _cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = N
     return (rest @ rest.mH / (x.shape[-1] - correction)).squeeze()
 
 
+def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
+
+    a (m, k), b (g, k, n) gives (m, n), and a (g, m, k), b (k, n) gives (m, n), from groups of m and of n.
+    a (m, k), b (k, n) gives (g, m, n), from groups of k.
+    a (g, m, k), b (g, k, n) gives (g, m, n).
+    """
+    if bias is not None:
+        raise Unsupported("grouped_mm with a bias is not supported; add the bias to the result")
+    if out_dtype is not None:
+        a, b = a.to(out_dtype), b.to(out_dtype)
+    if offs is None:
+        return a @ b
+    size = a.shape[-2] if b.dim() == 3 else b.shape[-1] if a.dim() == 3 else a.shape[-1]
+    places = torch.arange(size)
+    starts = torch.cat([offs.new_zeros([1]), offs[:-1]])
+    inside = (places >= starts.unsqueeze(-1)) & (places < offs.unsqueeze(-1))  # (groups, size)
+    if b.dim() == 3:
+        return (torch.where(inside.unsqueeze(-1), a, 0) @ b).sum(0)
+    if a.dim() == 3:
+        return (a @ torch.where(inside.unsqueeze(-2), b, 0)).sum(0)
+    return torch.where(inside.unsqueeze(-2), a, 0) @ b
+
+
 def _ctc_loss(*arguments: Any, **keywords: Any) -> Any:
     raise Unsupported(
         "torch.nn.functional.ctc_loss is not supported; write its recursion with torch.logaddexp"
@@ -40,14 +64,23 @@ def _ctc_loss(*arguments: Any, **keywords: Any) -> Any:
 
 
 _REPLACED: dict[Any, Callable[..., Any]] = {
+    torch._grouped_mm: _grouped_mm,
     torch.cov: _cov,
     torch.linalg.lstsq: _lstsq,
     torch.nn.functional.ctc_loss: _ctc_loss,
+    torch.nn.functional.grouped_mm: _grouped_mm,
 }
+"""The functions that replace PyTorch's."""
+
+_OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback": _grouped_mm}
+"""The functions that replace operators of other packages, by their names with or without the overload."""
 
 
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
     """A block in which calls of these functions are replaced."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            name = str(function).removesuffix(".default")
+            return _OPERATORS.get(name, function)(*args, **(kwargs or {}))
         return _REPLACED.get(function, function)(*args, **(kwargs or {}))

@@ -36,6 +36,8 @@ def _lower(module: Any, numbers: Any) -> None:
     for node in list(module.graph.nodes):
         if node.op == "get_attr":
             node.target = names.get(node.target, node.target)
+        elif node.target is torch.ops.higher_order.invoke_subgraph:
+            _replace_own_derivative(module.graph, node)
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
             emit = _OPERATORS.get(node.target.name())
             if emit is None:
@@ -59,13 +61,36 @@ def _replace(graph: Any, node: Any, emit: Callable[..., list[Value]], names: set
     arguments, parts = iter(body.arguments), []
     for size in groups:
         parts.append([next(arguments) for _ in range(size)])
-    text = body.function(node.target.name(), emit(body, types, graphs, *parts))
-    sizes = [n for shape, _ in types for n in shape]
+    _call_instead(
+        graph, node, operands, body.function(node.target.name(), emit(body, types, graphs, *parts)), results
+    )
+
+
+def _replace_own_derivative(graph: Any, node: Any) -> None:
+    """Replaces a graph of results and cotangents by a function of the results, with the graph as its VJP."""
+    inner, name, *operands = node.args
+    symbol, kept, _ = name.split(":")
+    values = _results(node)
+    types, results = [_type(node, y) for y in values], values[: int(kept)]
+    seeds = sum(y.is_floating_point() or y.is_complex() for y in results)
+    operands = operands[: len(operands) - seeds]
+    body = Body([_type(node, _value(x)) for x in operands])
+    zeros = [body.zeros(y.shape, element(y)) for y in results if y.is_floating_point() or y.is_complex()]
+    computed = _call(body, inner.target, [*body.arguments, *zeros], types)[: len(results)]
+    text = body.function(symbol, computed, f"tidu.vjp = @{inner.target}")
+    _call_instead(graph, node, operands, text, results)
+
+
+def _call_instead(graph: Any, node: Any, operands: Sequence[Any], text: str, results: Sequence[Any]) -> None:
+    """Replaces a node, all of whose users take one result, by a call of the function in the text."""
+    sizes = [n for y in results for n in y.shape]
     with graph.inserting_before(node):
-        call = graph.call_function(operator(len(operands), len(types)), (*operands, sizes, text))
+        call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))
     call.meta = {**node.meta, "val": tuple(results) if len(results) > 1 else results[0]}
-    for user in list(node.users):  # each takes one result
-        if len(types) == 1:
+    for user in list(node.users):
+        if user.args[1] >= len(results) or not user.users:
+            graph.erase_node(user)
+        elif len(results) == 1:
             user.replace_all_uses_with(call)
             graph.erase_node(user)
         else:

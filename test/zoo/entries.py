@@ -1,0 +1,59 @@
+"""What a model of the zoo is: a name, a family, a size, and a function that builds the module and its inputs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Built = tuple[torch.nn.Module, tuple[Any, ...]]
+"""A module in evaluation mode with random weights, and its example inputs."""
+
+SMALL, REAL = "small", "real"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model: `build` takes no arguments, and draws the same weights and inputs in every process."""
+
+    name: str
+    family: str
+    size: str
+    build: Callable[[], Built]
+
+
+def images(side: int, batch: int = 1, channels: int = 3) -> torch.Tensor:
+    """Images (batch, channels, side, side) of standard normal numbers."""
+    return torch.randn(batch, channels, side, side)
+
+
+def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
+    """Random tokens (batch, length), all above the numbers that tokenizers keep for padding and the like."""
+    return torch.randint(min(5, vocabulary - 1), vocabulary, (batch, length))
+
+
+class Loss(torch.nn.Module):
+    """The scalar mean of y² + sin(i) y over each float output y of a module, where i numbers the entries of y.
+
+    The weights sin(i) keep the gradient of a normalized output from being zero.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        loss = torch.zeros(())
+        for y in floats(self.module(*inputs)):
+            flat = y.flatten()
+            loss = loss + (flat.square() + torch.arange(flat.shape[0]).sin() * flat).mean()
+        return loss
+
+
+def floats(outputs: Any) -> list[torch.Tensor]:
+    """The float tensors in a module's outputs: a tensor, or tuples and dictionaries of tensors."""
+    if isinstance(outputs, torch.Tensor):
+        return [outputs] if outputs.is_floating_point() else []
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    return [y for each in outputs or () for y in floats(each)]

@@ -1,0 +1,22 @@
+"""All models of the zoo whose packages are installed."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from entries import Entry
+
+PACKAGES = {"vision": ("timm", "torchvision"), "language": ("transformers",), "science": ()}
+"""The packages that each module of entries needs, besides PyTorch."""
+
+MISSING = sorted({package for needs in PACKAGES.values() for package in needs if find_spec(package) is None})
+
+
+def _entries() -> list[Entry]:
+    found: list[Entry] = []
+    for module, needs in PACKAGES.items():
+        if not set(needs) & set(MISSING):
+            found += import_module(module).ENTRIES
+    return sorted(found, key=lambda entry: (entry.size != "small", entry.family))
+
+
+ENTRIES = _entries()

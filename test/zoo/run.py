@@ -1,0 +1,90 @@
+"""Measures the models of the zoo: python test/zoo/run.py [--only TEXT] [--size small|real] [--journal FILE] [--write]
+
+Each model is measured in a process of its own (`measure.py`), with limits of time and memory. A journal keeps the
+figures, one line of JSON for each model and engine, and later runs skip the models that it has. `--engine none` stops
+after the derivative. `--write` writes the table in docs/zoo.md from the journal.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+MARK = "FIGURES "  # before each line of figures, as `measure.py` prints it
+
+Figures = dict[str, Any]
+
+
+def measured(name: str, engine: str, seconds: int, mebibytes: int) -> Figures:
+    """The figures of a model; "failed" says why no more could be measured."""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
+
+    command = [sys.executable, str(HERE / "measure.py"), name, "--engine", engine]
+    reason = None
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, preexec_fn=limited)
+        output, last = ended.stdout, ended.stderr.strip().splitlines()[-1:] or [""]
+        reason = f"exit {ended.returncode}: {last[0]}" if ended.returncode else None
+    except subprocess.TimeoutExpired as error:
+        output, reason = (error.stdout or b"").decode(), f"no result in {seconds} s"
+    lines = [line for line in output.splitlines() if line.startswith(MARK)] or [MARK + "{}"]
+    found: Figures = json.loads(lines[-1].removeprefix(MARK))
+    return found | ({"failed": reason} if reason else {})
+
+
+def known(journal: Path) -> dict[tuple[str, str], Figures]:
+    """The last figures of each model and engine in a journal."""
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return {(name, engine): found for name, engine, found in map(json.loads, lines)}
+
+
+def chosen(only: str, size: str | None) -> Iterator[str]:
+    from models import ENTRIES
+
+    for entry in ENTRIES:
+        if only in entry.name and size in (None, entry.size):
+            yield entry.name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="models whose names have this text")
+    parser.add_argument("--size", choices=("small", "real"), help="models of this size")
+    parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
+    parser.add_argument("--seconds", type=int, default=1800, help="time limit of a model")
+    parser.add_argument("--mebibytes", type=int, default=6000, help="memory limit of a model")
+    parser.add_argument("--journal", type=Path, default=Path("zoo.jsonl"), help="file of figures")
+    parser.add_argument(
+        "--again", action="store_true", help="measure models that failed or were refused again"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the table in docs/zoo.md and measure nothing"
+    )
+    given = parser.parse_args()
+    found = known(given.journal)
+    if given.write:
+        from table import write
+
+        write(found)
+        return
+    with given.journal.open("a") as journal:
+        for name in chosen(given.only, given.size):
+            before = found.get((name, given.engine))
+            if before is None or (given.again and before.keys() & {"failed", "refused"}):
+                figures = measured(name, given.engine, given.seconds, given.mebibytes)
+                print(json.dumps([name, given.engine, figures]), file=journal, flush=True)
+                print(name, json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

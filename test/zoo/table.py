@@ -1,0 +1,124 @@
+"""Writes docs/zoo.md from the figures of a journal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from entries import Entry
+
+PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
+Figures = Mapping[str, Any]
+TOLERANCE, TIMES = 1e-4, 10
+"""A gradient is right if its relative error is at most the tolerance, or this many times PyTorch's own error in f32."""
+
+_ABOUT = """# The zoo
+
+Models of PyTorch, torchvision, timm and transformers with random weights, imported by `tiduc.from_torch`. The loss of a
+model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the gradient is that of
+the loss with respect to all parameters.
+
+```sh
+pip install '.[zoo]'
+python test/zoo/run.py --size small --journal zoo.jsonl               # on IREE; --engine xla runs on XLA, and
+python test/zoo/run.py --size real --engine none --journal zoo.jsonl  # --engine none stops after the derivative
+python test/zoo/run.py --journal zoo.jsonl --write                    # writes this page
+```
+
+Each model runs in a process of its own, with limits of time and memory. A run goes on where the journal ends.
+
+The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
+*PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or
+at most 10 times PyTorch's. Times are of one thread: compile times in seconds of CPU time, others in wall time, on a
+machine that other work shared, so that wall times are upper bounds. *Peak* is the memory that the first call adds
+to the process, in MiB. An empty cell has not been measured.
+"""
+
+_OURS = ["model", "weights", "ops", "import s", "transform s"]
+_RUN = ["compile s", "error", "PyTorch's error", "run ms", "PyTorch ms", "peak", "PyTorch peak"]
+
+
+def write(found: Mapping[tuple[str, str], Figures]) -> None:
+    """Writes the page from the figures of each model and engine."""
+    from models import ENTRIES, MISSING
+
+    if MISSING:
+        raise SystemExit(f"the page needs all models: install {', '.join(MISSING)}")
+    PAGE.write_text(page(ENTRIES, found))
+
+
+def page(entries: Sequence[Entry], found: Mapping[tuple[str, str], Figures]) -> str:
+    """The page's text."""
+    lines = [_ABOUT, *_summary(entries, found)]
+    for size, title in (("small", "Small models"), ("real", "Models of real size")):
+        lines += ["", f"## {title}"]
+        of_size = [entry for entry in entries if entry.size == size]
+        for family in dict.fromkeys(entry.family for entry in of_size):
+            lines += ["", f"### {family.capitalize()}", "", *_head(_OURS + _RUN)]
+            lines += [_row(e, found) for e in of_size if e.family == family]
+    reasons = [_reason(e.name, engine, found) for e in entries for engine in ("none", "xla", "iree")]
+    lines += ["", "## Models that are refused or fail", "", *_head(["model", "engine", "reason"])]
+    return "\n".join([*lines, *(reason for reason in reasons if reason)]) + "\n"
+
+
+def is_right(figures: Figures) -> bool:
+    """Whether the gradient was computed, and has PyTorch's numbers."""
+    return "error" in figures and figures["error"] <= max(TOLERANCE, TIMES * figures["torch_error"])
+
+
+def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures]) -> list[str]:
+    lines = _head(
+        ["size", "models", "differentiated", "right on XLA", "run on XLA", "right on IREE", "run on IREE"]
+    )
+    for size in ("small", "real"):
+        names = [entry.name for entry in entries if entry.size == size]
+        counts = [len(names), sum("ops" in _any(name, found) for name in names)]
+        for engine in ("xla", "iree"):
+            ran = [found[name, engine] for name in names if "error" in found.get((name, engine), {})]
+            counts += [sum(is_right(figures) for figures in ran), len(ran)]
+        lines.append(_line([size, *counts]))
+    return lines
+
+
+def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> dict[str, Any]:
+    """The figures that do not depend on the engine; those of IREE where the engines differ."""
+    return {key: y for engine in ("none", "xla", "iree") for key, y in found.get((name, engine), {}).items()}
+
+
+def _row(entry: Entry, found: Mapping[tuple[str, str], Figures]) -> str:
+    """A line of the table: times of IREE; errors of XLA, marked so, where IREE has none."""
+    figures, iree = _any(entry.name, found), found.get((entry.name, "iree"), {})
+    mark = "" if "error" in iree or "error" not in figures else " (XLA)"
+    cells = [entry.name, f"{figures['weights']:,}" if "weights" in figures else ""]
+    cells += [f"{figures['ops']:,}" if "ops" in figures else ""]
+    cells += [f"{figures[key]:.2g}" if key in figures else "" for key in ("import", "transform")]
+    cells += [f"{iree['compile']:.0f}" if "compile" in iree else ""]
+    cells += [f"{figures['error']:.0e}{mark}" if "error" in figures else ""]
+    cells += [f"{figures['torch_error']:.0e}" if "torch_error" in figures else ""]
+    return _line(
+        [
+            *cells,
+            *(
+                f"{iree[key]:.3g}" if key in iree else ""
+                for key in ("run", "torch_run", "peak", "torch_peak")
+            ),
+        ]
+    )
+
+
+def _reason(name: str, engine: str, found: Mapping[tuple[str, str], Figures]) -> str | None:
+    figures = found.get((name, engine), {})
+    reason = figures.get("refused") or figures.get("failed")
+    if reason is None and "error" in figures and not is_right(figures):
+        reason = f"the relative error is {figures['error']:.0e}"
+    if reason is None:
+        return None
+    text = " ".join(str(reason).split()).removeprefix("error: ").replace("|", "\\|")
+    return _line([name, {"none": "the import", "xla": "XLA", "iree": "IREE"}[engine], text[:300]])
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [_line(names), "|" + "---|" * len(names)]
+
+
+def _line(cells: Iterable[object]) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
