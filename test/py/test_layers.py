@@ -48,7 +48,17 @@ LAYERS = {
     "program": (
         tuple(
             f"tiduc.{name}"
-            for name in ("jacobians", "pipeline", "ports", "program", "reading", "seeds", "signatures")
+            for name in (
+                "jacobians",
+                "jets",
+                "pipeline",
+                "ports",
+                "products",
+                "program",
+                "reading",
+                "seeds",
+                "signatures",
+            )
         ),
         COMPILER,
     ),

@@ -47,7 +47,6 @@ def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
 
 
 def _derivative(
-    name: str,
     file: str,
     entry: str | None,
     wrt: tuple[str, ...],
@@ -57,6 +56,7 @@ def _derivative(
     stop_after: str | None,
     kind: str | None,
     output: str,
+    name: str,
     **options: Any,
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
@@ -74,7 +74,7 @@ def derived(
     """A derivative up to a stage: its program, and the module that the stage gives."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
-        program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
+        program = getattr(program, by_then)(wrt=positions, **(options if by_then == name else {}))
     return program, program.module_after(stop_after or "lower")
 
 
@@ -121,7 +121,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "K.",
             )
         )
-    function: Callable[..., None] = functools.partial(_derivative, name)
+    function: Callable[..., None] = functools.partial(_derivative, name=name)
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)
