@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.control import is_control
-from tiduc.dialect.errors import OpenSize, Unsupported
+from tiduc.dialect.errors import OpenSize
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.engine.close import inline
