@@ -1,12 +1,16 @@
 """Jets and derivatives of one variable as programs: signatures, composition, engines, errors."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness.check_rule import run
+from harness.check_rule import check_rule, run
 from harness.compare import compare
+from harness.exports import exported
 from harness.stages import F64
 
 from tiduc.dialect.errors import RequestError
@@ -158,3 +162,78 @@ def test_a_factorial_out_of_range(element: str, highest: int) -> None:
         RequestError, match=f"order {highest + 1} is too high for 'result0' of type tensor<{element}>"
     ):
         load(text).derivatives(highest + 1)
+
+
+# ---- reverse over Taylor -----------------------------------------------------------------------------------
+
+CHAIN = f"""
+func.func @main(%x: {F64}) -> {F64} {{
+  %0 = stablehlo.sine %x : {F64}
+  %1 = stablehlo.exponential %0 : {F64}
+  %2 = stablehlo.multiply %1, %x : {F64}
+  %3 = stablehlo.tanh %2 : {F64}
+  %4 = stablehlo.logistic %3 : {F64}
+  %5 = stablehlo.multiply %4, %2 : {F64}
+  return %5 : {F64}
+}}
+"""
+
+
+def layers(x: Any, w: Any) -> Any:
+    def step(h: Any, w: Any) -> Any:
+        return jnp.tanh(w @ h), ()
+
+    return jax.lax.scan(step, x, w)[0]
+
+
+def network(x: Any, w: Any) -> Any:
+    for i in range(3):
+        x = jnp.tanh(w[i] @ x) * jnp.sum(x)
+    return x
+
+
+def ops(p: Program) -> int:
+    """The number of ops, without constants."""
+    return len(re.findall(r"= (?:stablehlo|chlo)\.(?!constant)", p.text))
+
+
+RNG = np.random.default_rng(0)
+LAYERS = RNG.standard_normal(4), RNG.standard_normal((3, 4, 4))
+
+
+@pytest.mark.parametrize("order", [1, 3, 6])
+def test_reverse_mode_of_jets(order: int) -> None:
+    """JVPs of jets equal finite differences, and VJPs are their adjoints."""
+    series = RNG.standard_normal(order)
+    check_rule(str(load(CHAIN).jet(order)), np.array(0.3), series, order=1, subsets=False, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [layers, network])
+def test_reverse_mode_of_jets_of_networks(function: Any) -> None:
+    jet = load(exported(function, *LAYERS)).jet(2, 0)
+    check_rule(str(jet), *LAYERS, RNG.standard_normal((2, 4)), order=1, subsets=False, rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4, 8])
+def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
+    for program in (load(CHAIN), load(exported(network, *LAYERS)), load(exported(layers, *LAYERS))):
+        jet = program.jet(order)
+        assert ops(jet.vjp()) <= 4 * ops(jet)
+
+
+def test_gradient_of_a_residual() -> None:
+    """A physics-informed loss: the squared residual of u'' + u = 0, differentiated in the parameters of u."""
+
+    def u(t: Any, w: Any) -> Any:
+        return jnp.sum(jnp.tanh(w[0] * t + w[1]) * w[2])
+
+    def loss(t: Any, w: Any) -> Any:
+        return (jax.grad(jax.grad(u))(t, w) + u(t, w)) ** 2
+
+    t, w = np.array(0.4), RNG.standard_normal((3, 5))
+    both = load(exported(u, t, w)).derivatives(2, 0)
+    y, _, second = run(both, [t, w])
+    seed = 2 * (y + second)
+    found = run(both.vjp(1), [t, w, seed, np.array(0.0), seed])[3]
+    with jax.enable_x64(True):
+        compare([found], [np.asarray(jax.grad(loss, 1)(t, w))], 1e-11)
