@@ -70,7 +70,7 @@ def _jacobian(
     program: Function, inputs: Sequence[Port], outputs: Sequence[Port], mode: str, sparsity: str | None
 ) -> list[Port]:
     outputs = smooth(program, outputs)
-    _check_types("jacobian", inputs, outputs, mode)
+    check_types("jacobian", inputs, outputs, mode)
     blocks = _blocks(program, inputs, outputs, sparsity is not None)
     by_input = [_along_inputs([block for block in blocks if block.input is x]) for x in inputs]
     by_output = [_along_outputs([block for block in blocks if block.output is y]) for y in outputs]
@@ -92,7 +92,7 @@ def _jacobian(
 def hessian(program: Function, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
     """The second derivatives of each output in each pair of wrt: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
-    _check_types("hessian", inputs, outputs, "reverse")
+    check_types("hessian", inputs, outputs, "reverse")
     if sparsity is not None:
         _check_option("sparsity", sparsity, SPARSITIES)
     first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
@@ -108,7 +108,7 @@ def laplacian(program: Function, wrt: Wrt) -> list[Port]:
     `passes/collapse.py` propagates as one value. Aligned dimensions share basis vectors as in a sparse Jacobian.
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
-    _check_types("laplacian", inputs, outputs, "forward")
+    check_types("laplacian", inputs, outputs, "forward")
     terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
     for x in inputs:
         first, tangents = _tangents(program, outputs, x)
@@ -179,7 +179,7 @@ def _check_option(name: str, given: str, known: Sequence[str]) -> None:
         raise RequestError(f"{name} must be one of {', '.join(known)}, not {given!r}")
 
 
-def _check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
+def check_types(what: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
     for port in (*inputs, *outputs):
         if not port.type.has_static_shape:
             raise RequestError(f"{what} needs static shapes; {port.name!r} is of type {port.type}")

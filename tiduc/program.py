@@ -27,6 +27,7 @@ from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
 from tiduc.signatures import signature_of
+from tiduc.tensors import tensor
 
 if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
@@ -108,6 +109,16 @@ class Program:
         scalar, or where the factorial of the order exceeds the range of an output's type.
         """
         return self._with_results(derivatives_of(self, order, wrt), value=False)
+
+    @stage
+    def tensor(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
+
+        The partial derivatives of order k have the shape [shape of y..., count]. Symmetric ones occur once, in the
+        order of `itertools.combinations_with_replacement(range(n), k)` over the n entries of all of wrt.
+        `RequestError` where there are more than 2048 of the highest order; the other errors are those of `jacobian`.
+        """
+        return self._with_results(tensor(self, order, wrt), value=False)
 
     @stage
     def jacobian(

@@ -58,6 +58,7 @@ LAYERS = {
                 "reading",
                 "seeds",
                 "signatures",
+                "tensors",
             )
         ),
         COMPILER,
