@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from harness.compare import compare
 from harness.exports import exported
 from harness.stages import F64
 
+from tiduc.cli import run as cli
 from tiduc.dialect.errors import RequestError
 from tiduc.program import Program, load
 
@@ -237,3 +239,20 @@ def test_gradient_of_a_residual() -> None:
     found = run(both.vjp(1), [t, w, seed, np.array(0.0), seed])[3]
     with jax.enable_x64(True):
         compare([found], [np.asarray(jax.grad(loss, 1)(t, w))], 1e-11)
+
+
+# ---- the command line --------------------------------------------------------------------------------------
+
+
+def test_a_gradient_of_a_gradient_in_one_variable_has_a_remark(tmp_path: Path, capsys: Any) -> None:
+    once, twice = str(tmp_path / "once.mlir"), str(tmp_path / "twice.mlir")
+    (tmp_path / "f.mlir").write_text(SCALAR)
+    assert cli(["grad", str(tmp_path / "f.mlir"), "--wrt", "x", "-o", once]) == 0
+    assert capsys.readouterr().err == ""
+    assert cli(["grad", once, "--wrt", "x", "-o", twice]) == 0
+    assert (
+        "remark: this is the gradient of a gradient in the scalar 'x'; 'tiduc jet" in capsys.readouterr().err
+    )
+    assert cli(["grad", once, "--wrt", "a", "-o", twice]) == 0
+    assert cli(["--quiet", "grad", once, "--wrt", "x", "-o", twice]) == 0
+    assert capsys.readouterr().err == ""

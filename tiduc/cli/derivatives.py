@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.control_ops import MEMORIES
@@ -62,10 +62,23 @@ def _derivative(
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        _, module = derived(program, name, wanted(program, wrt), stop_after, **options)
+        positions = wanted(program, wrt)
+        if name == "grad":
+            _remark_on_order(file, program, positions)
+        _, module = derived(program, name, positions, stop_after, **options)
         kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
+
+
+def _remark_on_order(file: str, program: Program, positions: Any) -> None:
+    """Prints a remark where the gradient of a gradient, in the same scalar variable, is asked for."""
+    ports = program.differentiated(positions)
+    if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
+        x = ports[0].name
+        if program.outputs[0].name == f"{x}.cotangent":
+            what = f"this is the gradient of a gradient in the scalar {x!r}"
+            remark(file, f"{what}; 'tiduc jet --derivatives --order K' of the function has fewer ops")
 
 
 def derived(
