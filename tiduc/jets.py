@@ -72,6 +72,30 @@ def derivatives_of(program: Function, order: int, wrt: Wrt) -> Ports:
     return results
 
 
+def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
+    """The series of the solution x(t) of x' = f(x), where the program computes f in one input.
+
+    The coefficient y_k of f(x(t)) depends on x_0, ..., x_k alone, and gives x_{k+1} = y_k / (k + 1).
+    """
+    check_order(order)
+    inputs = program.differentiated(wrt)
+    if len(inputs) != 1 or len(program.outputs) != 1 or program.outputs[0].type != inputs[0].type:
+        types = [", ".join(str(port.type) for port in ports) for ports in (inputs, program.outputs)]
+        raise RequestError(
+            f"flow needs one input and one output of its type; there are ({types[0]}) -> ({types[1]})"
+        )
+    (x,), (y,) = inputs, program.outputs
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    of = program.view.input(x.value)
+    known: list[Any | None] = [None if isinstance(y.value, Zero) else y.value]
+    for k in range(1, order):
+        y_k = coefficients(program, b, {of: known}, k).get(y.value, [None] * order)[k]
+        known.append(None if y_k is None else scaled(b, y_k, 1 / (k + 1)))
+    value = _series(b, y, [None, *known], order)
+    b.finish([] if isinstance(value, Zero) else [value])
+    return [Port(f"{x.name}.series", stacked(x.type, order), value)]
+
+
 def coefficients(
     program: Function, b: Any, given: Mapping[Value, Coefficients], order: int
 ) -> dict[Any, Coefficients]:

@@ -14,7 +14,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.jacobians import hessian, jacobian, laplacian
-from tiduc.jets import derivatives_of, jet_of
+from tiduc.jets import derivatives_of, flow_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
 from tiduc.passes.resolve import resolve
@@ -109,6 +109,15 @@ class Program:
         scalar, or where the factorial of the order exceeds the range of an output's type.
         """
         return self._with_results(derivatives_of(self, order, wrt), value=False)
+
+    @stage
+    def flow(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals...) -> (the series of x(t)), of the solution of the differential equation dx/dt = f(x) from x.
+
+        The program computes f, its one output, of the type of the one input `wrt`; other inputs are parameters. The
+        series has the coefficients of t^1 to t^order, as in `jet`. `RequestError` where f has other outputs.
+        """
+        return self._with_results(flow_of(self, order, wrt), value=False)
 
     @stage
     def tensor(self, order: int, wrt: Wrt = None) -> "Program":
