@@ -13,13 +13,22 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 13.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Value
+from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.view import View
 from tiduc.passes.jets import control
 from tiduc.passes.jets.series import Series
+from tiduc.passes.linearize import check_distinct, check_free, tangent_type
 from tiduc.passes.rules.registry import OpSet
+
+JET_OF = "tidu.jet_of"
+"""Attribute of a graph of Taylor coefficients: the graphs whose outputs it expands."""
+
+MAX_ORDER = 100
+"""The highest order of a jet. The propagation of a series is recursive in the order, and only in the order."""
 
 
 @stage
@@ -31,11 +40,54 @@ def jet(
     opset: OpSet,
     b: Any,
 ) -> list[list[Any | None]]:
-    """The coefficients of orders 0 to `order` of each output, None for zeros."""
+    """The coefficients of orders 0 to `order` of each output, given those of orders 1 to `order` of the variables.
+
+    None stands for a zero. `b` builds the graph that computes them; an output's coefficient of order 0 may be the
+    output itself or a value of that graph. Raises `RequestError` where the order is not from 1 to `MAX_ORDER`, and
+    `Unsupported` where an op with a series has no linearize rule, or calls a function of which only the VJP is given.
+    """
+    _check_order(order)
     values = view.values(outputs)
-    series = Series(view, opset, b, {x: [x, *c] for x, c in given.items()}, control)
+    series = Series(view, opset, b, {x: [x, *c] for x, c in given.items()}, control.extend)
     try:
         series.extend(values, order)
     except Unsupported as error:
         raise error.at(b.location) from None
     return [[series.at(y, k) for k in range(order + 1)] for y in values]
+
+
+@stage
+def jet_graph(
+    view: View, outputs: Sequence[Any], wrt: Sequence[str], order: int, opset: OpSet, name: str | None = None
+) -> Graph:
+    """The graph of the Taylor coefficients of `outputs`, given those of the inputs with the keys `wrt`.
+
+    It has the coefficients of orders 1 to `order` of each entry of `wrt` as inputs, under fresh keys. Its outputs are
+    the coefficients of orders 0 to `order` of each of `outputs` (values, or references), and the value alone where its
+    type has no tangents. `RequestError` where `outputs` or `wrt` names a value twice, or `wrt` a bound input or one
+    without a tangent; other errors are those of `jet`.
+    """
+    _check_order(order)
+    outputs = view.values(outputs)
+    variables = [view.input(key) for key in wrt]
+    check_distinct("wrt", [f"@{key}" for key in wrt], variables)
+    check_distinct("output", [str(view.reference(y)) for y in outputs], outputs)
+    check_free(wrt, variables)
+    b: Any = opset.builder(view, name or view.fresh("J"))
+    given = {
+        x: [b.input(f"{b.graph.name}.{key}.{k}", tangent_type(b, x, f"@{key}")) for k in range(1, order + 1)]
+        for key, x in zip(wrt, variables, strict=True)
+    }
+    wanted = []
+    for y, found in zip(outputs, jet(view, outputs, given, order, opset, b), strict=True):
+        last = order if b.tangent_type(y.type) is not None else 0
+        wanted += [b.zeros_like(found[0]) if x is None else x for x in found[: last + 1]]
+    sources = dict.fromkeys(y.graph.name for y in outputs)
+    b.graph.attributes[JET_OF] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(source) for source in sources])
+    graph: Graph = b.finish(wanted)
+    return graph
+
+
+def _check_order(order: int) -> None:
+    if not 1 <= order <= MAX_ORDER:
+        raise RequestError(f"order must be an integer from 1 to {MAX_ORDER}, not {order}")

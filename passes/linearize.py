@@ -42,17 +42,15 @@ def linearize(
     b: Any = opset.builder(view, name)
     b.engine = Linearizing(partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule)
     b.graph.input_of = tuple(primals)
-    _check_distinct("wrt", [f"@{key}" for key in wrt], primals)
-    _check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
-    for key, x in zip(wrt, primals, strict=True):
-        if x.definition is not None:
-            raise RequestError(f"wrt @{key} is bound to another value")
+    check_distinct("wrt", [f"@{key}" for key in wrt], primals)
+    check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
+    check_free(wrt, primals)
     tangents = {
-        x: b.input(f"{name}.{key}", _tangent_type(b, x, f"@{key}"), linear=True)
+        x: b.input(f"{name}.{key}", tangent_type(b, x, f"@{key}"), linear=True)
         for key, x in zip(wrt, primals, strict=True)
     }
     for x in outputs:
-        _tangent_type(b, x, str(view.reference(x)))
+        tangent_type(b, x, str(view.reference(x)))
     try:
         _linearize_ops(b, view, outputs, tangents, opset)
     except Unsupported as error:
@@ -92,14 +90,23 @@ def _linearize_ops(
                     tangents[y] = dy
 
 
-def _tangent_type(b: Any, x: Any, what: str) -> Any:
+def tangent_type(b: Any, x: Any, what: str) -> Any:
+    """The tangent type of a value; `RequestError`, which says `what` the value is, where it has none."""
     type_ = b.tangent_type(x.type)
     if type_ is None:
         raise RequestError(f"{what} has no tangent: its type is {x.type}")
     return type_
 
 
-def _check_distinct(what: str, names: Sequence[str], values: Sequence[Any]) -> None:
+def check_free(wrt: Sequence[str], primals: Sequence[Any]) -> None:
+    """`RequestError` where an input to differentiate in is bound."""
+    for key, x in zip(wrt, primals, strict=True):
+        if x.definition is not None:
+            raise RequestError(f"wrt @{key} is bound to another value")
+
+
+def check_distinct(what: str, names: Sequence[str], values: Sequence[Any]) -> None:
+    """`RequestError` where a value is listed twice, under one of the names."""
     seen = set()
     for name, value in zip(names, values, strict=True):
         if value in seen:

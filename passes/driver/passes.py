@@ -7,22 +7,22 @@ on which native passes may run. Each pass changes a module in place, and names i
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.passes.batch import BATCH_OF, BATCHED, batch
+from tiduc.passes.batch import batch
+from tiduc.passes.driver.defaults import argument_attributes, chosen_graph, keys_of, last_linear, sources_of
 from tiduc.passes.driver.textual import Option, Pass
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
+from tiduc.passes.jet import jet_graph
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
@@ -105,7 +105,7 @@ def linearize_in_place(
     """Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP)."""
     view = resolve(module)
     if outputs is None or wrt is None:
-        source = _graph(view, graph)
+        source = chosen_graph(view, graph)
         tangent_type = opset.builder.tangent_type
         if outputs is None:
             distinct = dict.fromkeys(y for y in source.outputs if y is not None)
@@ -126,7 +126,7 @@ def linear_transpose_in_place(
 ) -> None:
     """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP)."""
     view = resolve(module)
-    source = view.graph(graph) if graph is not None else _last_linear(view)
+    source = view.graph(graph) if graph is not None else last_linear(view)
     if source is None:
         raise RequestError("the module has no linear graph", module.operation.location)
     linear_transpose(view, source, opset, _free(view, name))
@@ -154,12 +154,44 @@ def batch_in_place(
     if size is None:
         raise RequestError("tidu-batch needs the size of the batch", module.operation.location)
     view = resolve(module)
-    source = _last_linear(view) if graph is None else view.graph(graph)
+    source = last_linear(view) if graph is None else view.graph(graph)
     if source is None:
-        source = _graph(view, None)
+        source = chosen_graph(view, None)
     if outputs is None:
         outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
     batch(view, outputs, source.keys if inputs is None else inputs, size, opset, _free(view, name))
+    view.write()
+
+
+@_pass(
+    "tidu-jet",
+    Option("order", "number", "the highest order of the Taylor coefficients"),
+    Option("graph", "string", _GRAPH),
+    Option("outputs", "references", "the values to expand; default: the graph's outputs"),
+    Option("wrt", "names", "the inputs, by key; default: the graph's differentiable inputs"),
+    Option("name", "string", _NAME.format("J", "J")),
+)
+def jet_in_place(
+    module: Any,
+    order: int | None = None,
+    graph: str | None = None,
+    outputs: Sequence[Any] | None = None,
+    wrt: Sequence[str] | None = None,
+    name: str | None = None,
+    opset: OpSet = OPSET,
+) -> None:
+    """Adds the graph of a graph's Taylor coefficients up to an order, given those of its inputs (jet)."""
+    if order is None:
+        raise RequestError("tidu-jet needs the order of the coefficients", module.operation.location)
+    view = resolve(module)
+    if outputs is None or wrt is None:
+        source = chosen_graph(view, graph)
+        if outputs is None:
+            outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
+        if wrt is None:
+            tangent_type = opset.builder.tangent_type
+            wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
+    jet_graph(view, outputs, wrt, order, opset, _free(view, name))
     view.write()
 
 
@@ -176,7 +208,7 @@ def infer_active_in_place(module: Any) -> None:
     Option(
         "values",
         "references",
-        "the values to compute; default: the outputs of the primal graph and of the last linear or batched graph",
+        "the values to compute; default: the outputs of the primal graph and of the last linear graph, batch or jet",
     ),
     Option("inputs", "names", "the first inputs of the result, by key; default: those of these two graphs"),
     Option("name", "string", "the symbol of the result; default: that of the primal graph"),
@@ -192,18 +224,18 @@ def materialize_merge_in_place(
 ) -> None:
     """Replaces all graphs by one flat graph that holds each value once."""
     view = resolve(module)
-    main, last = None, _last_linear(view, batched=True)
+    main, last = None, last_linear(view, derived=True)
     if values is None or inputs is None or name is None:
-        main = _graph(view, None)
+        main = chosen_graph(view, None)
         sources = [main] if last is None else [main, last]
-        if last is not None and main.name in _batch_sources(view, last):
+        if last is not None and main.name in sources_of(view, last):
             sources = [last]
         if values is None:
             values = [y for source in sources for y in source.outputs if y is not None]
         if inputs is None:
-            inputs = [key for source in sources for key in _keys(view, source)]
+            inputs = [key for source in sources for key in keys_of(view, source)]
     flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
-    flat.attributes["arg_attrs"] = _argument_attributes(view, flat)
+    flat.attributes["arg_attrs"] = argument_attributes(view, flat)
     merged = [op for op in operations(module.body) if op.name in _GRAPHS]
     write_graph(flat, module)
     kept = [graph.op for graph in called(view, flat)]
@@ -276,100 +308,7 @@ def _check_flat(graph: Graph) -> None:
             raise RequestError(message, op.location)
 
 
-# ---- defaults of options ----------------------------------------------------------------------------------
-
-
-def _graph(view: View, name: str | None) -> Graph:
-    """The graph of that name; without a name, `main`, or the only public graph that is not linear."""
-    if name is not None:
-        return view.graph(name)
-    primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
-    if "main" in view.graphs:
-        return view.graph("main")
-    if len(primal) != 1:
-        names = ", ".join(f"@{graph.name}" for graph in primal)
-        raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
-    return view.graph(primal[0].name)
-
-
-def _last_linear(view: View, batched: bool = False) -> Graph | None:
-    """The last linear graph; with `batched`, the last graph that is linear or a batch."""
-    of_kind = (
-        graph.name
-        for graph in reversed(view.graphs.values())
-        if graph.linear or (batched and BATCH_OF in graph.attributes)
-    )
-    name = next(of_kind, None)
-    return view.graph(name) if name is not None else None
-
-
-def _symbols(graph: Graph, name: str) -> list[str]:
-    """The symbols that an attribute of a graph lists; none where the graph has no such attribute."""
-    if name not in graph.attributes:
-        return []
-    try:
-        return [ir.FlatSymbolRefAttr(symbol).value for symbol in ir.ArrayAttr(graph.attributes[name])]
-    except ValueError:
-        raise RequestError(
-            f"expects symbols in {name}, has {graph.attributes[name]}", graph.location
-        ) from None
-
-
-def _batch_sources(view: View, graph: Graph) -> list[str]:
-    """The graphs that a graph is a batch of, directly or through other batches."""
-    sources: list[str] = []
-    left = _symbols(graph, BATCH_OF)
-    while left:
-        name = left.pop()
-        if name in view.graphs and name not in sources:
-            sources.append(name)
-            left += _symbols(view.graph(name), BATCH_OF)
-    return sources
-
-
-def _keys(view: View, graph: Graph) -> list[str]:
-    """The keys of a graph's unbound inputs; a batch has those of its sources, in their order."""
-    keys = dict.fromkeys(graph.keys)
-    batch_of: dict[str, str] = {}
-    for name in [graph.name, *_batch_sources(view, graph)]:
-        source = view.graph(name)
-        keys = dict.fromkeys([*source.keys, *keys])
-        batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
-    keys_followed = dict.fromkeys(_followed(key, batch_of) for key in keys)
-    return [key for key in keys_followed if view.input(key).definition is None]
-
-
-def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """Follows a key through the map `steps`, except to a key in `unless`; a cycle ends after one turn."""
-    for _ in steps:
-        if key not in steps or steps[key] in unless:
-            break
-        key = steps[key]
-    return key
-
-
 def _free(view: View, name: str | None) -> str | None:
     if name in view.graphs:
         raise RequestError(f"the module has a graph @{name} already")
     return name
-
-
-def _argument_attributes(view: View, flat: Graph) -> Any:
-    """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
-
-    A batched input has the name of the input that it is a batch of, unless that one is also an input.
-    """
-    source: dict[str, Any] = {}
-    batch_of: dict[str, str] = {}
-    for graph in view.graphs.values():
-        batch_of |= zip(graph.keys, _symbols(graph, BATCHED), strict=False)
-        if "arg_attrs" in graph.attributes:
-            source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
-    described = []
-    for i, key in enumerate(flat.keys):
-        attributes = named_attributes(source[key]) if key in source else {}
-        key = _followed(key, batch_of, unless=flat.inputs)
-        if key != f"arg{i}":
-            attributes[NAME] = ir.StringAttr.get(key)
-        described.append(ir.DictAttr.get(attributes))
-    return ir.ArrayAttr.get(described)

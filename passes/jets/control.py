@@ -2,64 +2,97 @@
 
     y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
     while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
+
+Conditions and branch indices read the coefficients of order 0 alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, branches, control, emit_call, emit_case, emit_loop
-from tiduc.dialect.control_ops import CALL, DERIVATIVES
+from tiduc.dialect.control import Branches, Loop, control, draws, emit_call, emit_case, emit_loop
 from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.types import is_open
 from tiduc.passes.engine.close import close
+from tiduc.passes.jets.series import Coefficients, Series
 
 Flags = tuple[bool, ...]
 
 
 @dataclass(frozen=True)
 class Jet:
-    """The coefficients of a closed graph's outputs, and which outputs have a series.
+    """The coefficients of a closed graph's outputs: of order 0, then, where there is a series, of orders 1 to K.
 
-    `outputs` has a list for each output: the coefficient of order 0, then, where there is a series, those of orders 1
-    to K, None for a zero. They are in graphs of the view, in terms of `given`: the inputs, then their coefficients.
+    A coefficient is None for a zero. `given` has the inputs' coefficients: the input, then those of higher orders.
     """
 
     given: tuple[tuple[Value, ...], ...]
     outputs: tuple[tuple[Value | None, ...], ...]
 
 
-_JETS = Cache[tuple[Graph, Flags, int], Jet]()
+@dataclass(frozen=True)
+class JetBranches:
+    """Closed graphs from and to coefficients, ordered by value, then by order; which outputs have a series."""
+
+    graphs: tuple[Graph, ...]
+    outputs: Flags
 
 
-def has_own_derivative(view: Any, op: Definition) -> bool:
-    """Whether the op calls a function whose derivative is given by name."""
-    if op.name != CALL:
-        return op.name == "tidu.call_vjp"
-    (graph,) = branches(view, op).graphs
-    return any(attribute in graph.attributes for attribute in DERIVATIVES)
+@dataclass(frozen=True)
+class JetLoop:
+    """The body and condition of a loop on coefficients; which operands and which outputs have a series."""
+
+    body: Graph
+    cond: Graph | None
+    operands: Flags
+    outputs: Flags
 
 
-def extend(series: Any, op: Definition, order: int) -> None:
-    """Computes the series of the op's results up to `order`, all at once."""
-    if series.coefficients.get(op.results[0]):
+_BRANCHES = Cache[tuple[tuple[Graph, ...], Flags, int], JetBranches]()
+_LOOPS = Cache[tuple[Graph, Graph | None, Flags, int], JetLoop]()
+
+
+def extend(series: Series, op: Definition, order: int) -> None:
+    """Computes the coefficients of the op's results up to `order`.
+
+    An op that a linearize rule emitted may be asked for one order after the other. Each time the lower orders are
+    computed again.
+    """
+    have = series.coefficients.get(op.results[0])
+    if order == 0:
+        if have is None:
+            series.copy_results(op)
+        return
+    if have is not None and len(max((series.coefficients[y] for y in op.results), key=len)) > order:
         return
     record = control(series.view, op)
-    series.extend(op.reads, order)
-    flags = tuple([series.limit(x) > 0 for x in record.operands])
+    flags = tuple([series.limits[x] > 0 for x in record.operands])
+    if have is not None and any(draws(series.view, graph) for graph in _graphs(record)):
+        raise series.opset.unsupported(
+            "jet", op, "a rule of derivatives calls a graph that draws random numbers"
+        )
     if isinstance(record, Loop):
         found = _loop(series, record, flags, order)
         first = len(record.inits) + len(record.sequences)
-        invariants = [series.coefficients[x] for x in record.operands[first:]]
+        invariants = [series.coefficients[x][: order + 1] for x in record.operands[first:]]
         found = [found[i] if i >= 0 else invariants[~i] for i in record.results]
     else:
         found = _branches(series, record, flags, order)
     for y, coefficients in zip(op.results, found, strict=True):
-        series.coefficients[y] = list(coefficients)
-        series.limits[y] = min(len(coefficients) - 1, order)
+        of_y = series.coefficients.setdefault(y, [])
+        of_y += coefficients[len(of_y) :]
+        if len(coefficients) == 1:
+            series.limits[y] = 0
 
 
-def _operands(series: Any, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
+def _graphs(record: Branches | Loop) -> list[Graph]:
+    if isinstance(record, Branches):
+        return list(record.graphs)
+    return [record.body] if record.cond is None else [record.body, record.cond]
+
+
+def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
     """The coefficients of each operand: all of them where it has a series."""
     return [
         [series.dense(x, k) for k in range(order + 1 if flag else 1)]
@@ -67,102 +100,115 @@ def _operands(series: Any, operands: Sequence[Value], flags: Flags, order: int) 
     ]
 
 
-def _jet(series: Any, graph: Graph, flags: Flags, order: int) -> Jet:
-    return _JETS.get(series.view, (graph, flags, order), lambda: _propagated(series, graph, flags, order))
-
-
-def _propagated(series: Any, graph: Graph, flags: Flags, order: int) -> Jet:
-    b = series.opset.builder(series.view, series.view.fresh("J"))
-    given = []
-    for x, flag in zip(graph.inputs.values(), flags, strict=True):
-        more = [
-            b.input(f"{b.graph.name}.{len(b.graph.inputs)}", x.type) for _ in range(order if flag else 0)
-        ]
-        given.append((x, *more))
-    inner = type(series)(
-        series.view,
-        series.opset,
-        b,
-        dict(zip(graph.inputs.values(), given, strict=True)),
-        series.control,
-    )
-    outputs = [y for y in graph.outputs if y is not None]
-    inner.extend(outputs, order)
-    found = []
-    for y in outputs:
-        limit = inner.limit(y)
-        found.append(tuple([inner.at(y, k) for k in range(limit + 1)]))
-    return Jet(tuple(given), tuple(found))
-
-
-def _closed(series: Any, graph: Graph, jet: Jet, outputs: Flags, order: int, carried: Any = None) -> Graph:
-    """The closed graph of a jet: its inputs and outputs are ordered by value, then by order."""
-    wanted = []
-    for y, found, flag in zip(graph.outputs, jet.outputs, outputs, strict=True):
-        assert y is not None
-        more = [*found[1:], *([None] * (order + 1 - len(found)))] if flag else []
-        wanted += [found[0], *(y.type if x is None else x for x in more)]
-    given = [x for each in jet.given for x in each]
-    return close(series.view, wanted, given, series.opset, name=f"{stem(graph)}.jet")
-
-
-def _branches(series: Any, record: Branches, flags: Flags, order: int) -> list[list[Any]]:
-    jets = [_jet(series, graph, flags, order) for graph in record.graphs]
-    outputs = tuple(
-        [any(len(jet.outputs[i]) > 1 for jet in jets) for i in range(record.width)]
-    )
-    graphs = [_closed(series, graph, jet, outputs, order) for graph, jet in zip(record.graphs, jets, strict=True)]
-    operands = [c for each in _operands(series, record.operands, flags, order) for c in each]
-    if record.index is None:
-        results = emit_call(series.b, graphs[0], operands)
-    else:
-        results = emit_case(series.b, series.dense(record.index, 0), graphs, operands)
-    return _split(results, outputs, order)
-
-
-def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[list[Any]]:
+def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Coefficients]:
+    """The results by value, and by order."""
     rest = iter(results)
     return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]
 
 
-def _loop(series: Any, record: Loop, flags: Flags, order: int) -> list[list[Any]]:
+# ---- graphs ------------------------------------------------------------------------------------------------
+
+
+def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
+    """The series of a closed graph's outputs, given those of the flagged inputs."""
+    b = series.opset.builder(series.view, series.view.fresh("J"))
+    inputs = list(graph.inputs.values())
+    given = []
+    for i, (x, flag) in enumerate(zip(inputs, flags, strict=True)):
+        keys = [f"{b.graph.name}.{i}.{k}" for k in range(1, order + 1)] if flag else []
+        given.append((x, *[b.input(key, x.type) for key in keys]))
+    inner = Series(series.view, series.opset, b, dict(zip(inputs, given, strict=True)), series.control)
+    outputs = [y for y in graph.outputs if y is not None]
+    inner.extend(outputs, order)
+    found = []
+    for y in outputs:
+        orders = range(1, order + 1 if inner.limits[y] else 1)
+        found.append(
+            (inner.at(y, 0), *[(inner.dense if is_open(y.type) else inner.at)(y, k) for k in orders])
+        )
+    return Jet(tuple(given), tuple(found))
+
+
+def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
+    """The closed graph of a jet, whose flagged outputs have all coefficients."""
+    wanted: list[Any] = []
+    for y, found, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
+        assert y is not None
+        zeros = [None] * (order + 1 - len(found))
+        wanted += [y.type if x is None else x for x in ((*found, *zeros) if flag else found)]
+    given = [x for each in jet.given for x in each]
+    return close(series.view, wanted, given, series.opset, name=f"{stem(graph)}.jet")
+
+
+# ---- calls and branches ------------------------------------------------------------------------------------
+
+
+def _branches(series: Series, record: Branches, flags: Flags, order: int) -> list[Coefficients]:
+    key = record.graphs, flags, order
+    made = _BRANCHES.get(series.view, key, lambda: _branches_on_series(series, *key))
+    operands = [c for each in _dense(series, record.operands, flags, order) for c in each]
+    if record.index is None:
+        results = emit_call(series.b, made.graphs[0], operands)
+    else:
+        results = emit_case(series.b, series.dense(record.index, 0), made.graphs, operands)
+    return _split(results, made.outputs, order)
+
+
+def _branches_on_series(series: Series, graphs: tuple[Graph, ...], flags: Flags, order: int) -> JetBranches:
+    jets = [_jet(series, graph, flags, order) for graph in graphs]
+    columns = zip(*[jet.outputs for jet in jets], strict=True)
+    outputs = tuple([any(len(found) > 1 for found in column) for column in columns])
+    closed = [_closed(series, graph, jet, outputs, order) for graph, jet in zip(graphs, jets, strict=True)]
+    return JetBranches(tuple(closed), outputs)
+
+
+# ---- loops -------------------------------------------------------------------------------------------------
+
+
+def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coefficients]:
+    key = record.body, record.cond, flags, order
+    made = _LOOPS.get(series.view, key, lambda: _loop_on_series(series, record, flags, order))
     n, m = len(record.inits), len(record.sequences)
-    while True:
-        jet = _jet(series, record.body, flags, order)
-        reached = [len(jet.outputs[i]) > 1 or flags[i] for i in range(n)]
-        if tuple(reached) == flags[:n]:
-            break
-        flags = (*reached, *flags[n:])
-    outputs = (*flags[:n], *[len(y) > 1 for y in jet.outputs[n:]])
-    body = _closed(series, record.body, jet, outputs, order)
-    cond = None if record.cond is None else _condition(series, record, flags, order)
-    operands = _operands(series, record.operands, flags, order)
+    operands = _dense(series, record.operands, made.operands, order)
     inits, sequences, invariants = (
         tuple([c for each in part for c in each])
         for part in (operands[:n], operands[n : n + m], operands[n + m :])
     )
-    made = Loop(
-        inits,
-        sequences,
-        invariants,
-        body,
-        cond,
-        record.reverse,
-        record.trip_count,
-        body.name,
-        memory=record.memory,
-        bound=record.bound,
+    loop = replace(
+        record,
+        inits=inits,
+        sequences=sequences,
+        invariants=invariants,
+        body=made.body,
+        cond=made.cond,
+        base=made.body.name,
+        arguments=(),
+        results=(),
     )
-    return _split(emit_loop(series.b, made), outputs, order)
+    return _split(emit_loop(series.b, loop), made.outputs, order)
 
 
-def _condition(series: Any, record: Loop, flags: Flags, order: int) -> Graph:
-    """The condition, which reads the coefficients of order 0 alone."""
-    cond = record.cond
-    assert cond is not None
+def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> JetLoop:
+    """A loop-carried value has a series if its initial value has, or if an iteration makes one."""
     n, m = len(record.inits), len(record.sequences)
-    of_inputs = [*flags[:n], *flags[n + m :]]
-    given = []
-    for x, flag in zip(cond.inputs.values(), of_inputs, strict=True):
-        given += [x, *(Value(x.type, cond) for _ in range(order if flag else 0))]
+    while True:
+        jet = _jet(series, record.body, flags, order)
+        reached = tuple([flags[i] or len(jet.outputs[i]) > 1 for i in range(n)])
+        if reached == flags[:n]:
+            break
+        flags = (*reached, *flags[n:])
+    outputs = (*flags[:n], *[len(found) > 1 for found in jet.outputs[n:]])
+    body = _closed(series, record.body, jet, outputs, order)
+    if record.cond is None:
+        return JetLoop(body, None, flags, outputs)
+    return JetLoop(
+        body, _condition(series, record.cond, (*flags[:n], *flags[n + m :]), order), flags, outputs
+    )
+
+
+def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
+    """The condition, which has inputs for all coefficients and reads those of order 0."""
+    given: list[Value] = []
+    for x, flag in zip(cond.inputs.values(), flags, strict=True):
+        given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]
     return close(series.view, list(cond.outputs), given, series.opset, name=f"{stem(cond)}.jet")

@@ -1,0 +1,104 @@
+"""Defaults of the options of passes: the graph, its inputs, and the attributes of the merged graph's arguments."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.verify import NAME
+from tiduc.dialect.view import View
+from tiduc.passes.batch import BATCH_OF, BATCHED
+from tiduc.passes.jet import JET_OF
+
+
+def chosen_graph(view: View, name: str | None) -> Graph:
+    """The graph of that name; without a name, `main`, or the only public graph that is not linear."""
+    if name is not None:
+        return view.graph(name)
+    primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
+    if "main" in view.graphs:
+        return view.graph("main")
+    if len(primal) != 1:
+        names = ", ".join(f"@{graph.name}" for graph in primal)
+        raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")
+    return view.graph(primal[0].name)
+
+
+def last_linear(view: View, derived: bool = False) -> Graph | None:
+    """The last linear graph; with `derived`, the last graph that is linear, a batch or a jet."""
+    of_kind = (
+        graph.name
+        for graph in reversed(view.graphs.values())
+        if graph.linear or (derived and (BATCH_OF in graph.attributes or JET_OF in graph.attributes))
+    )
+    name = next(of_kind, None)
+    return view.graph(name) if name is not None else None
+
+
+def _symbols(graph: Graph, name: str) -> list[str]:
+    """The symbols that an attribute of a graph lists; none where the graph has no such attribute."""
+    if name not in graph.attributes:
+        return []
+    try:
+        return [ir.FlatSymbolRefAttr(symbol).value for symbol in ir.ArrayAttr(graph.attributes[name])]
+    except ValueError:
+        raise RequestError(
+            f"expects symbols in {name}, has {graph.attributes[name]}", graph.location
+        ) from None
+
+
+def sources_of(view: View, graph: Graph) -> list[str]:
+    """The graphs that a graph is a batch or a jet of, directly or through other batches and jets."""
+    sources: list[str] = []
+    left = _symbols(graph, BATCH_OF) + _symbols(graph, JET_OF)
+    while left:
+        name = left.pop()
+        if name in view.graphs and name not in sources:
+            sources.append(name)
+            left += _symbols(view.graph(name), BATCH_OF) + _symbols(view.graph(name), JET_OF)
+    return sources
+
+
+def keys_of(view: View, graph: Graph) -> list[str]:
+    """The keys of a graph's unbound inputs; a batch or a jet has those of its sources, too, in their order."""
+    keys = dict.fromkeys(graph.keys)
+    batch_of: dict[str, str] = {}
+    for name in [graph.name, *sources_of(view, graph)]:
+        source = view.graph(name)
+        keys = dict.fromkeys([*source.keys, *keys])
+        batch_of |= zip(_symbols(source, BATCHED), source.keys, strict=False)
+    keys_followed = dict.fromkeys(_followed(key, batch_of) for key in keys)
+    return [key for key in keys_followed if view.input(key).definition is None]
+
+
+def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
+    """Follows a key through the map `steps`, except to a key in `unless`; a cycle ends after one turn."""
+    for _ in steps:
+        if key not in steps or steps[key] in unless:
+            break
+        key = steps[key]
+    return key
+
+
+def argument_attributes(view: View, flat: Graph) -> Any:
+    """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
+
+    A batched input has the name of the input that it is a batch of, unless that one is also an input.
+    """
+    source: dict[str, Any] = {}
+    batch_of: dict[str, str] = {}
+    for graph in view.graphs.values():
+        batch_of |= zip(graph.keys, _symbols(graph, BATCHED), strict=False)
+        if "arg_attrs" in graph.attributes:
+            source |= zip(graph.keys, graph.attributes["arg_attrs"], strict=True)
+    described = []
+    for i, key in enumerate(flat.keys):
+        attributes = named_attributes(source[key]) if key in source else {}
+        key = _followed(key, batch_of, unless=flat.inputs)
+        if key != f"arg{i}":
+            attributes[NAME] = ir.StringAttr.get(key)
+        described.append(ir.DictAttr.get(attributes))
+    return ir.ArrayAttr.get(described)

@@ -1,0 +1,117 @@
+"""Linearize rules applied to placeholders of tangents, and how the series of an op's results follow from them.
+
+A rule gives dy = L(x, y) dx. A placeholder stands for one of two series that are made from the series of x:
+
+    derivative            x'(t) = x_1 + 2 x_2 t + ...          then dy stands for y'(t),              y_k = dy_{k-1} / k
+    difference quotient   (x(t) - x_0) / t = x_1 + x_2 t + ... then dy stands for (y(t) - y_0) / t,   y_k = dy_{k-1}
+
+The second is right only where f(x) - f(x_0) = L (x - x_0). There it needs no factors k and 1 / k. There are two cases:
+
+    constant    L depends on no value with a series: the op is linear along the curve
+    solve       the op solves A y = b. Its rule is A dy = db - dA y, and for the quotients A_0 q(y) = q(b) - q(A) y,
+                so y_k is a solve with A_0, whose right side reads y_0, ..., y_{k-1}
+
+Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 13.2 and table 13.1 (division).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.view import View
+from tiduc.passes.engine.close import inline
+from tiduc.passes.engine.split import split
+from tiduc.passes.linearize import linearize
+from tiduc.passes.rules.custom_call import NAME
+from tiduc.passes.rules.gtsv import TARGETS
+from tiduc.passes.rules.lent import Linearizing
+from tiduc.passes.rules.registry import OpSet
+
+SOLVES = frozenset(
+    {"stablehlo.divide", "stablehlo.triangular_solve", *(f"{NAME} @{target}" for target in TARGETS)}
+)
+"""The ops that solve an equation A y = b, by the keys of their rules. A y is bilinear in A and y."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The ops that a linearize rule emits, in a graph of their own.
+
+    `tangents` align with the op's results, None for a symbolic zero. `placeholders` maps inputs of the graph to the
+    values that they are tangents of.
+    """
+
+    graph: Graph
+    tangents: tuple[Value | None, ...]
+    placeholders: dict[Value, Value]
+
+    def reads_results(self, op: Definition) -> bool:
+        """Whether the rule reads the op's results."""
+        return any(not set(op.results).isdisjoint(emitted.reads) for emitted in self.graph.definitions)
+
+    @property
+    def inactive_reads(self) -> list[Value]:
+        """The values that are not computed from placeholders, and that ops on placeholders read."""
+        return [x for op in self.graph.definitions if op.active is not None for x in inactive_reads(op)]
+
+
+def inactive_reads(op: Definition) -> list[Value]:
+    """The operands without an active flag, and the captures."""
+    flags = op.active or (False,) * len(op.operands)
+    return [x for x, flag in zip(op.operands, flags, strict=True) if not flag] + list(op.captures)
+
+
+def linearized(
+    view: View, opset: OpSet, op: Definition, has_series: Callable[[Value], bool], name: str
+) -> Form:
+    """The op's linearize rule, applied to a placeholder for each value with a series.
+
+    The graph has that name. It is not added to the view: the ops are copied where they are needed.
+    """
+    b: Any = opset.builder(view, name)
+    b.location = op.location
+    placeholders: dict[Value, Value] = {}
+    tangents: dict[Value, Value] = {}
+
+    def tangent(x: Value) -> Value | None:
+        if x not in tangents and has_series(x):
+            key = f"{name}.{len(tangents)}"
+            dx = tangents[x] = b.input(key, b.tangent_type(x.type), linear=True)
+            placeholders[dx] = x
+            b.graph.input_of = (*b.graph.input_of, x)
+        return tangents.get(x)
+
+    b.engine = Linearizing(
+        partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule, tangent, [op]
+    )
+    dx = list(map(tangent, op.reads))
+    rule = opset.linearize_rule(op)
+    assert rule is not None, "an inactive op has no series"
+    if op.captures and op.name not in opset.capturing:
+        if any(dx[len(op.operands) :]):
+            raise opset.unsupported("jvp", op, "its region reads an active value from outside")
+        del dx[len(op.operands) :]
+    return Form(b.graph, tuple(rule(b, op, dx)), placeholders)
+
+
+def solve_of(form: Form, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]) -> Any | None:
+    """The op with which the form of a solve ends, if it solves with the op's own matrix; else None."""
+    if opset.key(op) not in SOLVES:
+        return None
+    ends = {dy.definition for dy in form.tangents if dy is not None}
+    end = ends.pop() if len(ends) == 1 else None
+    if end is None or end.active is None or end.graph is not form.graph or opset.key(end) != opset.key(op):
+        return None
+    is_same = all(
+        x is own
+        for x, own, flag in zip(end.operands, op.operands, end.active, strict=True)
+        if not flag and has_series(x)
+    )
+    return end if is_same and not end.captures else None
+
+
+def is_constant(form: Form, has_series: Callable[[Value], bool]) -> bool:
+    """Whether no op on placeholders reads a value with a series."""
+    return not any(map(has_series, form.inactive_reads))
