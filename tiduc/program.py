@@ -96,7 +96,7 @@ class Program:
 
         A series of x has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order, without
         factorials, of the curve x(t) = x + x_1 t + ... + x_order t^order. `RequestError` where the order is not
-        from 1 to 1000; the other errors are those of `jvp`.
+        from 1 to 100; the other errors are those of `jvp`.
         """
         series, outputs, results = jet_of(self, order, wrt)
         return replace(self, outputs=tuple(outputs))._with_inputs(series, results)

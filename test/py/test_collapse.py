@@ -1,4 +1,4 @@
-"""Laplacians: sums over basis vectors move through linear ops, control flow included, and values equal Hessians' traces."""
+"""Laplacians: sums over basis vectors move through linear ops and control flow; values equal traces of Hessians."""
 
 import re
 from collections.abc import Callable

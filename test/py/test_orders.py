@@ -140,10 +140,10 @@ def test_composition() -> None:
     compare([fourth], [np.array([A**4 * y, A**5 * y / 2])], 1e-12)
 
 
-@pytest.mark.parametrize("order", [0, -1, 1001, True, 2.0, None])
+@pytest.mark.parametrize("order", [0, -1, 101, True, 2.0, None])
 def test_an_order_out_of_range(order: Any) -> None:
     for method in (load(SCALAR).jet, load(SCALAR).derivatives):
-        with pytest.raises(RequestError, match="order must be an integer from 1 to 1000, not"):
+        with pytest.raises(RequestError, match="order must be an integer from 1 to 100, not"):
             method(order, "x")
 
 
@@ -156,7 +156,7 @@ def test_derivatives_needs_one_scalar() -> None:
         load(SCALAR).jet(2, "b")
 
 
-@pytest.mark.parametrize("element, highest", [("f16", 8), ("f32", 34), ("f64", 170)])
+@pytest.mark.parametrize("element, highest", [("f16", 8), ("bf16", 34), ("f32", 34)])
 def test_a_factorial_out_of_range(element: str, highest: int) -> None:
     text = f"func.func @main(%x: tensor<{element}>) -> tensor<{element}> {{ return %x : tensor<{element}> }}"
     assert len(load(text).derivatives(highest).outputs) == highest + 1

@@ -22,7 +22,7 @@ from tiduc.cli.rules import RULES, read_with
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
 from tiduc.explain.orders import Prediction
-from tiduc.jets import MOST
+from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
@@ -41,7 +41,7 @@ WIDTH = 110
 @LOOP_MEMORY
 @click.option(
     "--order",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_ORDER),
     metavar="K",
     help="Also predict the cost of the jet of this order, which 'tiduc jet' makes.",
 )

@@ -3,11 +3,11 @@
 import click
 
 from tiduc.cli.derivatives import command
-from tiduc.jets import MOST
+from tiduc.passes.jet import MAX_ORDER
 
 ORDER = click.option(
     "--order",
-    type=click.IntRange(1, MOST),
+    type=click.IntRange(1, MAX_ORDER),
     required=True,
     metavar="K",
     help="The order of the last coefficient, or of the last derivative.",
