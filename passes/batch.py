@@ -11,7 +11,7 @@ primal values are computed once. An op without a rule runs k times, in a loop. I
 cannot have a batch dimension, one loop runs around all ops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,8 +49,8 @@ BATCHED = "tidu.batched"
 
 
 @dataclass(frozen=True)
-class _Request:
-    """The arguments of a call of `batch`, for every graph that it creates."""
+class Request:
+    """The arguments of a call of `batch` or `collapse`, for every graph that it creates."""
 
     view: View
     size: int
@@ -87,19 +87,19 @@ def batch(
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
-    _check(own, inputs, size)
+    check_inputs(own, inputs, size)
     b: Any = opset.builder(view, name or view.fresh("B"))
     values = {
         x: b.input(f"{b.graph.name}.{key}", stacked(x.type, size)) for x, key in zip(own, inputs, strict=True)
     }
-    request = _Request(view, size, opset, rules)
+    request = Request(view, size, opset, rules)
     b.engine = request.engine()
     plain: dict[Value, Value] = {}
     order = view.schedule(outputs)
-    reached = _reached(order, values)
+    reached = reached_ops(order, values)
     try:
-        if _is_one_loop(request, reached):
-            _in_one_loop(b, reached, outputs, values)
+        if is_one_loop(request, reached):
+            in_one_loop(b, reached, outputs, values)
         else:
             _batch_ops(request, b, order, values, plain, closed=False)
     except Unsupported as error:
@@ -111,7 +111,7 @@ def batch(
     return graph
 
 
-def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
+def check_inputs(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
     if size < 1:
         raise RequestError(f"the batch size must be at least 1, not {size}")
     seen = set()
@@ -128,7 +128,7 @@ def _check(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
 
 
 def _batch_ops(
-    request: _Request,
+    request: Request,
     b: Any,
     order: Sequence[Definition],
     values: dict[Value, Value],
@@ -140,27 +140,33 @@ def _batch_ops(
     In a closed graph, ops that do not depend on batched values are copied.
     """
     for op in order:
-        read = op.reads
-        if values.keys().isdisjoint(read):
-            if closed or not plain.keys().isdisjoint(read):
-                _copy(b, op, plain)
-            continue
-        if op.name == BINDING:
-            values[op.result] = values[op.operands[0]]
-            continue
-        b.location = op.location
-        x = [values.get(v) or plain.get(v, v) for v in read]
-        at = [v in values for v in read]
-        results = _rule(request, op)(b, op, x, at)
-        for y, result in zip(op.results, results, strict=True):
-            if isinstance(result, Unbatched):
-                plain[y] = result.value
-            else:
-                assert result.type == stacked(y.type, request.size), (op.name, result.type)
-                values[y] = result
+        if not values.keys().isdisjoint(op.reads):
+            batch_op(request, b, op, values, plain)
+        elif closed or not plain.keys().isdisjoint(op.reads):
+            copy_op(b, op, plain)
 
 
-def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
+def batch_op(
+    request: Request, b: Any, op: Definition, values: dict[Value, Value], plain: dict[Value, Value]
+) -> None:
+    """Batches one op that reads a batched value: its results go to `values`, or to `plain` where they are unbatched."""
+    if op.name == BINDING:
+        values[op.result] = values[op.operands[0]]
+        return
+    b.location = op.location
+    x = [values.get(v) or plain.get(v, v) for v in op.reads]
+    at = [v in values for v in op.reads]
+    results = _rule(request, op)(b, op, x, at)
+    for y, result in zip(op.results, results, strict=True):
+        if isinstance(result, Unbatched):
+            plain[y] = result.value
+        else:
+            assert result.type == stacked(y.type, request.size), (op.name, result.type)
+            values[y] = result
+
+
+def copy_op(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
+    """Copies an op, onto the replacements `plain` of its operands; the copies of its results join them."""
     operands = tuple([plain.get(v, v) for v in op.operands])
     if op.name == BINDING:
         plain[op.result] = operands[0]
@@ -170,7 +176,7 @@ def _copy(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
     b.graph.definitions[-1].active = None  # an active mask holds only in the graph that the op was in
 
 
-def _rule(request: _Request, op: Definition) -> BatchRule:
+def _rule(request: Request, op: Definition) -> BatchRule:
     """The op's rule; `mapped` where it has none, or where its region captures more than constants.
 
     A result of dynamic shape cannot be batched, except for sequences between loops, which are never stored whole.
@@ -196,7 +202,7 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 
 
 def _batched_graph(
-    request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
+    request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
     """A closed graph whose inputs `at` are batched, and which of its outputs are; `forced` fixes some of these."""
     key = graph, at, tuple(forced), request.size, request.rules
@@ -204,7 +210,7 @@ def _batched_graph(
 
 
 def _batch_graph(
-    request: _Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
+    request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
     b = private_builder(request.view, request.opset, f"{stem(graph)}.batch")
     b.engine = request.engine()
@@ -228,7 +234,7 @@ def _batch_graph(
 # ---- one loop around all -----------------------------------------------------------------------------------
 
 
-def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[Definition]:
+def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[Definition]:
     """The ops that depend on the inputs."""
     reached, values = [], set(inputs)
     for op in order:
@@ -238,7 +244,7 @@ def _reached(order: Sequence[Definition], inputs: dict[Value, Value]) -> list[De
     return reached
 
 
-def _is_one_loop(request: _Request, reached: Sequence[Definition]) -> bool:
+def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
     """Whether most of the ops have no rule, or a result cannot be batched.
 
     False where there are sequences of dynamic length, which an outer loop could not read.
@@ -258,7 +264,7 @@ def _is_dynamic_sequence(x: Value) -> bool:
     return x.definition is not None and x.definition.name == LOOP and not can_be_stacked(x.type)
 
 
-def _in_one_loop(
+def in_one_loop(
     b: Any, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
     """Computes the outputs in one loop over the batch."""

@@ -8,8 +8,9 @@ derivative is diagonal in the two. One seed then serves all positions along them
 vectors e_i.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,9 +18,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
 from tiduc.dialect.types import element, is_complex, is_dynamic, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
+from tiduc.passes.collapse import collapse
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
@@ -67,7 +70,7 @@ def _jacobian(
     program: Function, inputs: Sequence[Port], outputs: Sequence[Port], mode: str, sparsity: str | None
 ) -> list[Port]:
     outputs = smooth(program, outputs)
-    _check_types("jacobian", inputs, outputs, mode)
+    check_types("jacobian", inputs, outputs, mode)
     blocks = _blocks(program, inputs, outputs, sparsity is not None)
     by_input = [_along_inputs([block for block in blocks if block.input is x]) for x in inputs]
     by_output = [_along_outputs([block for block in blocks if block.output is y]) for y in outputs]
@@ -89,7 +92,7 @@ def _jacobian(
 def hessian(program: Function, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
     """The second derivatives of each output in each pair of wrt: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
-    _check_types("hessian", inputs, outputs, "reverse")
+    check_types("hessian", inputs, outputs, "reverse")
     if sparsity is not None:
         _check_option("sparsity", sparsity, SPARSITIES)
     first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
@@ -101,34 +104,39 @@ def hessian(program: Function, wrt: Wrt, sparsity: str | None = None) -> list[Po
 def laplacian(program: Function, wrt: Wrt) -> list[Port]:
     """The sum of second derivatives of each output in the entries of wrt.
 
-    Forward over forward: the second-order tangent along each basis vector, all of them batched.
+    Forward over forward: first tangents along all basis vectors, batched, and the sum of second tangents, which
+    `passes/collapse.py` propagates as one value. Aligned dimensions share basis vectors as in a sparse Jacobian.
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
-    _check_types("laplacian", inputs, outputs, "forward")
+    check_types("laplacian", inputs, outputs, "forward")
     terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
     for x in inputs:
         first, tangents = _tangents(program, outputs, x)
-        once = [dy for dy in dict.fromkeys(tangents.values()) if dy is not None]
-        if not once or not _count(x, range(rank(x))):
+        blocks = _along_inputs(_sparse_blocks(program, outputs, x, first, tangents))
+        reached = {
+            block.output.name: tangents[block.output.name] for block in blocks if block.aligned is not None
+        }
+        if not reached or not _count(x, free := blocks[0].free):
             continue
+        once = list(dict.fromkeys(reached.values()))
         second = linearize(program.view, once, [x.value], program.opset)
         twice = dict(zip(once, second.outputs, strict=True))
-        wanted = [twice[dy] if dy is not None else None for dy in tangents.values()]
-        keys = [*first.keys, *second.keys]
-        _, traces = _in_directions(program, keys, [x, x], list(range(rank(x))), wanted)
-        for y, ddy in zip(outputs, traces, strict=True):
+        keys, total = [*first.keys, *second.keys], partial(collapse, linear=second.keys)
+        wanted = [twice[dy] for dy in reached.values()]
+        _, sums = _in_directions(program, keys, [x, x], free, wanted, total)
+        for name, ddy in zip(reached, sums, strict=True):
             if ddy is not None:
-                terms[y.name].append(ddy)
+                terms[name].append(ddy)
     return [_sum(program, y, terms[y.name]) for y in outputs]
 
 
 def _sum(program: Function, y: Port, terms: Sequence[Any]) -> Port:
-    """The Laplacian of one output: the sum of its terms over all seeds and inputs."""
+    """The Laplacian of one output: the sum of its terms over all inputs."""
     name = f"{y.name}.laplacian"
     if not terms:
         return Port(name, y.type, Zero(y.type))
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    total = b.sum(b.reduce_sum(x, [0]) if rank(x) > rank(y) else x for x in terms)
+    total = b.sum(terms)
     b.finish([total])
     return Port(name, y.type, total)
 
@@ -171,7 +179,7 @@ def _check_option(name: str, given: str, known: Sequence[str]) -> None:
         raise RequestError(f"{name} must be one of {', '.join(known)}, not {given!r}")
 
 
-def _check_types(method: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
+def check_types(method: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
     for port in (*inputs, *outputs):
         if not port.type.has_static_shape:
             raise RequestError(f"{method} needs static shapes; {port.name!r} is of type {port.type}")
@@ -188,14 +196,21 @@ def _blocks(program: Function, inputs: Sequence[Port], outputs: Sequence[Port], 
     """One block per output and input; with `sparse`, aligned dimensions are looked for."""
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
-    blocks = []
-    for x in inputs:
-        linear, tangents = _tangents(program, outputs, x)
-        (dx,) = linear.inputs.values()
-        order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
-        known = alignments(order, dx)
-        blocks += [Block(y, x, known.get(tangents[y.name])) for y in outputs]
-    return blocks
+    return [
+        block
+        for x in inputs
+        for block in _sparse_blocks(program, outputs, x, *_tangents(program, outputs, x))
+    ]
+
+
+def _sparse_blocks(
+    program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Any]
+) -> list[Block]:
+    """One block per output, with the dimensions that are aligned with those of one input."""
+    (dx,) = linear.inputs.values()
+    order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
+    known = alignments(order, dx)
+    return [Block(y, x, known.get(tangents[y.name])) for y in outputs]
 
 
 def _along_inputs(group: Sequence[Block]) -> list[Block]:
@@ -287,11 +302,13 @@ def _in_directions(
     ports: Sequence[Port],
     free: Sequence[int],
     wanted: Sequence[Any],
+    mapping: Callable[..., Graph] = batch,
 ) -> tuple[Any, list[Any]]:
     """A builder, and the wanted values for all seeds along the free dimensions of the ports.
 
-    All `keys` are bound to the same seeds. With more than one seed, the values have a leading dimension of
-    seeds. The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
+    All `keys` are bound to the same seeds. With more than one seed, `mapping` is `batch`, which gives the values a
+    leading dimension of seeds, or `collapse`, which gives their sums over the seeds.
+    The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
     """
     view, count = program.view, _count(ports[0], free)
     b: Any = program.opset.builder(view, view.fresh("J"))
@@ -307,7 +324,7 @@ def _in_directions(
     s.finish([seed])
     values_of = dict(zip(values, values, strict=True))
     if count > 1:
-        graph = batch(view, values, keys, count, program.opset)
+        graph = mapping(view, values, keys, size=count, opset=program.opset)
         keys, values_of = graph.keys, dict(zip(values, graph.outputs, strict=True))
     for key in keys:
         view.bind(key, seed)

@@ -1,88 +1,137 @@
-"""Jets and derivatives of one variable: programs around `passes/jet.py`."""
+"""Jets, and derivatives of functions of one variable: programs around `passes/jet.py`, which is Taylor mode."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import factorial
 from typing import Any
 
+import ml_dtypes
+
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import rank, shape
-from tiduc.passes.jet import jet
+from tiduc.dialect.graph import Value
+from tiduc.dialect.types import is_dynamic, rank, shape
+from tiduc.passes.jet import MAX_ORDER, jet
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port, Wrt, smooth
+from tiduc.ports import Function, Port, Wrt, described, smooth
 from tiduc.seeds import distinct_values
 
 Ports = list[Port]
+Coefficients = Sequence[Any | None]
+"""Taylor coefficients by order, None for zeros."""
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Ports, Ports, Ports]:
-    """The series of each input in wrt, the outputs, and the series of each differentiable output."""
-    _check_order(order)
-    inputs = program.differentiated(wrt)
+    """The series of each of wrt, the outputs, and the series of each differentiable output."""
+    check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    series = [
-        Port(f"{port.name}.series", stacked(port.type, order), f"{b.graph.name}.{i}")
-        for i, port in enumerate(inputs)
-    ]
-    given = {}
-    for port, of_port in zip(inputs, series, strict=True):
-        whole = b.input(of_port.value, of_port.type)
+    series, given = [], {}
+    for i, port in enumerate(program.differentiated(wrt)):
+        key = f"{b.graph.name}.{i}"
+        series.append(Port(f"{port.name}.series", stacked(port.type, order), key))
+        whole = b.input(key, series[-1].type)
         given[program.view.input(port.value)] = [_entry(b, whole, k) for k in range(order)]
-    found = _coefficients(program, b, given, order)
-    outputs = [
-        port if isinstance(port.value, Zero) else _with(port, found[port.value][0])
-        for port in program.outputs
+    found = coefficients(program, b, given, order)
+    results = [
+        Port(f"{port.name}.series", stacked(port.type, order), _series(b, port, found.get(port.value), order))
+        for port in smooth(program, program.outputs)
     ]
-    results = []
-    for port in smooth(program, program.outputs):
-        type_ = stacked(port.type, order)
-        coefficients = None if isinstance(port.value, Zero) else found[port.value]
-        if coefficients is None or not any(x is not None for x in coefficients[1:]):
-            value: Any = Zero(type_)
-        else:
-            value = _stacked(b, [b.zeros_like(coefficients[0]) if x is None else x for x in coefficients[1:]])
-        results.append(Port(f"{port.name}.series", type_, value))
     b.finish([port.value for port in results if not isinstance(port.value, Zero)])
-    return series, outputs, results
+    return series, [_primal(port, found) for port in program.outputs], results
 
 
 def derivatives_of(program: Function, order: int, wrt: Wrt) -> Ports:
-    """Each differentiable output and its derivatives of orders 1 to `order` in one scalar input."""
-    _check_order(order)
-    inputs = program.differentiated(wrt)
+    """Each differentiable output and its derivatives of orders 1 to `order` in the scalar input `wrt`."""
+    check_order(order)
+    inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     if len(inputs) != 1 or rank(inputs[0]):
         names = ", ".join(f"{port.name}: {port.type}" for port in inputs) or "none"
         raise RequestError(
             f"derivatives needs one scalar input; there are {names}: choose one with wrt, or use jet"
         )
+    for port in outputs:
+        largest = float(ml_dtypes.finfo(described(port).type.dtype).max)  # type: ignore[no-untyped-call]
+        if factorial(order) > largest:
+            raise RequestError(
+                f"order {order} is too high for {port.name!r} of type {port.type}: {order}! is infinite"
+            )
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     x = program.view.input(inputs[0].value)
-    found = _coefficients(program, b, {x: [b.constant(1, x), *([None] * (order - 1))]}, order)
+    found = coefficients(program, b, {x: [b.constant(1, x), *([None] * (order - 1))]}, order)
     results = []
-    for port in smooth(program, program.outputs):
-        for k in range(order + 1):
-            value = None if isinstance(port.value, Zero) else found[port.value][k]
-            if value is not None and k > 1:
-                value = b.multiply(b.constant(factorial(k), value), value)
-            name = f"{port.name}.derivative{k}" if k else port.name
-            results.append(Port(name, port.type, Zero(port.type) if value is None else value))
-    b.finish([port.value for port in results if not isinstance(port.value, Zero)])
+    for port in outputs:
+        results.append(_primal(port, found))
+        known = found.get(port.value, [None] * (order + 1))
+        for k, y in enumerate(known[1:], 1):
+            value = zero_like(b, port) if y is None else scaled(b, y, factorial(k))
+            results.append(Port(f"{port.name}.derivative{k}", port.type, value))
+    b.finish([port.value for port in results[1:] if not isinstance(port.value, Zero)])
     return results
 
 
-def _check_order(order: int) -> None:
-    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
-        raise RequestError(f"order must be a positive integer, not {order!r}")
+def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
+    """The series of the solution x(t) of x' = f(x), where the program computes f in one input.
+
+    The coefficient y_k of f(x(t)) depends on x_0, ..., x_k alone, and gives x_{k+1} = y_k / (k + 1).
+    """
+    check_order(order)
+    inputs = program.differentiated(wrt)
+    if len(inputs) != 1 or len(program.outputs) != 1 or program.outputs[0].type != inputs[0].type:
+        types = [", ".join(str(port.type) for port in ports) for ports in (inputs, program.outputs)]
+        raise RequestError(
+            f"flow needs one input and one output of its type; there are ({types[0]}) -> ({types[1]})"
+        )
+    (x,), (y,) = inputs, program.outputs
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    of = program.view.input(x.value)
+    known: list[Any | None] = [None if isinstance(y.value, Zero) else y.value]
+    for k in range(1, order):
+        y_k = coefficients(program, b, {of: known}, k).get(y.value, [None] * order)[k]
+        known.append(None if y_k is None else scaled(b, y_k, 1 / (k + 1)))
+    value = _series(b, y, [None, *known], order)
+    b.finish([] if isinstance(value, Zero) else [value])
+    return [Port(f"{x.name}.series", stacked(x.type, order), value)]
 
 
-def _coefficients(program: Function, b: Any, given: Any, order: int) -> dict[Any, Sequence[Any | None]]:
-    """The coefficients of each output's value, from order 0."""
+def coefficients(
+    program: Function, b: Any, given: Mapping[Value, Coefficients], order: int
+) -> dict[Any, Coefficients]:
+    """The coefficients of each output's value, from order 0; `given` has those of inputs, from order 1."""
     values = distinct_values(program.outputs)
     return dict(zip(values, jet(program.view, values, given, order, program.opset, b), strict=True))
 
 
-def _with(port: Port, value: Any) -> Port:
-    return Port(port.name, port.type, value, port.attributes)
+def check_order(order: Any) -> None:
+    """Raises `RequestError` for an order that is no integer from 1 to `MAX_ORDER`."""
+    if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order <= MAX_ORDER:
+        raise RequestError(f"order must be an integer from 1 to {MAX_ORDER}, not {order!r}")
+
+
+def scaled(b: Any, x: Any, factor: float) -> Any:
+    """A number times x."""
+    return x if factor == 1 else b.multiply(b.constant(factor, x), x)
+
+
+def zero_like(b: Any, port: Port) -> Any:
+    """A zero of the type and sizes of a port."""
+    if is_dynamic(port.type) and not isinstance(port.value, Zero):
+        return b.zeros_like(port.value)
+    return port.value if isinstance(port.value, Zero) else Zero(port.type)
+
+
+def _primal(port: Port, found: Mapping[Any, Coefficients]) -> Port:
+    """The output itself: with loops, the value that the loop of all coefficients computes."""
+    return port if isinstance(port.value, Zero) else replace(port, value=found[port.value][0])
+
+
+def _series(b: Any, port: Port, known: Coefficients | None, order: int) -> Any:
+    """The coefficients of orders 1 to `order` of an output, in one array."""
+    found = known[1:] if known is not None else []
+    if all(x is None for x in found) and not is_dynamic(port.type):
+        return Zero(stacked(port.type, order))
+    of = port.value.like if isinstance(port.value, Zero) else port.value
+    parts = [b.zeros_like(of) if x is None else x for x in found or [None] * order]
+    return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in parts], 0)
 
 
 def _entry(b: Any, x: Any, k: int) -> Any:
@@ -90,8 +139,3 @@ def _entry(b: Any, x: Any, k: int) -> Any:
     sizes = shape(x)
     start, limit = [k, *([0] * (len(sizes) - 1))], [k + 1, *sizes[1:]]
     return b.reshape(b.slice(x, start, limit, [1] * len(sizes)), sizes[1:])
-
-
-def _stacked(b: Any, parts: Sequence[Any]) -> Any:
-    """The parts along a new leading dimension."""
-    return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in parts], 0)

@@ -1,4 +1,4 @@
-"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad` and `hvp` each give a new program."""
+"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad`, `jet` and others each give a new program."""
 
 import functools
 import os
@@ -6,33 +6,28 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from torch_mlir import ir
-
 from tiduc.backends.backend import LOOPS, Given, Lowered, Options, Runnable, compile_program
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.shardy import shardings_among
 from tiduc.dialect.view import View
-from tiduc.jacobians import batched, hessian, jacobian, laplacian
-from tiduc.jets import derivatives_of, jet_of
+from tiduc.jacobians import hessian, jacobian, laplacian
+from tiduc.jets import derivatives_of, flow_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
-from tiduc.passes.linear_transpose import linear_transpose
-from tiduc.passes.linearize import linearize
 from tiduc.passes.lowerings import apply_lowerings
-from tiduc.passes.materialize_merge import Zero, explicit_zero
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
 from tiduc.ports import Port, Wrt, chosen, result_name, shown, smooth, with_ports
+from tiduc.products import grad, jvp, vjp
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
-from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 from tiduc.signatures import signature_of
+from tiduc.tensors import tensor
 
 if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
@@ -66,22 +61,8 @@ class Program:
         otherwise those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not differentiable;
         `Unsupported`, with the op and its location, where an op that a tangent reaches has no rule.
         """
-        ports = self.differentiated(wrt)
-        outputs, linear = self._linearize(ports)
-        tangents = [
-            Port(f"{port.name}.tangent", port.type, key, shardings_among(port.attributes))
-            for port, key in zip(ports, linear.keys, strict=True)
-        ]
-        of = dict(zip(distinct_values(outputs), linear.outputs, strict=True))
-        values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
-        results = self._aligned(outputs, values, ".tangent")
-        if batch is not None:
-            tangents, results = batched(self, tangents, results, batch)
-        return replace(
-            self,
-            inputs=with_ports(self.inputs, tangents),
-            outputs=with_ports(self.outputs, results),
-        )
+        tangents, results = jvp(self, wrt, batch)
+        return self._with_inputs(tangents, results)
 
     @stage
     def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
@@ -90,20 +71,8 @@ class Program:
         With `conjugate`, complex cotangents, both seeds and results, are the conjugates of ours, as in JAX.
         With `batch`, cotangents have a leading dimension of that size. Shapes and errors are those of `jvp`.
         """
-        ports = self.differentiated(wrt)
-        outputs, linear = self._linearize(ports)
-        transposed = linear_transpose(self.view, linear, self.opset)
-        seeds = seeds_of(self, outputs, transposed)
-        results = self._aligned(ports, transposed.outputs, ".cotangent")
-        if conjugate:
-            seeds, results = conjugate_seeds(self, seeds), conjugates(self, results)
-        if batch is not None:
-            seeds, results = batched(self, seeds, results, batch)
-        return replace(
-            self,
-            inputs=with_ports(self.inputs, seeds),
-            outputs=with_ports(self.outputs, results),
-        )
+        cotangents, results = vjp(self, wrt, conjugate, batch)
+        return self._with_inputs(cotangents, results)
 
     @stage
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
@@ -112,22 +81,7 @@ class Program:
         With `conjugate`, complex cotangents are the conjugates of ours, as in JAX. `RequestError` where the
         program has any other outputs; the other errors are those of `jvp`.
         """
-        ports = self.differentiated(wrt)
-        output = self.outputs[0] if len(self.outputs) == 1 else None
-        if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
-            types = ", ".join(str(port.type) for port in self.outputs)
-            raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); use vjp")
-        _, linear = self._linearize(ports)
-        transposed = linear_transpose(self.view, linear, self.opset)
-        for key in transposed.keys:
-            b: Any = self.opset.builder(self.view, self.view.fresh("S"))
-            seed = b.constant(1, output.type)
-            b.finish([seed])
-            self.view.bind(key, seed)
-        results = self._aligned(ports, transposed.outputs, ".cotangent")
-        if conjugate:
-            results = conjugates(self, results)
-        return self._with_results(results, value)
+        return self._with_results(grad(self, wrt, conjugate), value)
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
@@ -140,20 +94,40 @@ class Program:
     def jet(self, order: int, wrt: Wrt = None) -> "Program":
         """(primals..., x.series of wrt...) -> (outputs..., y.series of the differentiable outputs...): Taylor mode.
 
-        A series has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order of
-        x(t) = x + x_1 t + ... + x_order t^order, without factorials. `RequestError` where the order is not positive;
-        the other errors are those of `jvp`.
+        A series of x has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order, without
+        factorials, of the curve x(t) = x + x_1 t + ... + x_order t^order. `RequestError` where the order is not
+        from 1 to 100; the other errors are those of `jvp`.
         """
         series, outputs, results = jet_of(self, order, wrt)
-        return replace(self, inputs=with_ports(self.inputs, series), outputs=with_ports(outputs, results))
+        return replace(self, outputs=tuple(outputs))._with_inputs(series, results)
 
     @stage
     def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals...) -> (y, y', ..., derivative of y of this order) for each differentiable output y, in one scalar.
+        """(primals...) -> (y, y', ..., the derivative of y of this order) for each differentiable output y.
 
-        `wrt` names the scalar input where there are several. `RequestError` where it is no scalar.
+        `wrt` is the scalar input to differentiate with respect to. `RequestError` where `wrt` is several inputs or no
+        scalar, or where the factorial of the order exceeds the range of an output's type.
         """
-        return replace(self, outputs=with_ports((), derivatives_of(self, order, wrt)))
+        return self._with_results(derivatives_of(self, order, wrt), value=False)
+
+    @stage
+    def flow(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals...) -> (the series of x(t)), of the solution of the differential equation dx/dt = f(x) from x.
+
+        The program computes f, its one output, of the type of the one input `wrt`; other inputs are parameters. The
+        series has the coefficients of t^1 to t^order, as in `jet`. `RequestError` where f has other outputs.
+        """
+        return self._with_results(flow_of(self, order, wrt), value=False)
+
+    @stage
+    def tensor(self, order: int, wrt: Wrt = None) -> "Program":
+        """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
+
+        The partial derivatives of order k have the shape [shape of y..., count]. Symmetric ones occur once, in the
+        order of `itertools.combinations_with_replacement(range(n), k)` over the n entries of all of wrt.
+        `RequestError` where there are more than 2048 of the highest order; the other errors are those of `jacobian`.
+        """
+        return self._with_results(tensor(self, order, wrt), value=False)
 
     @stage
     def jacobian(
@@ -311,26 +285,13 @@ class Program:
                 raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
         return ports
 
-    def _linearize(self, ports: Sequence[Port]) -> tuple[list[Port], Graph]:
-        outputs = smooth(self, self.outputs)
-        wrt = [port.value for port in ports]
-        return outputs, linearize(self.view, distinct_values(outputs), wrt, self.opset)
+    def _with_inputs(self, given: Sequence[Port], results: Sequence[Port]) -> "Program":
+        """A program with further inputs that returns these results after the outputs."""
+        return replace(self, inputs=with_ports(self.inputs, given), outputs=with_ports(self.outputs, results))
 
     def _with_results(self, results: Sequence[Port], value: bool) -> "Program":
         """A program that returns these results; with `value`, the outputs come first."""
         return replace(self, outputs=with_ports(self.outputs if value else (), results))
-
-    def _aligned(self, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> list[Port]:
-        """One result per port; an explicit zero where the value is a symbolic zero."""
-        return [
-            Port(
-                port.name + suffix,
-                port.type,
-                explicit_zero(self.view, port.type, port.value) if value is None else value,
-                shardings_among(port.attributes),
-            )
-            for port, value in zip(ports, values, strict=True)
-        ]
 
 
 # ---- loading -----------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
         for v, flag, is_there in zip(operands, flags, (at[i] for i in record.arguments), strict=True)
     ][:n]
     sequences = [
-        _elements(b, v) if flag else v for v, flag in zip(operands[n : n + m], flags[n : n + m], strict=True)
+        elements(b, v) if flag else v for v, flag in zip(operands[n : n + m], flags[n : n + m], strict=True)
     ]
     count = None if masked else record.trip_count
     of_batch = Loop(
@@ -234,7 +234,7 @@ def _inlined(b: Any, into: Any, graph: Graph, operands: Sequence[Value]) -> list
     return [local[y] for y in graph.outputs if y is not None]
 
 
-def _elements(b: Any, x: Any) -> Any:
+def elements(b: Any, x: Any) -> Any:
     """Turns a batch of sequences into a sequence of batches; reuses a loop's own result if x is its transpose."""
     order = [1, 0, *range(2, rank(x))]
     defining = x.definition

@@ -57,7 +57,9 @@ _STAGES = ("import", "linearize", "linear_transpose", "materialize_merge", "stru
 
 def of_program(draw: Random, file: str) -> list[str]:
     """A valid command line that differentiates or inspects the program in a file."""
-    return draw.choices([_derivative, _whole, _look, _opt, _link, _check], [8, 2, 5, 3, 1, 1])[0](draw, file)
+    return draw.choices([_derivative, _whole, _jet, _look, _opt, _link, _check], [8, 2, 2, 5, 3, 1, 1])[0](
+        draw, file
+    )
 
 
 def _derivative(draw: Random, file: str) -> list[str]:
@@ -76,6 +78,10 @@ def _derivative(draw: Random, file: str) -> list[str]:
 def _whole(draw: Random, file: str) -> list[str]:
     line = [draw.choice(["jacobian", "hessian", "laplacian"]), file]
     return line + (["--sparsity", "auto"] if line[0] != "laplacian" and draw.randrange(3) == 0 else [])
+
+
+def _jet(draw: Random, file: str) -> list[str]:
+    return ["jet", file, "--order", str(draw.randint(1, 4)), *draw.choice([[], [], ["--derivatives"]])]
 
 
 def _look(draw: Random, file: str) -> list[str]:
@@ -218,6 +224,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "--entry": ("main", "none", "", "@main", "é"),
     "--stop-after": _STAGES,
     "--batch": ("0", "1", "7", "-1", "99999999999999999999", "4294967296", "x"),
+    "--order": ("0", "1", "3", "-1", "99999999999999999999", "x"),
     "--rules": ("none", "os", "input.mlir", "tiduc.passes.rules", "", "os:path", ".", ":", "a:b:c"),
     "-o": ("out.mlir", "none/x", "new/", ".", "", "a\tb", "x" * 300, "out.svg", "out.npz"),
     "--input": _INPUTS,

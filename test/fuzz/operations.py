@@ -92,7 +92,7 @@ def _text(s: Subject) -> None:
 
 def _method(name: str, **options: Any) -> Callable[[Subject], None]:
     def run(s: Subject) -> None:
-        _emitted(getattr(s.program, name)(s.wrt, **options))
+        _emitted(getattr(s.program, name)(wrt=s.wrt, **options))
 
     return run
 
@@ -248,6 +248,8 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
     "jacobian, sparse": (_method("jacobian", sparsity="auto"), 2),
     "hessian": (_method("hessian"), 2),
     "laplacian": (_method("laplacian"), 2),
+    "jet": (_method("jet", order=3), 4),
+    "derivatives": (_method("derivatives", order=3), 1),
     "graphs": (_graphs, 4),
     "split": (_split, 4),
     "explain": (_explain, 4),

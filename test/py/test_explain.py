@@ -18,6 +18,7 @@ from tiduc.dialect.context import parse
 from tiduc.explain import Explanation, as_json, explain, lowered
 from tiduc.explain.costs import Cost, find_cost
 from tiduc.explain.kinks import CHOICES, KINKS
+from tiduc.explain.orders import predict
 from tiduc.program import from_module, load
 from tiduc.splitting import split
 
@@ -324,3 +325,36 @@ def test_numbers_are_plain() -> None:
     assert explanation.costs["primal"].bytes == 32 and not isinstance(
         explanation.costs["primal"].flops, np.integer
     )
+
+
+# ---- predictions of jets -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [2, 5, 8, 12])
+@pytest.mark.parametrize("name", ["sine of exponential", "mlp_f64"])
+def test_costs_of_jets_are_predicted(name: str, order: int) -> None:
+    if name == "mlp_f64":
+        program = load(EXAMPLES / "mlp_f64.mlir")
+    else:
+        program = load(exported(lambda x: jnp.sin(jnp.exp(x) * x) / x, np.array(0.5)))
+    wrt = [program.inputs[0].name]
+    found = predict(program, order, wrt)
+    cost = find_cost(lowered(program.jet(order, wrt)))
+    assert found.is_exact == (order <= 5)
+    assert found.ops == pytest.approx(len(cost.ops), rel=0 if found.is_exact else 0.03)
+    assert found.flops == pytest.approx(cost.flops, rel=0 if found.is_exact else 0.03)
+    assert found.transcendentals == cost.transcendentals
+
+
+def test_nested_ops_are_those_of_nested_jvps() -> None:
+    program = load(exported(lambda x: jnp.sin(jnp.exp(x) * x), np.array(0.5)))
+    assert predict(program, 2, ["arg0"]).nested_ops == len(find_cost(lowered(program.jvp().jvp())).ops)
+
+
+def test_a_prediction_is_shown(capsysbinary: Any) -> None:
+    path = str(EXAMPLES / "mlp_f64.mlir")
+    assert run(["explain", path, "--wrt", "0", "--order", "9"]) == 0
+    shown = capsysbinary.readouterr().out.decode()
+    assert "jet, order 9" in shown and "9 nested JVPs would have" in " ".join(shown.split())
+    assert run(["explain", path, "--wrt", "0", "--order", "3", "--json"]) == 0
+    assert json.loads(capsysbinary.readouterr().out)["jet"]["is_exact"] is True

@@ -38,6 +38,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "jacobian": ("jacobians", "Full Jacobians of each output with respect to each input."),
         "hessian": ("jacobians", "Full Hessians of each output with respect to each pair of inputs."),
         "laplacian": ("jacobians", "The Laplacian of each output: the trace of its Hessian."),
+        "jet": ("orders", "Taylor coefficients, or derivatives in one variable, of any order."),
     },
     "Import models": {
         "import": ("importing", "Convert a model of PyTorch, ONNX or JAX to StableHLO."),

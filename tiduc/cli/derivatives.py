@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.control_ops import MEMORIES
@@ -47,7 +47,6 @@ def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
 
 
 def _derivative(
-    name: str,
     file: str,
     entry: str | None,
     wrt: tuple[str, ...],
@@ -57,15 +56,29 @@ def _derivative(
     stop_after: str | None,
     kind: str | None,
     output: str,
+    name: str,
     **options: Any,
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        _, module = derived(program, name, wanted(program, wrt), stop_after, **options)
+        positions = wanted(program, wrt)
+        if name == "grad":
+            _remark_on_order(file, program, positions)
+        _, module = derived(program, name, positions, stop_after, **options)
         kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
+
+
+def _remark_on_order(file: str, program: Program, positions: Any) -> None:
+    """Prints a remark where the gradient of a gradient, in the same scalar variable, is asked for."""
+    ports = program.differentiated(positions)
+    if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
+        x = ports[0].name
+        if program.outputs[0].name == f"{x}.cotangent":
+            what = f"this is the gradient of a gradient in the scalar {x!r}"
+            remark(file, f"{what}; 'tiduc jet --derivatives --order K' of the function has fewer ops")
 
 
 def derived(
@@ -74,7 +87,7 @@ def derived(
     """A derivative up to a stage: its program, and the module that the stage gives."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
-        program = getattr(program, by_then)(positions, **(options if by_then == name else {}))
+        program = getattr(program, by_then)(wrt=positions, **(options if by_then == name else {}))
     return program, program.module_after(stop_after or "lower")
 
 
@@ -121,7 +134,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "K.",
             )
         )
-    function: Callable[..., None] = functools.partial(_derivative, name)
+    function: Callable[..., None] = functools.partial(_derivative, name=name)
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)

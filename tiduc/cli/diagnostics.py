@@ -41,6 +41,13 @@ def report(error: TiducError) -> None:
         click.echo(os.fsencode(printed), nl=False, err=True)
 
 
+def remark(file: str, message: str) -> None:
+    """Prints `file: remark: message` to standard error, unless `--quiet` was asked for."""
+    if not is_quiet():
+        place = "<stdin>" if file == "-" else file
+        click.echo(f"{place}: {click.style('remark: ', fg='blue', bold=True)}{message}", err=True)
+
+
 def _source(place: str) -> list[str]:
     """The source line at a place, and a caret below its column; nothing if the line cannot be read."""
     match = _PLACE.fullmatch(place)

@@ -21,6 +21,8 @@ from tiduc.cli.files import (
 from tiduc.cli.rules import RULES, read_with
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
+from tiduc.explain.orders import Prediction
+from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
@@ -37,6 +39,12 @@ WIDTH = 110
 @RULES
 @click.option("--inline", is_flag=True, help="Inline every call before differentiating.")
 @LOOP_MEMORY
+@click.option(
+    "--order",
+    type=click.IntRange(1, MAX_ORDER),
+    metavar="K",
+    help="Also predict the cost of the jet of this order, which 'tiduc jet' makes.",
+)
 @JSON
 @OUTPUT
 def _explain(
@@ -46,6 +54,7 @@ def _explain(
     opset: OpSet,
     inline: bool,
     loop_memory: str,
+    order: int | None,
     as_data: bool,
     output: str,
 ) -> None:
@@ -58,7 +67,7 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt))
+        explanation = explain(module, program, wanted(program, wrt), order)
     if as_data:
         write_json(as_json(explanation), output)
     else:
@@ -104,7 +113,7 @@ def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
     yield _table(
         "Cost",
         ("", "FLOPs", "transcendental", "bytes", "ops"),
-        [_cost_row(name, cost, explanation.costs["primal"]) for name, cost in explanation.costs.items()],
+        [_cost_row(name, cost, explanation.costs["primal"]) for name, cost in _costs(explanation)],
         right={1, 2, 3, 4},
         notes=_notes(explanation),
     )
@@ -151,22 +160,34 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
     yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
 
 
-def _cost_row(name: str, cost: Cost, primal: Cost) -> tuple[str, ...]:
+def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
+    """The costs by name, and the jet's."""
+    yield from explanation.costs.items()
+    if (jet := explanation.jet) is not None:
+        yield f"jet, order {jet.order}", jet
+
+
+def _cost_row(name: str, cost: Cost | Prediction, primal: Cost) -> tuple[str, ...]:
     def times(x: int, y: int) -> str:
         return f"  ({x / y:.2f} x)" if name != "primal" and y else ""
 
     return (
-        "program" if name == "primal" else name.upper(),
+        "program" if name == "primal" else name.upper() if isinstance(cost, Cost) else name,
         f"{cost.flops:,}{times(cost.flops, primal.flops)}",
         f"{cost.transcendentals:,}",
         f"{in_bytes(cost.bytes)}{times(cost.bytes, primal.bytes)}",
-        f"{len(cost.ops):,}",
+        f"{len(cost.ops) if isinstance(cost, Cost) else cost.ops:,}",
     )
 
 
 def _notes(explanation: Explanation) -> list[str]:
     """Notes on what the costs leave out."""
     notes = [f"no {rule.upper()}: {why}" for rule, why in explanation.refused.items()]
+    if (jet := explanation.jet) is not None:
+        how = "" if jet.is_exact else ", predicted from jets of lower orders"
+        notes.append(
+            f"jet of order {jet.order}{how}; {jet.order} nested JVPs would have {jet.nested_ops:,} ops"
+        )
     costs = explanation.costs.values()
     loops = dict.fromkeys(place for cost in costs for place in cost.unknown_loops)
     if loops:

@@ -32,6 +32,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "hessian": (("All four blocks for two inputs", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
     "laplacian": (("The Laplacian of a field in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
+    "jet": (
+        (
+            "Taylor coefficients along curves in one input",
+            "tiduc jet model.mlir --order 4 --wrt x -o jet.mlir",
+        ),
+        (
+            "Derivatives of orders 0 to 8 of a function of one variable",
+            "tiduc jet f.mlir --order 8 --derivatives",
+        ),
+    ),
     "split": (("Two programs in a folder", "tiduc split model.mlir --wrt w -o parts"),),
     "train-step": (
         (

@@ -12,14 +12,16 @@ from typing import Any
 
 from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import TiducError, describe
+from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import operations
-from tiduc.explain.costs import Cost, OpCost, find_cost
+from tiduc.explain.costs import Cost, OpCost, find_cost, lowered
 from tiduc.explain.kinks import Kink, find_kinks
+from tiduc.explain.orders import Prediction, predict
+from tiduc.jets import check_order
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Wrt
-from tiduc.program import Program, from_module
+from tiduc.program import Program
 from tiduc.splitting import split
 from tiduc.view.label import title, type_name
 
@@ -65,7 +67,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The content of `tiduc explain`; `refused` maps "jvp" and "vjp" to the reason why there is none."""
+    """The content of `tiduc explain`; `refused` maps "jvp", "vjp" and "jet" to the reason why there is none."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -74,6 +76,7 @@ class Explanation:
     costs: dict[str, Cost]
     refused: dict[str, str]
     kinks: tuple[Kink, ...]
+    jet: Prediction | None = None
 
     @property
     def residual_bytes(self) -> int:
@@ -88,8 +91,11 @@ class Explanation:
 
 
 @stage
-def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
-    """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`."""
+def explain(module: Any, program: Program, wrt: Wrt = None, order: int | None = None) -> Explanation:
+    """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
+
+    With `order`, it predicts the cost of the jet of that order.
+    """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
     mark_relus(functions(module))  # as on import
@@ -108,6 +114,13 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
         except TiducError as error:
             refused[mode] = str(error)
+    jet = None
+    if order is not None:
+        check_order(order)
+        try:
+            jet = predict(program, order, [port.name for port in chosen])
+        except Unsupported as error:
+            refused["jet"] = str(error)
     return Explanation(
         program.name,
         tuple(_input(program, port, chosen, zero) for port in program.inputs),
@@ -116,12 +129,8 @@ def explain(module: Any, program: Program, wrt: Wrt = None) -> Explanation:
         costs,
         refused,
         tuple(find_kinks(module, activity)),
+        jet,
     )
-
-
-def lowered(program: Program) -> Program:
-    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
-    return from_module(program.module, program.name, program.opset)
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
@@ -133,6 +142,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "residuals": [asdict(x) for x in explanation.residuals],
         "residual_bytes": explanation.residual_bytes,
         "costs": {name: _cost(cost) for name, cost in explanation.costs.items()},
+        "jet": None if explanation.jet is None else asdict(explanation.jet),
         "most_expensive": [asdict(op) for op in explanation.most_expensive],
         "refused": explanation.refused,
         "kinks": [

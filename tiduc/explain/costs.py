@@ -21,7 +21,7 @@ from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.traits import traits_of
 from tiduc.dialect.view import BINDING, View
-from tiduc.program import Program
+from tiduc.program import Program, from_module
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ def find_cost(program: Program) -> Cost:
     return Cost(
         ops, tuple(dict.fromkeys(walk.unknown_loops)), walk.open_sizes, tuple(dict.fromkeys(walk.uncounted))
     )
+
+
+def lowered(program: Program) -> Program:
+    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
+    return from_module(program.module, program.name, program.opset)
 
 
 class _Walk:

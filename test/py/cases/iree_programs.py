@@ -6,13 +6,8 @@ from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
-from cases.iree_sums import (
-    CONVOLUTION_OF_BROADCAST,
-    EINSUM_OF_SUMS,
-    SUM_AND_GREATEST,
-    SUM_OF_MANY_ARRAYS,
-    SUM_OF_PRODUCTS,
-)
+from cases.iree_returned_twice import RETURNED
+from cases.iree_sums import SUMS
 
 RNG = np.random.default_rng(0)
 T = "tensor<6x6xf32>"
@@ -168,25 +163,6 @@ func.func @main(%x: {S}) -> {S} {{
   return %y : {S}
 }}
 """
-V6 = "tensor<6xf32>"
-RETURNED_TWICE = f"""
-func.func @main(%x: {V6}, %y: {V6}, %u: tensor<1xf32>, %s: tensor<f32>, %k: tensor<i32>) -> {V6} {{
-  %c = stablehlo.constant dense<0.0> : {V6}
-  %0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> {V6}
-  %1:6 = "stablehlo.case"(%k) ({{
-    stablehlo.return %y, %c, %c, %c, %c, %c : {", ".join([V6] * 6)}
-  }}, {{
-    stablehlo.return %c, %0, %c, %0, %c, %x : {", ".join([V6] * 6)}
-  }}, {{
-    stablehlo.return %y, %c, %c, %c, %c, %c : {", ".join([V6] * 6)}
-  }}) : (tensor<i32>) -> ({", ".join([V6] * 6)})
-  %2 = stablehlo.dynamic_update_slice %1#3, %u, %k : ({V6}, tensor<1xf32>, tensor<i32>) -> {V6}
-  %3 = stablehlo.add %2, %1#5 : {V6}
-  return %3 : {V6}
-}}
-"""
-"""Two results of the first branch are one array of zeros, and the first of them is updated."""
-
 READ_AND_UPDATED = f"""
 func.func @main(%p: {V}, %u: tensor<1xf32>, %i: tensor<i32>, %a: {S}) -> ({V}, {V}, {S}) {{
   %x = stablehlo.multiply %p, %p : {V}
@@ -305,7 +281,6 @@ def numbers(*shape: int) -> NDArray[np.float32]:
 BATCH = np.array([[1.0], [2], [3], [6]])
 GRADIENT = np.array([[1.0], [0], [-1], [2]])
 H = (BATCH - 3) / np.sqrt(3.5)
-CUBE, MATRIX = numbers(3, 2, 2), numbers(2, 4)
 INDICES = RNG.integers(-2, 6, (1, 5, 3, 3)).astype(np.int32)
 
 PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
@@ -329,15 +304,12 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         None,
     ),
     **COMPLEX,
+    **RETURNED,
+    **SUMS,
     "sums_along_rows_and_columns": (ROWS_AND_COLUMNS, (numbers(9, 9),), None),
     "reads_before_updates": (
         READ_AND_UPDATED,
         (numbers(9), np.float32([-12]), np.array(1, np.int32), numbers(9, 9)),
-        None,
-    ),
-    "update_of_a_result_of_two": (
-        RETURNED_TWICE,
-        (numbers(6), numbers(6), np.float32([100]), np.array(7, np.float32), np.array(0, np.int32)),
         None,
     ),
     "gather_at_constant_places": (CONSTANT_PLACES, (np.array([[1.0], [2.0], [3.0]]),), None),
@@ -354,15 +326,6 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     "custom_call": (HINT, (np.float32([0, 1]),), (np.float32([0, 1]),)),
     "unary_einsum": (EINSUM, (np.float32([[1, 2], [3, 4]]),), (np.float32([[1, 3], [2, 4]]),)),
-    "einsum_of_sums": (EINSUM_OF_SUMS, (CUBE, MATRIX), (CUBE.sum(0) * MATRIX.sum(1)[:, None],)),
-    "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (numbers(4, 7), numbers(7)), None),
-    "sum_of_many_arrays": (SUM_OF_MANY_ARRAYS, tuple(numbers(40)), None),
-    "convolution_of_broadcast": (
-        CONVOLUTION_OF_BROADCAST,
-        (numbers(1, 2, 3), numbers(3)),
-        None,
-    ),
-    "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (numbers(4, 7), numbers(7)), None),
     "dot_algorithm": (ALGORITHM, (numbers(2, 2, 2), numbers(2, 2, 2)), None),
     "while_after_another": (TWO_LOOPS, (np.array(0.5), np.array(3, np.int32)), None),
     "convolution_empty": (

@@ -1,4 +1,6 @@
-"""Sums that IREE alone rejects: einsums that sum one operand alone, and products with a partial broadcast."""
+"""Sums that IREE alone rejects: einsums that sum one operand alone, products with a broadcast, sums of many arrays."""
+
+import numpy as np
 
 EINSUM_OF_SUMS = """
 func.func @main(%x: tensor<3x2x2xf32>, %y: tensor<2x4xf32>) -> tensor<2x2xf32> {
@@ -52,3 +54,18 @@ func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor
   return %s39 : tensor<f32>
 }}
 """
+
+
+def _numbers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
+
+
+_CUBE, _MATRIX = _numbers(3, 2, 2), _numbers(2, 4)
+
+SUMS = {
+    "einsum_of_sums": (EINSUM_OF_SUMS, (_CUBE, _MATRIX), (_CUBE.sum(0) * _MATRIX.sum(1)[:, None],)),
+    "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (_numbers(4, 7), _numbers(7)), None),
+    "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (_numbers(4, 7), _numbers(7)), None),
+    "convolution_of_broadcast": (CONVOLUTION_OF_BROADCAST, (_numbers(1, 2, 3), _numbers(3)), None),
+    "sum_of_many_arrays": (SUM_OF_MANY_ARRAYS, tuple(_numbers(40)), None),
+}

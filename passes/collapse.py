@@ -1,0 +1,357 @@
+"""collapse: the sums of outputs over a batch, where linear ops apply to sums instead of examples.
+
+    L0: dx = input                          C0: dx = input, k of them
+        t1 = mul @F0::@p, dx        ->          t1 = mul p', dx         p differs between examples
+                                                s1 = sum of t1
+        t2 = dot_general W, t1                  s2 = dot_general W, s1
+        y  = mul @F0::@c, t2                    y  = mul @F0::@c, s2    the sum over the k examples
+
+An op that is linear in the values that depend on the batch commutes with the sum. `plan` visits the ops from the
+outputs to the inputs, and finds for each value whether its sum suffices. A body of a call, a branch or a loop is
+planned in the same way, so loops carry sums. All other ops are batched as by `batch`.
+
+A Laplacian is the sum of second tangents along all basis vectors. With `collapse`, second tangents are propagated as
+their sum, as in the forward Laplacian.
+
+Sources: Li et al., "Forward Laplacian" (2023); Dangel et al., "Collapsing Taylor Mode Automatic Differentiation"
+(2025).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+from tiduc.dialect.cache import Cache
+from tiduc.dialect.context import stage
+from tiduc.dialect.control import (
+    Branches,
+    Loop,
+    branches,
+    calls_function,
+    emit_call,
+    emit_case,
+    emit_loop,
+    loop,
+)
+from tiduc.dialect.control_ops import CALL, CASE, LOOP
+from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.types import rank
+from tiduc.dialect.view import BINDING, View
+from tiduc.passes.batch import Request, batch_op, check_inputs, copy_op, in_one_loop, is_one_loop, reached_ops
+from tiduc.passes.batching import BATCHING
+from tiduc.passes.batching.control import elements
+from tiduc.passes.batching.registry import can_be_stacked, spread
+from tiduc.passes.engine.close import private_builder
+from tiduc.passes.rules.registry import OpSet
+
+
+class Need(IntEnum):
+    """The part of a batched value that later ops read; `EACH` includes the others."""
+
+    NOTHING = 0
+    SUM = 1
+    EACH = 2
+
+
+Needs = tuple[Need | None, ...]
+"""By input or output of a graph; None for a value that does not depend on the batch."""
+Flags = tuple[bool, ...]
+
+
+@stage
+def collapse(
+    view: View, outputs: Sequence[Any], inputs: Sequence[str], linear: Sequence[str], size: int, opset: OpSet
+) -> Graph:
+    """The graph that computes the sums of `outputs` over `size` values of the inputs with these keys.
+
+    The keys `linear`, a subset of `inputs`, are inputs of a linear graph that holds all ops that read them. The inputs
+    of the result, under fresh keys, have a leading dimension of `size`. Errors are those of `batch`.
+    """
+    outputs, own = view.values(outputs), [view.input(key) for key in inputs]
+    check_inputs(own, inputs, size)
+    b: Any = opset.builder(view, view.fresh("C"))
+    request = Request(view, size, opset, BATCHING)
+    b.engine = request.engine()
+    values = {
+        x: b.input(f"{b.graph.name}.{key}", stacked(x.type, size)) for x, key in zip(own, inputs, strict=True)
+    }
+    emitter = _Emitter(request, b, values, {}, {})
+    order = view.schedule(outputs)
+    try:
+        reached = reached_ops(order, values)
+        if is_one_loop(request, reached):
+            in_one_loop(b, reached, outputs, values)
+        else:
+            wanted = dict.fromkeys(outputs, Need.SUM)
+            emitter.emit(order, plan(view, opset, order, own, map(view.input, linear), wanted), closed=False)
+    except Unsupported as error:
+        raise error.at(b.location) from None
+    graph: Graph = b.finish([emitter.sum_of(y) for y in outputs])
+    return graph
+
+
+# ---- planning ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inner:
+    """How the graphs of a control-flow op are collapsed: what is needed of their inputs and outputs."""
+
+    record: Branches | Loop
+    inputs: Needs
+    linear: Flags
+    outputs: Needs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is needed of each value that depends on the batch; `moved` are the ops that apply to sums."""
+
+    needs: dict[Value, Need]
+    dependent: set[Value]
+    linear: set[Value]
+    moved: set[Definition]
+    inner: dict[Definition, Inner]
+
+    def need(self, x: Value) -> Need | None:
+        """The part of a value that is needed; None if the value does not depend on the batch."""
+        return self.needs.get(x, Need.NOTHING) if x in self.dependent else None
+
+
+def plan(
+    view: View,
+    opset: OpSet,
+    order: Sequence[Definition],
+    dependent: Iterable[Value],
+    linear: Iterable[Value],
+    wanted: Mapping[Value, Need],
+) -> Plan:
+    """The plan of a schedule, given the inputs that are batched, those that are linear, and what is wanted."""
+    found = Plan(dict(wanted), set(dependent), set(linear), set(), {})
+    reached = []
+    for op in order:
+        if not found.dependent.isdisjoint(op.reads):
+            reached.append(op)
+            found.dependent.update(op.results)
+            if not found.linear.isdisjoint(op.reads):
+                found.linear.update(y for y in op.results if opset.builder.tangent_type(y.type) is not None)
+    for op in reversed(reached):
+        _plan_op(view, opset, op, found)
+    return found
+
+
+def _plan_op(view: View, opset: OpSet, op: Definition, found: Plan) -> None:
+    """Adds what an op needs of its operands."""
+    of_results = [found.needs.get(y, Need.NOTHING) for y in op.results]
+    most = max(of_results, default=Need.NOTHING)
+    if most is Need.NOTHING:
+        return
+    reads = [x for x in op.reads if x in found.dependent]
+    if op.name == BINDING:
+        _raise(found, reads, [most])
+    elif most is Need.SUM and found.linear.issuperset(reads):
+        found.moved.add(op)
+        _raise(found, reads, [Need.SUM] * len(reads))
+    elif Need.SUM in of_results and (inner := _planned_inside(view, opset, op, found)) is not None:
+        found.inner[op] = inner
+        _raise(found, inner.record.operands, inner.inputs)
+    else:
+        _raise(found, reads, [Need.EACH] * len(reads))
+
+
+def _raise(found: Plan, values: Sequence[Value], needs: Sequence[Need | None]) -> None:
+    for x, need in zip(values, needs, strict=True):
+        if need is not None and x in found.dependent:
+            found.needs[x] = max(need, found.needs.get(x, Need.NOTHING))
+
+
+def _planned_inside(view: View, opset: OpSet, op: Definition, found: Plan) -> Inner | None:
+    """The plan of a control-flow op; None for one that is batched as a whole."""
+    if op.name not in (CALL, CASE, LOOP) or not all(can_be_stacked(x.type) for x in (*op.reads, *op.results)):
+        return None
+    if calls_function(view, op) or (op.name == CASE and op.operands[0] in found.dependent):
+        return None
+    record = loop(view, op) if op.name == LOOP else branches(view, op)
+    inputs = tuple([Need.NOTHING if x in found.dependent else None for x in record.operands])
+    inner = Inner(
+        record,
+        inputs,
+        tuple([x in found.linear for x in record.operands]),
+        tuple([found.need(y) for y in op.results]),
+    )
+    if isinstance(record, Loop):
+        return None if record.cond is not None else _plan_loop(view, opset, inner, record)
+    return _plan_branches(view, opset, inner, record)
+
+
+def _plan_branches(view: View, opset: OpSet, inner: Inner, record: Branches) -> Inner:
+    plans = [_plan_graph(view, opset, graph, inner) for graph in record.graphs]
+    outputs = [
+        None if all(of.need(y) is None for of, y in zip(plans, ends, strict=True)) else need
+        for need, *ends in zip(inner.outputs, *(graph.outputs for graph in record.graphs), strict=True)
+    ]
+    needs = [_needs_of_inputs(of, graph, inner) for of, graph in zip(plans, record.graphs, strict=True)]
+    inputs = [None if parts[0] is None else max(parts) for parts in zip(*needs, strict=True)]
+    return replace(inner, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
+    """The least fixed point: what a loop-carried value depends on, and what iterations and the results need of it."""
+    n, m = len(record.inits), len(record.sequences)
+    inputs, linear = list(inner.inputs), list(inner.linear)
+    outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
+    while True:
+        state = Inner(record, tuple(inputs), tuple(linear), tuple(outputs))
+        found = _plan_graph(view, opset, record.body, state)
+        needs = _needs_of_inputs(found, record.body, state)
+        for i, y in enumerate(record.body.outputs):
+            if i >= n:
+                outputs[i] = outputs[i] if y in found.dependent else None
+                continue
+            assert y is not None
+            is_dependent = inputs[i] is not None or y in found.dependent
+            need = max(needs[i] or Need.NOTHING, inner.outputs[i] or Need.NOTHING, outputs[i] or Need.NOTHING)
+            inputs[i] = outputs[i] = need if is_dependent else None
+            linear[i] = linear[i] or y in found.linear
+        inputs[n : n + m] = [need and Need.EACH for need in needs[n : n + m]]
+        inputs[n + m :] = needs[n + m :]
+        if state == Inner(record, tuple(inputs), tuple(linear), tuple(outputs)):
+            return state
+
+
+def _plan_graph(view: View, opset: OpSet, graph: Graph, inner: Inner) -> Plan:
+    inputs = list(graph.inputs.values())
+    outputs = [y for y in graph.outputs if y is not None]
+    wanted: dict[Value, Need] = {}
+    for y, need in zip(outputs, inner.outputs, strict=True):
+        wanted[y] = max(need or Need.NOTHING, wanted.get(y, Need.NOTHING))
+    return plan(
+        view,
+        opset,
+        view.schedule(outputs, inputs),
+        [x for x, need in zip(inputs, inner.inputs, strict=True) if need is not None],
+        [x for x, flag in zip(inputs, inner.linear, strict=True) if flag],
+        wanted,
+    )
+
+
+def _needs_of_inputs(found: Plan, graph: Graph, inner: Inner) -> list[Need | None]:
+    return [
+        None if before is None else found.needs.get(x, Need.NOTHING)
+        for x, before in zip(graph.inputs.values(), inner.inputs, strict=True)
+    ]
+
+
+# ---- emitting ----------------------------------------------------------------------------------------------
+
+
+_COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    """Emits a plan: `values` are batched values, `sums` their sums, `plain` replacements of other values."""
+
+    request: Request
+    b: Any
+    values: dict[Value, Value]
+    plain: dict[Value, Value]
+    sums: dict[Value, Value]
+
+    def sum_of(self, x: Value) -> Value:
+        """The sum of a value over the batch."""
+        if x not in self.sums:
+            if x in self.values:
+                total = self.b.reduce_sum(self.values[x], [0])
+            else:
+                v = self.plain.get(x, x)
+                total = self.b.multiply(self.b.constant(self.request.size, v), v)
+            self.sums[x] = total
+        return self.sums[x]
+
+    def emit(self, order: Sequence[Definition], found: Plan, closed: bool) -> None:
+        """Emits the ops of a schedule; in a closed graph, ops that do not depend on the batch are copied."""
+        for op in order:
+            if found.dependent.isdisjoint(op.reads):
+                if closed or not self.plain.keys().isdisjoint(op.reads):
+                    copy_op(self.b, op, self.plain)
+            elif op in found.inner:
+                self._emit_inside(op, found.inner[op])
+            elif op in found.moved:
+                self._emit_on_sums(op, found)
+            elif op.name == BINDING:
+                for known in (self.values, self.plain, self.sums):
+                    known.update((op.result, known[x]) for x in op.operands if x in known)
+            elif any(found.need(y) for y in op.results):
+                if self.values.keys().isdisjoint(op.reads):
+                    copy_op(self.b, op, self.plain)
+                else:
+                    batch_op(self.request, self.b, op, self.values, self.plain)
+
+    def _emit_on_sums(self, op: Definition, found: Plan) -> None:
+        def given(x: Value) -> Value:
+            return self.sum_of(x) if x in found.dependent else self.plain.get(x, x)
+
+        results = self.b.copy(op, tuple(map(given, op.operands)), tuple(map(given, op.captures)))
+        self.b.graph.definitions[
+            -1
+        ].active = None  # an active mask holds only in the graph that the op was in
+        self.sums.update(zip(op.results, results, strict=True))
+
+    def _given(self, x: Value, need: Need | None) -> Value:
+        if need is None:
+            return self.plain.get(x, x)
+        if need is Need.EACH:
+            return self.values[x] if x in self.values else spread(self.b, self.plain.get(x, x))
+        return self.sum_of(x) if need is Need.SUM else self.b.zero(x.type)
+
+    def _emit_inside(self, op: Definition, inner: Inner) -> None:
+        """Emits a call, a branch or a loop on collapsed graphs."""
+        b, record = self.b, inner.record
+        operands = [self._given(x, need) for x, need in zip(record.operands, inner.inputs, strict=True)]
+        n = len(op.results)
+        if isinstance(record, Loop):
+            n, m = len(record.inits), len(record.sequences)
+            for i in range(n, n + m):
+                operands[i] = elements(b, operands[i]) if inner.inputs[i] is Need.EACH else operands[i]
+            body = self._graph(record.body, inner)
+            ends = tuple(operands[:n]), tuple(operands[n : n + m]), tuple(operands[n + m :])
+            results = emit_loop(b, Loop(*ends, body, None, record.reverse, record.trip_count, body.name))
+        elif record.index is None:
+            results = emit_call(b, self._graph(record.graphs[0], inner), operands)
+        else:
+            graphs = [self._graph(graph, inner) for graph in record.graphs]
+            results = emit_case(b, self.plain.get(record.index, record.index), graphs, operands)
+        for i, (x, y, need) in enumerate(zip(op.results, results, inner.outputs, strict=True)):
+            if need is Need.EACH:
+                self.values[x] = y if i < n else b.transpose(y, [1, 0, *range(2, rank(y))])
+            elif need is not Need.NOTHING:
+                (self.plain if need is None else self.sums)[x] = y
+
+    def _graph(self, graph: Graph, inner: Inner) -> Graph:
+        key = graph, inner.inputs, inner.linear, inner.outputs, self.request.size
+        return _COLLAPSED.get(self.request.view, key, lambda: _collapsed_graph(self.request, graph, inner))
+
+
+def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
+    """A closed graph with the inputs and outputs in the forms that are needed; one that is not needed is zero."""
+    view = request.view
+    b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
+    b.engine = request.engine()
+    emitter = _Emitter(request, b, {}, {}, {})
+    for i, (x, need) in enumerate(zip(graph.inputs.values(), inner.inputs, strict=True)):
+        each = need is Need.EACH
+        given = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if each else x.type)
+        of_form = emitter.values if each else emitter.sums if need is Need.SUM else emitter.plain
+        of_form[x] = given
+    outputs = [y for y in graph.outputs if y is not None]
+    emitter.emit(
+        view.schedule(outputs, graph.inputs.values()),
+        _plan_graph(view, request.opset, graph, inner),
+        closed=True,
+    )
+    built: Graph = b.finish([emitter._given(y, need) for y, need in zip(outputs, inner.outputs, strict=True)])
+    return built

@@ -1,0 +1,144 @@
+"""Laplacians: sums over basis vectors move through linear ops and control flow; values equal traces of Hessians."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness.check_rule import run
+from harness.compare import compare
+from harness.exports import exported
+from numpy.typing import NDArray
+
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.standard_normal((3, 5, 5)) / 2
+
+
+def scanned(x: Any) -> Any:
+    def step(h: Any, w: Any) -> Any:
+        return jnp.tanh(w @ h) + 0.1 * h, jnp.sum(h * h)
+
+    h, squares = jax.lax.scan(step, x, WEIGHTS)
+    return jnp.sum(h) * jnp.sum(squares), h
+
+
+def reverse_scanned(x: Any) -> Any:
+    def step(h: Any, w: Any) -> Any:
+        y, z = h
+        return (jnp.sin(w @ y), z + y[0] * y), ()
+
+    (_, z), _ = jax.lax.scan(step, (x, jnp.zeros(5)), WEIGHTS, reverse=True)
+    return z
+
+
+def called(x: Any) -> Any:
+    @jax.jit
+    def layer(w: Any, h: Any) -> Any:
+        return jax.nn.silu(w @ h)
+
+    for w in WEIGHTS:
+        x = layer(w, x)
+    return x
+
+
+def branching(x: Any) -> Any:
+    h = WEIGHTS[0] @ x
+    h = jax.lax.cond(x[0] > 0, lambda h: jnp.sin(WEIGHTS[1] @ h), lambda h: jnp.cos(h) * x[1], h)
+    return jnp.sum(WEIGHTS[2] @ h)
+
+
+def looping(x: Any) -> Any:
+    """The number of iterations depends on the data."""
+    return jax.lax.while_loop(
+        lambda h: jnp.sum(h * h) > 0.05, lambda h: 0.7 * jnp.sin(WEIGHTS[0] @ jnp.tanh(h)), x
+    )
+
+
+def unrelated(x: Any) -> Any:
+    """Linear in x, constant, of order two, and free of x."""
+    return WEIGHTS[0] @ x, jnp.float64(3.0), jnp.sum(x * x), x
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    function.__name__: function
+    for function in (scanned, reverse_scanned, called, branching, looping, unrelated)
+}
+
+
+def traces(function: Callable[[Any], Any], x: NDArray[Any]) -> list[NDArray[Any]]:
+    with jax.enable_x64(True):
+        leaves = jax.tree.leaves(jax.jit(jax.jacfwd(jax.jacfwd(function)))(x))
+        return [np.trace(np.asarray(h), axis1=-2, axis2=-1) for h in leaves]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_laplacian(name: str) -> None:
+    x = RNG.standard_normal(5)
+    program = load(exported(PROGRAMS[name], x))
+    compare(run(program.laplacian(), [x]), traces(PROGRAMS[name], x), 1e-11)
+
+
+def test_laplacian_of_a_laplacian() -> None:
+    """The biharmonic of sin(a x) is |a|^4 sin(a x)."""
+    a, x = RNG.standard_normal(4), RNG.standard_normal(4)
+    program = load(exported(lambda x: jnp.sin(a @ x), x))
+    compare(run(program.laplacian().laplacian(), [x]), [np.dot(a, a) ** 2 * np.sin(a @ x)], 1e-11)
+
+
+def test_gradient_of_a_laplacian() -> None:
+    x = RNG.standard_normal(5)
+    program = load(exported(lambda x: scanned(x)[0], x))
+    with jax.enable_x64(True):
+        expected = jax.jit(jax.grad(lambda x: jnp.trace(jax.hessian(lambda x: scanned(x)[0])(x))))(x)
+    compare(run(program.laplacian().grad(), [x]), [np.asarray(expected)], 1e-10)
+
+
+@pytest.mark.parametrize("name", ["scanned", "called"])
+def test_second_tangents_are_propagated_as_their_sum(name: str) -> None:
+    """Each layer multiplies first tangents along all basis vectors, but one sum of second tangents, by the weights.
+
+    The first of three layers has no product, since its tangents are the identity matrix. A loop has the product of
+    first tangents twice, because each linearization has a loop-carried value for them.
+    """
+    x = RNG.standard_normal(5)
+    text = load(exported(lambda x: jax.tree.leaves(PROGRAMS[name](x))[-1], x), inline=True).laplacian().text
+    products = re.findall(r"dot_general.* -> (tensor<.*>)", text)
+    batched = [type_ for type_ in products if type_ != "tensor<5xf64>"]
+    assert batched == ["tensor<5x5xf64>"] * 2
+
+
+def test_rows_that_are_independent_share_basis_vectors() -> None:
+    rows = RNG.standard_normal((20, 5))
+
+    def network(x: Any) -> Any:
+        return jnp.sum(jnp.tanh(jnp.tanh(x @ WEIGHTS[0]) @ WEIGHTS[1]), axis=-1)
+
+    laplacian = load(exported(network, rows)).laplacian()
+    expected = [traces(network, row)[0] for row in rows]
+    compare(run(laplacian, [rows]), [np.array(expected)], 1e-11)
+    assert "tensor<100x" not in laplacian.text
+
+
+def test_products_with_the_identity_matrix_are_transposed() -> None:
+    """The Jacobian of a product with a matrix, on either side, is the matrix: no product is left."""
+    x, w = RNG.standard_normal(4), RNG.standard_normal((4, 2, 3))
+
+    def left(x: Any, w: Any) -> Any:
+        return jnp.tensordot(x, w, [[0], [0]])
+
+    def right(x: Any, w: Any) -> Any:
+        return jnp.tensordot(jnp.transpose(w, (1, 0, 2)), x, [[1], [0]])
+
+    def of_rows(x: Any, w: Any) -> Any:
+        return jnp.broadcast_to(x, (7, 4)) @ w[:, 0]
+
+    for function in (left, right, of_rows):
+        jacobian = load(exported(function, x, w)).jacobian(0, "forward")
+        with jax.enable_x64(True):
+            compare(run(jacobian, [x, w]), [np.asarray(jax.jacfwd(function)(x, w))], 1e-14)
+        assert "stablehlo.dot_general" not in jacobian.text

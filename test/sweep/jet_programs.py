@@ -1,0 +1,82 @@
+"""Compares jets of order 4 with nested JVPs: example programs, the programs of the tests, and random loop programs.
+
+    PYTHONPATH=test/py python test/sweep/jet_programs.py [--order 4] [--only TEXT] [--first SEED] [--random COUNT]
+
+Coefficients are compared along one random line in all float inputs, by XLA. Random programs are the smooth programs of
+`loop_programs.py`, with up to five iterations of their loops. Each line of the output is a program and its category:
+`ok`, `refused` where a jet or a JVP is refused, or `wrong`. The exit status is 1 if a program is wrong.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cases.control_flow_calls  # noqa: F401 (its programs join the table)
+import numpy as np
+from cases.control_flow_programs import LONG, PROGRAMS, UNBOUNDED
+from cases.control_flow_texts import TEXTS, UNBOUNDED_TEXTS
+from harness.example_files import EXAMPLES
+from harness.exports import exported
+from harness.nested_jvps import check_against_nested_jvps
+from loop_programs import Program as LoopProgram
+from random_arguments import arguments_of
+
+import tiduc
+from tiduc.dialect.errors import TiducError
+
+Case = tuple[str, str, Sequence[Any]]
+
+
+def written_cases() -> Iterator[Case]:
+    """The name, text and arguments of each program that is no random one."""
+    for name in ("mlp_f64", "convnet_f64", "transformer_f64"):
+        program = tiduc.load(EXAMPLES / f"{name}.mlir")
+        with np.load(EXAMPLES / f"{name}.npz") as stored:
+            yield name, program.text, [stored[f"input.{i}"] for i in range(len(program.inputs))]
+    for name, (function, arguments) in (PROGRAMS | UNBOUNDED).items():
+        if name not in LONG:
+            yield name, exported(function, *arguments), arguments
+    for name, (text, arguments) in (TEXTS | UNBOUNDED_TEXTS).items():
+        yield name, text, arguments
+
+
+def random_cases(first: int, count: int) -> Iterator[Case]:
+    """Random programs with loops, branches and calls."""
+    for seed in range(first, first + count):
+        text = LoopProgram(seed, smooth=True).text
+        yield f"random {seed}", text, arguments_of(tiduc.load(text).signature, "smooth")[-1]
+
+
+def category(text: str, arguments: Sequence[Any], order: int) -> tuple[str, str]:
+    """The category of a program, and the reason where it is not `ok`."""
+    try:
+        check_against_nested_jvps(tiduc.load(text), arguments, order, 1e-6, compiled=True)
+    except TiducError as error:
+        return "refused", str(error)
+    except AssertionError as error:
+        return "wrong", str(error)
+    return "ok", ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--order", type=int, default=4)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--random", type=int, default=100)
+    given = parser.parse_args()
+    found: Counter[str] = Counter()
+    for table in (written_cases(), random_cases(given.first, given.random)):
+        for name, text, arguments in table:
+            if given.only in name:
+                kind, reason = category(text, arguments, given.order)
+                found[kind] += 1
+                print(f"{name}: {kind} {reason.partition(chr(10))[0]}".rstrip(), flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in found.items()))
+    return int(found["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""JVPs, VJPs and gradients: products of the Jacobian of a program with tangents or cotangents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.shardy import shardings_among
+from tiduc.jacobians import batched
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero, explicit_zero
+from tiduc.ports import Function, Port, Wrt, smooth
+from tiduc.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
+
+Ports = list[Port]
+
+
+def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Ports, Ports]:
+    """The tangents of each of wrt, and those of each differentiable output."""
+    ports = program.differentiated(wrt)
+    outputs, linear = _linearized(program, ports)
+    tangents = [
+        Port(f"{port.name}.tangent", port.type, key, shardings_among(port.attributes))
+        for port, key in zip(ports, linear.keys, strict=True)
+    ]
+    of = dict(zip(distinct_values(outputs), linear.outputs, strict=True))
+    values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
+    results = _aligned(program, outputs, values, ".tangent")
+    return (tangents, results) if batch is None else batched(program, tangents, results, batch)
+
+
+def vjp(
+    program: Function, wrt: Wrt, conjugate: bool = False, batch: int | None = None
+) -> tuple[Ports, Ports]:
+    """The cotangents of each differentiable output, and those of each of wrt."""
+    ports = program.differentiated(wrt)
+    outputs, linear = _linearized(program, ports)
+    transposed = linear_transpose(program.view, linear, program.opset)
+    seeds = seeds_of(program, outputs, transposed)
+    results = _aligned(program, ports, transposed.outputs, ".cotangent")
+    if conjugate:
+        seeds, results = conjugate_seeds(program, seeds), conjugates(program, results)
+    return (seeds, results) if batch is None else batched(program, seeds, results, batch)
+
+
+def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Ports:
+    """The cotangents of each of wrt, for the cotangent 1 of the only output, a real scalar."""
+    ports = program.differentiated(wrt)
+    output = program.outputs[0] if len(program.outputs) == 1 else None
+    if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
+        types = ", ".join(str(port.type) for port in program.outputs)
+        raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); use vjp")
+    _, linear = _linearized(program, ports)
+    transposed = linear_transpose(program.view, linear, program.opset)
+    for key in transposed.keys:
+        b: Any = program.opset.builder(program.view, program.view.fresh("S"))
+        seed = b.constant(1, output.type)
+        b.finish([seed])
+        program.view.bind(key, seed)
+    results = _aligned(program, ports, transposed.outputs, ".cotangent")
+    return conjugates(program, results) if conjugate else results
+
+
+def _linearized(program: Function, ports: Sequence[Port]) -> tuple[Ports, Graph]:
+    """The differentiable outputs, and the linear graph of their distinct values."""
+    outputs = smooth(program, program.outputs)
+    wrt = [port.value for port in ports]
+    return outputs, linearize(program.view, distinct_values(outputs), wrt, program.opset)
+
+
+def _aligned(program: Function, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> Ports:
+    """One result per port; an explicit zero where the value is a symbolic zero."""
+    return [
+        Port(
+            port.name + suffix,
+            port.type,
+            explicit_zero(program.view, port.type, port.value) if value is None else value,
+            shardings_among(port.attributes),
+        )
+        for port, value in zip(ports, values, strict=True)
+    ]

@@ -1,0 +1,153 @@
+"""All partial derivatives up to an order, interpolated from Taylor coefficients along directions.
+
+Along the direction j, with non-negative integer entries, the Taylor coefficient of order k of y(x + t j) is
+
+    F_k(j) = sum over multi-indices i with |i| = k of  j^i / i!  D^i y
+
+The directions are all j with |j| = d, the highest order. For n entries of the inputs there are C(n + d - 1, d), as many
+as partial derivatives of order d. They are batched. Each partial derivative is a sum of the F_k with constant weights:
+
+    D^i y = sum over j of w_ij F_|i|(j)
+    w_ij  = sum over 0 < k <= i of (-1)^|i-k| binom(i, k) binom(d k / |k|, j) (|k| / d)^|i|
+
+Source: Griewank, Utke, Walther, "Evaluating higher derivative tensors by forward propagation of univariate Taylor
+series" (2000).
+"""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, product
+from math import comb, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import element, shape, with_shape
+from tiduc.jacobians import batched, check_types
+from tiduc.jets import check_order, coefficients
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Function, Port, Wrt, smooth
+
+MOST = 2048
+"""The largest number of directions: the weights are a matrix of this size at most, squared."""
+
+Exponents = tuple[int, ...]
+
+
+def tensor(program: Function, order: int, wrt: Wrt) -> list[Port]:
+    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt."""
+    check_order(order)
+    inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
+    check_types("tensor", inputs, outputs, "forward")
+    count = sum(prod(shape(x)) for x in inputs)
+    directions = comb(count + order - 1, order)
+    if directions > MOST:
+        raise RequestError(
+            f"{count} entries have {directions} partial derivatives of order {order}, more than {MOST}; "
+            "choose fewer inputs, or use jet for derivatives along directions"
+        )
+    found = _along_directions(program, inputs, outputs, order, count) if directions else []
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    results = []
+    for y, series in zip(outputs, found or [[]] * len(outputs), strict=True):
+        results.append(y)
+        for k in range(1, order + 1):
+            weights = _weights(count, k, order)
+            type_ = with_shape(y.type, [*shape(y), weights.shape[1]])
+            value = series[k - 1].value if series else Zero(type_)
+            whole = Zero(type_) if isinstance(value, Zero) else _interpolated(b, value, weights)
+            results.append(Port(f"{y.name}.derivative{k}", type_, whole))
+    b.finish([])
+    return results
+
+
+def _along_directions(
+    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], order: int, count: int
+) -> list[list[Port]]:
+    """For each output, its coefficients of orders 1 to `order` along all directions, batched."""
+    view = program.view
+    b: Any = program.opset.builder(view, view.fresh("J"))
+    given = [Port(x.name, x.type, f"{b.graph.name}.{i}") for i, x in enumerate(inputs)]
+    first = [[b.input(x.value, x.type), *([None] * (order - 1))] for x in given]
+    of_inputs = [view.input(x.value) for x in inputs]
+    found = coefficients(program, b, dict(zip(of_inputs, first, strict=True)), order)
+    series = [
+        Port(y.name, y.type, Zero(y.type) if value is None else value)
+        for y in outputs
+        for value in found.get(y.value, [None] * (order + 1))[1:]
+    ]
+    b.finish([y.value for y in series if not isinstance(y.value, Zero)])
+    directions = np.array(list(_exponents(count, order)), np.float64)
+    keys, results = batched(program, given, series, len(directions))
+    s: Any = program.opset.builder(view, view.fresh("S"))
+    at, seeds = 0, []
+    for key in keys:
+        columns = directions[:, at : at + prod(shape(key)[1:])]
+        seeds.append(s.constant(columns.reshape(shape(key)), key.type))
+        at += columns.shape[1]
+    s.finish(seeds)
+    for key, seed in zip(keys, seeds, strict=True):
+        view.bind(key.value, seed)
+    return [results[i : i + order] for i in range(0, len(results), order)]
+
+
+def _interpolated(b: Any, x: Any, weights: NDArray[np.float64]) -> Any:
+    """The partial derivatives along a new last dimension, from coefficients along directions in front."""
+    matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
+    precision = ir.ArrayAttr.get(
+        [hlo.PrecisionAttr.get("HIGHEST")] * 2
+    )  # weights have either sign: terms cancel
+    return b.dot_general(x, matrix, ([], []), ([0], [0]), {"precision_config": precision})
+
+
+# ---- weights -----------------------------------------------------------------------------------------------
+
+
+def _exponents(n: int, order: int) -> Iterator[Exponents]:
+    """The multi-indices i with |i| = order, as tuples of n exponents, sorted as the variables they multiply."""
+    for variables in combinations_with_replacement(range(n), order):
+        exponents = [0] * n
+        for v in variables:
+            exponents[v] += 1
+        yield tuple(exponents)
+
+
+def _weights(n: int, k: int, order: int) -> NDArray[np.float64]:
+    """The matrix that maps coefficients of order k along all directions to partial derivatives of order k."""
+    row = {j: at for at, j in enumerate(_exponents(n, order))}
+    columns = list(_exponents(n, k))
+    matrix = np.zeros((len(row), len(columns)))
+    for at, i in enumerate(columns):
+        support = [v for v, exponent in enumerate(i) if exponent]
+        for j, weight in _weights_of(tuple([i[v] for v in support]), order):
+            direction = [0] * n
+            for v, entry in zip(support, j, strict=True):
+                direction[v] = entry
+            matrix[row[tuple(direction)], at] = weight
+    return matrix
+
+
+@cache
+def _weights_of(i: Exponents, order: int) -> list[tuple[Exponents, float]]:
+    """The weights of a partial derivative: nonzero for directions within its variables only."""
+    found = []
+    for j in _exponents(len(i), order):
+        total = Fraction(0)
+        for k in product(*(range(exponent + 1) for exponent in i)):
+            if sum(k):
+                sign = (-1) ** (sum(i) - sum(k))
+                choices = prod(comb(a, b) for a, b in zip(i, k, strict=True))
+                places = prod((_binomial(Fraction(order * a, sum(k)), b) for a, b in zip(k, j, strict=True)))
+                total += sign * choices * places * Fraction(sum(k), order) ** sum(i)
+        found.append((j, float(total)))
+    return found
+
+
+def _binomial(z: Fraction, k: int) -> Fraction:
+    """z (z - 1) ... (z - k + 1) / k!."""
+    return prod(((z - i) / (i + 1) for i in range(k)), start=Fraction(1))
