@@ -18,8 +18,8 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.traits import PRODUCTS
-from tiduc.dialect.types import bits
+from tiduc.dialect.traits import PRODUCTS, VIEWS
+from tiduc.dialect.types import bits, element
 
 _BARRIER = "stablehlo.optimization_barrier"
 _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
@@ -45,6 +45,15 @@ def _widens(op: Any) -> bool:
     return bool(op.name == "stablehlo.convert" and bits(op.operands[0]) < bits(op.results[0]))
 
 
+def _widens_unsigned(op: Any) -> bool:
+    """Whether an op converts unsigned integers or predicates to a wider type."""
+    if op.name != "stablehlo.convert" or not isinstance(kind := element(op.operands[0]), ir.IntegerType):
+        return False
+    return (kind.is_unsigned or kind.width == 1) and bits(op.operands[0]) < bits(op.results[0])
+
+
+_UNSIGNED = _Fusion(_widens_unsigned, lambda op: op.name in VIEWS, any, PRODUCTS)
+"""The numbers are widened within the product, as signed ones: predicates are 0 and -1, and 200 of ui8 is -56."""
 _CONSTANTS = _Fusion(
     lambda op: op.name == "stablehlo.constant",
     lambda op: len(op.operands) > 0 and op.name != _BARRIER and not len(op.regions),
@@ -74,6 +83,14 @@ _SUMS = _Fusion(
     "reduce_window_ones",
 )
 @wrong(
+    "Takes unsigned numbers for signed ones where products widen them; a barrier puts the conversion first.",
+    "product_of_unsigned",
+)
+@wrong(
+    "Takes predicates for 0 and -1 where products widen them; a barrier puts the conversion first.",
+    "product_of_predicates",
+)
+@wrong(
     "On GPUs, windows over widened numbers are wrong; a barrier puts the conversion first.",
     "vulkan/sums_of_i8",
 )
@@ -88,12 +105,13 @@ _SUMS = _Fusion(
 def separate_fusions(module: Any, settings: Settings) -> None:
     """Puts the barriers into a module, in place."""
     ops = within(module.operation)
-    for fusion in (_CONSTANTS, *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())):
+    of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
+    for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
         fused = set[Any]()
         for op in ops:
             if op.name in fusion.readers:
-                count = 2 if op.name == "stablehlo.convolution" else len(op.results)
-                for i in range(count):
+                arrays = len(op.results) if op.name in _REDUCTIONS else len(op.operands)
+                for i in range(arrays):
                     if op.operands[i] in fused:
                         put_barrier(op, i)
             if fusion.starts(op) or (fusion.passes(op) and fusion.operands(x in fused for x in op.operands)):

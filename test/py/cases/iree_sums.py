@@ -55,6 +55,22 @@ func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor
 }}
 """
 
+PRODUCT_OF_UNSIGNED = """
+func.func @main(%x: tensor<3xui8>, %y: tensor<3x2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.convert %x : (tensor<3xui8>) -> tensor<3xf32>
+  %1 = stablehlo.dot_general %0, %y, contracting_dims = [0] x [0] : (tensor<3xf32>, tensor<3x2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+"""
+PRODUCT_OF_PREDICATES = """
+func.func @main(%x: tensor<2x3xf32>, %p: tensor<2x3xi1>) -> tensor<2xf32> {
+  %0 = stablehlo.convert %p : (tensor<2x3xi1>) -> tensor<2x3xf32>
+  %1 = stablehlo.dot_general %x, %0, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+    : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+"""
+
 
 def _numbers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
@@ -67,5 +83,11 @@ SUMS = {
     "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (_numbers(4, 7), _numbers(7)), None),
     "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (_numbers(4, 7), _numbers(7)), None),
     "convolution_of_broadcast": (CONVOLUTION_OF_BROADCAST, (_numbers(1, 2, 3), _numbers(3)), None),
+    "product_of_unsigned": (PRODUCT_OF_UNSIGNED, (np.uint8([200, 3, 4]), _numbers(3, 2)), None),
+    "product_of_predicates": (
+        PRODUCT_OF_PREDICATES,
+        (_numbers(2, 3), np.array([[True, False, True], [False, True, True]])),
+        None,
+    ),
     "sum_of_many_arrays": (SUM_OF_MANY_ARRAYS, tuple(_numbers(40)), None),
 }
