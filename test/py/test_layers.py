@@ -183,6 +183,7 @@ LOCAL = {
     ("tiduc.models.from_torch", "torch"): OPTIONAL,
     ("tiduc.models.from_torch", "tiduc.models.torch_ops.before_export"): OPTIONAL,
     ("tiduc.models.from_torch", "tiduc.models.torch_ops.control"): OPTIONAL,
+    ("tiduc.models.from_torch", "tiduc.models.torch_ops.own_derivatives"): OPTIONAL,
     ("tiduc.models.from_torch", "tiduc.models.torch_ops.table"): OPTIONAL,
     ("tiduc.models.from_torch", "torch_mlir"): OPTIONAL,
     ("tiduc.models.model", "tiduc.backends.iree.compile"): SLOW,

@@ -17,8 +17,9 @@ Models of PyTorch, torchvision, timm and transformers with random weights, impor
 model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the gradient is that of
 the loss with respect to all parameters.
 
+After `pip install '.[zoo]'`:
+
 ```sh
-pip install '.[zoo]'
 python test/zoo/run.py --size small --journal zoo.jsonl               # on IREE; --engine xla runs on XLA, and
 python test/zoo/run.py --size real --engine none --journal zoo.jsonl  # --engine none stops after the derivative
 python test/zoo/run.py --journal zoo.jsonl --write                    # writes this page

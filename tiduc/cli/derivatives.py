@@ -63,9 +63,9 @@ def _derivative(
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
         positions = wanted(program, wrt)
+        _, module = derived(program, name, positions, stop_after, **options)
         if name == "grad":
             _remark_on_order(file, program, positions)
-        _, module = derived(program, name, positions, stop_after, **options)
         kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)

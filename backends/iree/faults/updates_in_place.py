@@ -32,7 +32,7 @@ from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import VIEWS
+from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
@@ -40,7 +40,6 @@ _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 
 _BARRIER = "stablehlo.optimization_barrier"
 _CALLS = ("func.call", "stablehlo.composite")
-_JOINS = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
 
 DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
@@ -104,7 +103,7 @@ class _Arrays:
     def _twins(self, x: Any) -> list[Any]:
         """The results of a conditional or loop that may be one array with x, which is a view of another result."""
         *_, y = traced(x, _VIEWS | {_BARRIER})
-        if isinstance(y.owner, ir.Block) or y.owner.name not in _JOINS:
+        if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
             return []
         op = y.owner.operation
         ways = [list(operations(region.blocks[0]))[-1].operands for region in op.regions]
