@@ -47,9 +47,11 @@ def _line_starts(text: bytes, count: int) -> list[int]:
 
 
 def _functions(block: Any) -> Iterator[Any]:
-    """The functions with a body in a module's block and in the modules nested in it."""
-    for op in (each.operation for each in block.operations):
+    """The functions with a body in a module's block and in the modules nested in it, at any depth."""
+    waiting = list(block.operations)[::-1]
+    while waiting:
+        op = waiting.pop().operation
         if op.name == "builtin.module":
-            yield from _functions(op.regions[0].blocks[0])
+            waiting += list(op.regions[0].blocks[0].operations)[::-1]
         elif op.name == "func.func" and len(op.regions[0].blocks):
             yield op

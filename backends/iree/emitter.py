@@ -1,6 +1,7 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.bodies import Fill, RegionBuilder
+from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import dims, element, is_dynamic, with_element, with_shape
 
@@ -223,6 +225,15 @@ def is_unsigned(x: Any) -> bool:
 def is_boolean(x: Any) -> bool:
     """Whether the elements of a value are predicates (i1)."""
     return bool(element(x) == signless(1))
+
+
+@contextmanager
+def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
+    """An emitter before an op; an error without a location gets the op's."""
+    try:
+        yield Emitter(ir.InsertionPoint(op), op.location, settings)
+    except TiducError as error:
+        raise error.at(op.location) from None
 
 
 def within(op: Any) -> list[Any]:

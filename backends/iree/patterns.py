@@ -5,9 +5,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
-from torch_mlir import ir
-
-from tiduc.backends.iree.emitter import DYNAMIC, ON_CPUS, ON_SPIRV, PATTERNS, Emitter, Pattern, within
+from tiduc.backends.iree.emitter import DYNAMIC, ON_CPUS, ON_SPIRV, PATTERNS, Pattern, rewriting, within
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.settings import Settings
 
@@ -27,9 +25,10 @@ def apply_patterns(module: Any, settings: Settings) -> None:
         op = waiting.pop()
         if op.name not in PATTERNS:
             continue
-        name, b = op.name, Emitter(ir.InsertionPoint(op), op.location, settings)
-        tried = (pattern(b, op) for pattern in _patterns(op, settings))
-        results = next((values for values in tried if values is not None), None)
+        name = op.name
+        with rewriting(op, settings) as b:
+            tried = (pattern(b, op) for pattern in _patterns(op, settings))
+            results = next((values for values in tried if values is not None), None)
         # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
         emitted = [inner for outer in b.emitted if outer is not None for inner in within(outer)]
         waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]

@@ -159,6 +159,25 @@ def test_arrays_that_no_memory_holds_are_refused_for_iree() -> None:
         program.jvp()
 
 
+def test_a_reduction_of_more_elements_than_mlir_allows_has_a_place() -> None:
+    size = 2**63 - 1
+    text = f"""func.func @main(%x: tensor<7x{size}xf64>) -> tensor<f64> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1]
+      : (tensor<7x{size}xf64>, tensor<f64>) -> tensor<f64>
+  return %0 : tensor<f64>
+}}"""
+    with pytest.raises(Unsupported, match="more than MLIR allows") as raised:
+        tiduc.load(text).source("cpu")
+    assert raised.value.location == "-:3:24"
+
+
+def test_modules_nested_deeply_are_read() -> None:
+    identity = "func.func @main(%x: tensor<f64>) -> tensor<f64> { return %x : tensor<f64> }"
+    program = tiduc.load("module {" * 2000 + "}" * 2000 + identity)
+    assert [argument.name for argument in program.signature.inputs] == ["x"]
+
+
 def test_the_reference_interpreter_runs_within_limits() -> None:
     text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
   %0 = stablehlo.while(%i = %x) : tensor<i64>

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter, rewriting, within
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, is_complex, shape, with_shape
@@ -37,7 +37,8 @@ def convolutions_to_products(module: Any) -> int:
     for op in within(module.operation):
         convolution = _read(op) if op.name == "stablehlo.convolution" else None
         if convolution is not None:
-            y = convolution.rewritten(Emitter(ir.InsertionPoint(op), op.location))
+            with rewriting(op) as b:
+                y = convolution.rewritten(b)
             if y is not None:
                 op.results[0].replace_all_uses_with(y)
                 op.erase()

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter, rewriting, within
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
@@ -39,7 +39,8 @@ def reductions_in_lanes(module: Any) -> int:
     count = 0
     for op in within(module.operation):
         if op.name == "stablehlo.reduce" and _pays(op):
-            y = _in_lanes(Emitter(ir.InsertionPoint(op), op.location), op)
+            with rewriting(op) as b:
+                y = _in_lanes(b, op)
             if y is not None:
                 op.results[0].replace_all_uses_with(y)
                 op.erase()
