@@ -1,13 +1,13 @@
-"""separate_parts: puts a barrier where complex numbers are read whole, and their parts are read as well.
+"""separate_parts: puts a barrier where complex numbers with several readers are read by their parts.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p
-    %i = imag %p                                    %r = real %b
-    %y = dot_general %p, %q                         %i = imag %b
-                                                    %y = dot_general %p, %q
+    %y = dot_general %p, %q                         %r = real %b
+                                                    %y = dot_general %b, %q
 
-IREE computes the parts once for the readers of the parts and once for the readers of the whole numbers. When it merges
-the two computations, a reader of the real part can get the imaginary part: silently wrong values.
+A product of matrices reads the parts as `real` and `imag` do. IREE computes the parts again for each reader. When it
+merges these computations, a reader of one part can get the other part, or another array of the dispatch: silently wrong
+values. Readers that are all `real` or `imag` need no barrier.
 """
 
 from typing import Any
@@ -17,14 +17,19 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
-from tiduc.dialect.traits import COMPLEX_PARTS
+from tiduc.dialect.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.types import is_complex
 
 _STORED = ("stablehlo.constant", "stablehlo.optimization_barrier")
+_BY_PARTS = COMPLEX_PARTS | PRODUCTS
 
 
 @wrong(
-    "Takes imaginary for real parts, if complex numbers are read whole as well; a barrier stores the numbers.",
+    "Takes another array for a part of complex numbers that two products read; a barrier stores the numbers.",
+    "parts_in_two_products",
+)
+@wrong(
+    "Takes one part of complex numbers for another, if several ops read them; a barrier stores the numbers.",
     "parts_of_products",
 )
 def separate_parts(module: Any) -> None:
@@ -33,11 +38,10 @@ def separate_parts(module: Any) -> None:
         if op.name in _STORED:
             continue
         for y in op.results:
-            if not isinstance(y.type, ir.RankedTensorType) or not is_complex(y):
-                continue
-            readers = [use.owner.operation for use in y.uses]
-            parts = [reader for reader in readers if reader.name in COMPLEX_PARTS]
-            if parts and len(parts) < len(readers):
-                (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(op), op.location), y)
-                for reader in parts:
-                    reader.operands[0] = stored
+            if isinstance(y.type, ir.RankedTensorType) and is_complex(y):
+                readers = [(use.owner.operation, use.operand_number) for use in y.uses]
+                names = {reader.name for reader, _ in readers}
+                if len(readers) > 1 and names & _BY_PARTS and names - COMPLEX_PARTS:
+                    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(op), op.location), y)
+                    for reader, i in readers:
+                        reader.operands[i] = stored

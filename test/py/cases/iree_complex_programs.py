@@ -1,4 +1,4 @@
-"""A program of complex numbers that IREE alone gets wrong; see `iree_programs.py`."""
+"""Programs of complex numbers that IREE alone gets wrong; see `iree_programs.py`."""
 
 import numpy as np
 
@@ -47,6 +47,39 @@ PARTS = f"""func.func @main(%x: tensor<1xf64>, %dx: tensor<1xf64>, %u: tensor<1x
 }}"""
 """Complex numbers %3 are read whole by two products, and by their parts in the conjugate %10."""
 
+R11, C11, C111 = "tensor<1x1xf64>", "tensor<1x1xcomplex<f64>>", "tensor<1x1x1xcomplex<f64>>"
+OUTER = f"batching_dims = [0] x [1], contracting_dims = [] x [] : ({C11}, {C11}) -> {C111}"
+PRODUCTS = f"""func.func @main(%a: {R11}, %b: {R11}, %c: {R11}, %d: {R11}, %p: {R11}, %q: {R11}, %r: tensor<1x1x1xf64>,
+    %i: tensor<1x1x1xf64>, %u: {C11}, %v: {C11}, %w: {C11}, %z: {C111}) -> {C111} {{
+  %zero = stablehlo.constant dense<0.0> : {R11}
+  %0 = stablehlo.subtract %a, %b : {R11}
+  %1 = stablehlo.complex %zero, %0 : {C11}
+  %2 = stablehlo.complex %r, %i : {C111}
+  %3 = stablehlo.dot_general %2, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : ({C111}, {C11}) -> {C11}
+  %4 = stablehlo.add %u, %3 : {C11}
+  %5 = stablehlo.reshape %4 : ({C11}) -> {C111}
+  %6 = stablehlo.complex %p, %q : {C11}
+  %7 = stablehlo.multiply %c, %d : {R11}
+  %8 = stablehlo.complex %zero, %7 : {C11}
+  %9 = stablehlo.add %8, %v : {C11}
+  %10 = stablehlo.dot_general %9, %6, {OUTER}
+  %11 = stablehlo.dot_general %1, %w, {OUTER}
+  %12 = stablehlo.add %11, %10 : {C111}
+  %13 = stablehlo.add %12, %5 : {C111}
+  %14 = stablehlo.add %13, %z : {C111}
+  return %14 : {C111}
+}}"""
+"""Two products read the complex number %1, whose imaginary part %0 is an array of the dispatch as well."""
+
+_SCALARS = [np.full((1, 1), x) for x in (3.0, -1.0, 2.0, 0.5, -2.0, 1.5)]
+_ENTRIES = [np.full((1, 1, 1), x) for x in (2.5, -0.5)]
+_NUMBERS = [np.full((1, 1), x) for x in (1 + 2j, -3 + 0.5j, 2 - 1j)]
+
 COMPLEX = {
+    "parts_in_two_products": (
+        PRODUCTS,
+        (*_SCALARS, *_ENTRIES, *_NUMBERS, np.full((1, 1, 1), 1 + 3j)),
+        None,
+    ),
     "parts_of_products": (PARTS, (np.array([1.4]), np.array([0.03]), np.array([[-0.3, 0.6, 0.4]])), None),
 }
