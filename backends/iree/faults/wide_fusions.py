@@ -7,11 +7,14 @@
     ...                                             %s24 = add %t, %y
 
 IREE fuses such a tree into one dispatch, however many arrays it reads, or into two with all shared values between them.
+Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree.
 Its runtime does not load a module with a dispatch of more than 32 arrays on one target, 64 on another. A loss with a
 term for each of 33 parameters is enough, or two derivatives of a series.
 """
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -26,7 +29,7 @@ from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
 
-_MOST = 28
+_MOST = 24
 """Arrays that a tree reads, and values in a tree that have several readers and may become arrays, at most."""
 
 
@@ -38,6 +41,12 @@ class _Tree:
     arrays: set[Any] = field(default_factory=set)
     shared: int = 0
     within: "_Tree | None" = None
+    bits: int = 0
+
+    def bit(self, numbers: Iterator[int]) -> int:
+        """The tree's bits in masks; the first call takes the next number."""
+        self.bits = self.bits or 1 << next(numbers)
+        return self.bits
 
     def root(self) -> "_Tree":
         """The tree that this one has become a part of."""
@@ -55,6 +64,7 @@ class _Tree:
         if self.shared + other.shared + len(self.arrays | other.arrays) > _MOST:
             return False
         self.shared += other.shared
+        self.bits |= other.bits
         self.arrays |= other.arrays
         other.within = self
         return True
@@ -67,17 +77,30 @@ class _Tree:
 def separate_wide_fusions(module: Any) -> None:
     """Puts the barriers into a module, in place, in time linear in its ops."""
     trees: dict[Any, _Tree] = {}
-    numbers = count()
+    # The trees that a value depends on by way of ops outside of them, as a mask of their bits.
+    behind: dict[Any, int] = {}
+    numbers, bits = count(), count()
     for op in within(module.operation):
-        if op.name in _FUSED:
-            tree = _Tree(next(numbers))
-            for x, other in _latest_first(trees, op.operands):
-                if other is None or x.type.shape != op.results[0].type.shape:
-                    tree.arrays.add(x)
-                elif not tree.takes(other.root()):
-                    tree.arrays.add(_stored(x))
+        before = functools.reduce(operator.or_, (behind.get(x, 0) for x in op.operands), 0)
+        tree = _Tree(next(numbers)) if op.name in _FUSED else None
+        left = []
+        for x, other in _latest_first(trees, op.operands):
+            if tree is None or other is None or x.type.shape != op.results[0].type.shape:
+                left.append((x, other))
+            elif before & other.root().bits:
+                left.append((x, other))
+            elif not tree.takes(other.root()):
+                left.append((_stored(x), other))
+        for x, other in left:
+            if tree is not None:
+                tree.arrays.add(x)
+            if other is not None:
+                before |= other.root().bit(bits)
+        if tree is not None:
             tree.shared += len(list(op.results[0].uses)) > 1
             trees[op.results[0]] = tree
+        if before:
+            behind.update(dict.fromkeys(op.results, before))
 
 
 def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any, _Tree | None]]:
