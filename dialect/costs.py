@@ -62,7 +62,13 @@ def size(x: Value) -> int:
 
 def size_in_bytes(x: Value) -> int:
     """The bytes of a value; a dynamic dimension counts as 1, and a value that is no tensor as 0."""
-    return size(x) * _element_bytes(x.type)
+    return _static_bytes(x.type)
+
+
+@functools.cache
+def _static_bytes(type_: Any) -> int:
+    bytes_ = _element_bytes(type_)
+    return bytes_ * math.prod(n for n in sizes_in(type_) if n != DYNAMIC) if bytes_ else 0
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tiduc.passes.rematerialize.liveness import Liveness
 
-_LEAST = 2**20
+SMALL = 2**20
 """Graphs that take less than this many bytes beside their arguments keep their order: caches hold them anyway."""
 
 _GAIN = 0.98
@@ -23,7 +23,7 @@ def lowest_order(model: Liveness) -> list[int]:
     """The schedule of lowest peak that sinking and hoisting give; the given order where its peak is as low."""
     given = list(range(len(model.ops)))
     transient = model.peak(given) - model.arguments
-    if transient < _LEAST:
+    if transient < SMALL:
         return given
     leads = _leads(model)
     sunk = _sunk(model, leads)

@@ -60,6 +60,10 @@ class _Candidate:
     price: float
 
 
+_Segments = list[list[_Candidate]]
+"""Candidates by segment, in order; values of one segment are recomputed together."""
+
+
 def unchanged(model: Liveness) -> Choice:
     """The given schedule, with nothing recomputed."""
     return Choice(model, model.peak(range(len(model.ops))), 0.0)
@@ -68,15 +72,17 @@ def unchanged(model: Liveness) -> Choice:
 def within(model: Liveness, budget: int) -> Choice:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found."""
     base = lowest = unchanged(model)
-    fitting: Choice | None = None
     while lowest.peak > budget:
-        for choice in one_level(base, budget):
-            if choice.peak <= budget and (fitting is None or choice.time < fitting.time):
-                fitting = choice
+        fitting: dict[float, tuple[Choice, _Segments]] = {}  # by price: the schedule of least time that fits
+        for price, segments, choice in _one_level(base):
+            if choice.peak <= budget and (price not in fitting or choice.time < fitting[price][0].time):
+                fitting[price] = choice, segments
             if choice.peak < lowest.peak:
                 lowest = choice
-        if fitting is not None:
-            return fitting
+        if fitting:
+            return min(
+                (_fewest(base, segments, budget) for _, segments in fitting.values()), key=lambda c: c.time
+            )
         if lowest.peak - model.arguments > _GAIN * (base.peak - model.arguments):
             break
         base = lowest
@@ -89,7 +95,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
     points = [(base.peak, 0.0)]
     while True:
         lowest = base
-        for choice in one_level(base):
+        for _, _, choice in _one_level(base):
             points.append((choice.peak, choice.time))
             if choice.peak < lowest.peak:
                 lowest = choice
@@ -103,13 +109,10 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
     return best[::-1]
 
 
-def one_level(base: Choice, budget: int | None = None) -> Iterator[Choice]:
-    """The schedules that evict values of a schedule: for each price and number of segments.
-
-    With a budget, schedules that fit are followed by one that evicts no more than the budget asks for.
-    """
+def _one_level(base: Choice) -> Iterator[tuple[float, _Segments, Choice]]:
+    """The schedules that evict values of a schedule, for each price and number of segments: both, and the schedule."""
     model = base.model
-    peak = int(model.live(range(len(model.ops))).argmax())
+    peak = _peak(base)
     candidates = _candidates(model, peak)
     prices = sorted(candidate.price for candidate in candidates)
     limits = {prices[max(0, (i + 1) * len(prices) // _PRICES - 1)] for i in range(_PRICES)} if prices else ()
@@ -120,21 +123,24 @@ def one_level(base: Choice, budget: int | None = None) -> Iterator[Choice]:
             segments = _segments(model, evictable, count)
             if len(segments) < count:
                 break
-            choice = _evicting(base, peak, [c for segment in segments for c in segment])
-            yield choice
-            if budget is not None and choice.peak <= budget:
-                yield _fewest(base, peak, segments, budget)
+            yield limit, segments, _evicting(base, peak, [c for segment in segments for c in segment])
             count = max(count + 1, int(count * _GROWTH))
 
 
-def _fewest(base: Choice, peak: int, segments: Sequence[Sequence[_Candidate]], budget: int) -> Choice:
+def _peak(base: Choice) -> int:
+    """The place of the peak in a schedule."""
+    return int(base.model.live(range(len(base.model.ops))).argmax())
+
+
+def _fewest(base: Choice, segments: _Segments, budget: int) -> Choice:
     """The schedule that evicts as few values as the budget needs: first segments first, they are live longest."""
+    # Within a segment, values of low price come first.
+    ordered = [c for segment in segments for c in sorted(segment, key=lambda c: c.price)]
+    peak = _peak(base)
 
     def evicting(count: int) -> Choice:
         return _evicting(base, peak, ordered[:count])
 
-    # Within a segment, values of low price come first.
-    ordered = [c for segment in segments for c in sorted(segment, key=lambda c: c.price)]
     return evicting(bisect_left(range(len(ordered)), True, key=lambda count: evicting(count).peak <= budget))
 
 
@@ -164,7 +170,7 @@ def _can_rerun(op: Definition) -> bool:
     return bool(op.operands) and not op.captures and op.name in TRAITS
 
 
-def _segments(model: Liveness, evictable: Sequence[_Candidate], count: int) -> list[list[_Candidate]]:
+def _segments(model: Liveness, evictable: Sequence[_Candidate], count: int) -> _Segments:
     """The candidates in at most `count` segments of similar size, without those that are live at the cuts between them.
 
     A cut is where the fewest bytes of candidates cross, in the second half of a segment.
@@ -191,7 +197,7 @@ def _segments(model: Liveness, evictable: Sequence[_Candidate], count: int) -> l
             first += 1
         if first >= len(evictable):
             break
-    segments: list[list[_Candidate]] = [[] for _ in range(len(cuts) + 1)]
+    segments: _Segments = [[] for _ in range(len(cuts) + 1)]
     for candidate in evictable:
         before = bisect_left(cuts, candidate.op + 1)
         if before == bisect_left(cuts, candidate.last + 1):

@@ -12,14 +12,14 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
-from tiduc.dialect.costs import seconds
+from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
-from tiduc.passes.rematerialize.order import lowest_order
+from tiduc.passes.rematerialize.order import SMALL, lowest_order
 from tiduc.passes.rematerialize.recompute import curve, within
 from tiduc.passes.rules.registry import OpSet
 
@@ -32,6 +32,8 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "") -> Graph:
     the peak without a budget; "min" for the lowest peak; empty for no budget. `RequestError` for another text, and for
     a budget below the lowest peak that is found, with that peak.
     """
+    if not memory and sum(size_in_bytes(y) for op in graph.definitions for y in op.results) < SMALL:
+        return graph
     given = liveness(graph)
     model = ordered(given)
     if memory:
