@@ -11,11 +11,11 @@
 | flops | . | the op computes nothing with floats |
 | | a number n | one operation on floats per element of the result; n real operations per complex element |
 | | function | one transcendental function or root per element |
-| | formula | a formula in `tiduc/explain/costs.py` |
+| | formula | a formula in `dialect/costs.py` |
 | | ? | not known |
 | bytes | none | the result need not be written, so that no bytes are moved |
 | | part | reads as many bytes as it writes, however large its first operand is |
-| | formula | a formula in `tiduc/explain/costs.py` |
+| | formula | a formula in `dialect/costs.py` |
 | | . | the op reads all its operands and writes all its results |
 | sizes | alike | the sizes of a result are those of an operand of equal rank |
 | | each | result number i has the sizes of operand number i |

@@ -3,7 +3,8 @@
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + a linear graph (JVP) --linear_transpose--> + a linear graph (VJP) --> ... in any order
         --batch--> + a graph that computes either of them for many tangents or cotangents at once (vmap)
-        --materialize_merge--> one flat graph --structure--> one with StableHLO's loops --lower--> a StableHLO function
+        --materialize_merge--> one flat graph --structure--> one with StableHLO's loops
+        --rematerialize--> one that needs less memory --lower--> a StableHLO function
         --compile--> a compiled program, which takes arrays and returns arrays
 
 For higher orders, `linearize` runs again on a view that holds linear graphs; nothing is merged in between.
@@ -29,6 +30,7 @@ from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.rematerialize.rematerialize import rematerialize
 from tiduc.passes.resolve import resolve
 from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
@@ -73,6 +75,10 @@ def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Grap
     return structure(program.view, flat, program.opset, program.loop_memory, separated)
 
 
+def _rematerialize(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
+    return rematerialize(flat, program.opset, program.memory)
+
+
 def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:
     return lower(flat, program.view.module_attributes, program.beside, program.view)
 
@@ -88,6 +94,9 @@ STAGES = (
     Stage("batch", batch, "a view, outputs, inputs, a size", "a graph for many inputs at once"),
     Stage("materialize_merge", materialize_merge, "a view, the wanted values", "one flat graph", _merge),
     Stage("structure", structure, "a flat graph", "a flat graph with loops that StableHLO has", _structure),
+    Stage(
+        "rematerialize", rematerialize, "a flat graph", "a flat graph of lower peak memory", _rematerialize
+    ),
     Stage("lower", lower, "a flat graph", "a `func.func` of StableHLO", _lower),
     Stage("compile", compile_program, "a `Lowered` program, an engine", "a `Runnable`"),
 )

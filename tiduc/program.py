@@ -50,6 +50,7 @@ class Program:
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules that differentiate it
     loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
+    memory: str = ""  # how many bytes it may take: 100MB, 0.3x, min; empty for no limit
 
     # ---- derivatives ---------------------------------------------------------------------------------------
 
@@ -156,6 +157,15 @@ class Program:
         A trace has the shape of its output. Errors are those of `jacobian`.
         """
         return self._with_results(laplacian(self, wrt), value)
+
+    def rematerialize(self, memory: str) -> "Program":
+        """The program within a budget of memory, which it and derivatives of it get when they are lowered.
+
+        `memory` is a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share of the peak
+        without a budget, such as "0.3x"; or "min". Values are recomputed where that takes least time. Lowering raises
+        `RequestError` for another text, and for a budget below the least one, which it names.
+        """
+        return replace(self, memory=memory)
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 

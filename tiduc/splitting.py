@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.context import run_passes, stage
+from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import CHEAP, VIEWS
@@ -35,12 +35,8 @@ class Residual:
     name: str
     type: TensorType
     what: str  # the op that computes it, or the input or output that it is
-    place: str = ""  # the source location of the op
-
-    @property
-    def bytes(self) -> int | None:
-        """Its size in memory; None for a dynamic shape."""
-        return _bytes(self.type)
+    place: str  # the source location of the op; empty for an input
+    bytes: int | None  # its size in memory; None for a dynamic shape
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def split(program: Program, wrt: Wrt = None) -> Split:
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
     forward = from_module(cut.forward(), program.name, program.opset, loop_memory=program.loop_memory)
     backward = from_module(cut.backward(), program.name, program.opset, loop_memory=program.loop_memory)
-    kinds = [(cut.what(x), cut.place(x)) for x in cut.residuals]
+    kinds = [(cut.what(x), cut.place(x), stored_bytes(x.type)) for x in cut.residuals]
     ports = forward.outputs[len(program.outputs) :]
     residuals = [
         Residual(port.name, described(port).type, *kind) for port, kind in zip(ports, kinds, strict=True)
@@ -274,20 +270,9 @@ def _keeps_elements(op: Any) -> bool:
 
 
 def _is_no_larger(x: Any, y: Any) -> bool:
-    """Whether one tensor takes no more memory than another; false for a dynamic shape."""
-    if not (x.has_static_shape and y.has_static_shape):
-        return False
-    sizes = [_bytes(TensorType.parse(str(t).removeprefix("tensor<").removesuffix(">"))) for t in (x, y)]
+    """Whether a tensor type takes no more memory than another; false for a dynamic shape."""
+    sizes = stored_bytes(x), stored_bytes(y)
     return None not in sizes and sizes[0] <= sizes[1]  # type: ignore[operator]
-
-
-def _bytes(type_: TensorType) -> int | None:
-    if type_.dtype is None or None in type_.shape:
-        return None
-    return (
-        int(np.prod([size for size in type_.shape if size is not None], dtype=np.int64))
-        * type_.dtype.itemsize
-    )
 
 
 def _shown(size: int | None) -> str:

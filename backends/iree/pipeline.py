@@ -13,6 +13,7 @@ from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.convolution import convolutions_to_products
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
+from tiduc.backends.iree.fast.reruns import select_reruns
 from tiduc.backends.iree.fast.sines import sines_to_kernels
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
@@ -56,6 +57,11 @@ class Entry:
 
 
 PIPELINE = (
+    Entry(
+        "speed",
+        select_reruns,
+        "Makes selects of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
+    ),
     Entry(
         "speed",
         convolutions_to_products,

@@ -28,6 +28,7 @@ from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.rematerialize.rematerialize import rematerialize
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -44,6 +45,11 @@ _LOOP_MEMORY = Option(
     "loop-memory",
     "string",
     "how the reverse pass of a loop gets its residuals, unless the loop says so itself: stack, sqrt, log or auto",
+)
+_MEMORY = Option(
+    "memory",
+    "string",
+    "how many bytes a graph may take: a size such as 100MB, a share of its peak such as 0.3x, or min; default: any",
 )
 
 
@@ -263,6 +269,19 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
     for other in view.graphs.values():
         if other.private and other.name not in kept:
             other.op.erase()
+
+
+@_pass("tidu-rematerialize", _MEMORY)
+def rematerialize_in_place(module: Any, memory: str = "", opset: OpSet = OPSET) -> None:
+    """Orders the ops of flat graphs for a lower peak of memory, and recomputes values to fit a budget."""
+    view = resolve(module)
+    for graph in [view.graph(name) for name in list(view.graphs)]:
+        if not graph.private:
+            _check_flat(graph)
+            fitted = rematerialize(graph, opset, memory)
+            if fitted is not graph:
+                write_graph(fitted, module)
+                graph.op.erase()
 
 
 @_pass("tidu-lower", _LOOP_MEMORY)

@@ -12,13 +12,13 @@ Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is whe
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any
 
+from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.graph import Value
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
-from tiduc.dialect.types import bits, is_dynamic
+from tiduc.dialect.types import bits
 
 _UNLIMITED = 2**62
 
@@ -29,13 +29,6 @@ Network = dict[Node, dict[Node, int]]
 """By node, how much more can flow to it from each other node."""
 
 _SOURCE: Node = (None, False)
-
-
-def stored_bytes(x: Value) -> int:
-    """The bytes that a value takes; `_UNLIMITED` where its shape is dynamic, and at most that."""
-    if is_dynamic(x.type):
-        return _UNLIMITED
-    return min(int(prod(x.type.shape)) * max(bits(x), 8) // 8, _UNLIMITED)
 
 
 def cheapest_residuals(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
@@ -75,8 +68,14 @@ def _network(wanted: Sequence[Value], free: set[Value]) -> Network:
             if not is_free[x]:
                 before: list[Node] = [(y, True) for y in operands if not is_free[y]]
                 left[x, False] = dict.fromkeys(before or [_SOURCE], _UNLIMITED)
-                left[x, True] = {(x, False): stored_bytes(x)}
+                left[x, True] = {(x, False): _capacity(x)}
     return left
+
+
+def _capacity(x: Value) -> int:
+    """The bytes that storing a value takes; `_UNLIMITED` where its shape is dynamic, and at most that."""
+    size = stored_bytes(x.type)
+    return _UNLIMITED if size is None else min(size, _UNLIMITED)
 
 
 def _augmenting_path(left: Network, wanted: Node, unreachable: dict[Node, None]) -> list[Node]:

@@ -8,12 +8,12 @@ iterations from checkpoints. The plan names the emitter of each loop, a function
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from tiduc.dialect.control import Loop, draws
+from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import bits, is_empty
+from tiduc.dialect.types import is_empty
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import Cluster, Fusion, MemberResult, fuse, is_call, is_last_carry
@@ -140,7 +140,7 @@ def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
         return "log"
     wanted = next((m.record.memory for m in cluster.members if m.record.memory is not None), given)
     if wanted == "auto":
-        return "sqrt" if sum(prod(x.type.shape) * bits(x) // 8 for x in read) > LIMIT else "stack"
+        return "sqrt" if sum(stored_bytes(x.type) or 0 for x in read) > LIMIT else "stack"
     return wanted
 
 

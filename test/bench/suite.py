@@ -18,7 +18,6 @@ import math
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +37,10 @@ from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.errors import TiducError
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "test" / "py"))
+
+from harness.allocations import allocated  # noqa: E402  (it is not in a package)
+
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- suite.py -->", "<!-- end of suite.py -->"
 sys.path.append(str(ROOT / "examples"))
@@ -178,35 +181,6 @@ def by_torch(name: str, case: Case) -> Compiled:
     call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
     memory = torch_functions.allocated(call) + sum(x.nbytes for x in case.arguments)
     return Compiled(call, memory / 1024, 0)
-
-
-def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
-    """The peak allocation of a call in KiB, its arguments included.
-
-    Runs in its own process, since the statistics cover all devices since the start.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        module, stored = Path(folder, "module.vmfb"), Path(folder, "arguments.npz")
-        module.write_bytes(vmfb)
-        np.savez(stored, *arguments)
-        command = [sys.executable, "-c", PEAK, str(module), str(stored)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout) / 1024
-
-
-PEAK = """
-import sys, numpy, iree.runtime as rt
-device, instance = rt.get_device("local-sync"), rt.VmInstance()
-module = rt.VmModule.mmap(instance, sys.argv[1])
-context = rt.VmContext(instance, [rt.create_hal_module(instance, device=device), module])
-with numpy.load(sys.argv[2]) as stored:
-    arguments = [rt.asdevicearray(device, x) for x in stored.values()]
-given, taken = rt.VmVariantList(len(arguments)), rt.VmVariantList(1)
-for x in arguments:
-    given.push_ref(x._buffer_view)
-context.invoke(module.lookup_function("main"), given, taken)
-print(sum(device.allocator.statistics[f"{kind}_bytes_peak"] for kind in ("host", "device")))
-"""
 
 
 # ---- measures -----------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from torch_mlir import ir
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect import traits
 from tiduc.dialect.context import context, run_passes
+from tiduc.dialect.costs import FORMULAS
 from tiduc.dialect.dynamic.results import ORIGINS
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE, TABLE, TRAITS
-from tiduc.explain.costs import FORMULAS
 from tiduc.passes.rules import OPSET
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_values_are_those_of_the_docstring() -> None:
 
 def test_formulas_exist() -> None:
     flops = {name.partition(".")[2] for name, row in TRAITS.items() if row.flops == "formula"}
-    assert flops == set(FORMULAS), "FORMULAS in tiduc/explain/costs.py has the ops whose row says formula"
+    assert flops == set(FORMULAS), "FORMULAS in dialect/costs.py has the ops whose row says formula"
     sizes = {name for name, row in TRAITS.items() if row.sizes not in (".", "static")}
     origins = {name for name in ORIGINS if not name.startswith("tidu.")}
     assert sizes == origins, "ORIGINS in dialect/dynamic/results.py has the ops whose row says whose sizes"

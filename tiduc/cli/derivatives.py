@@ -33,6 +33,15 @@ LOOP_MEMORY = click.option(
     "iterations, or of log n, from which the others are run again; or what fits the loop.",
 )
 
+MEMORY = click.option(
+    "--memory",
+    default="",
+    metavar="SIZE",
+    help="How much memory the result may take, arguments and results included: a size such as 100MB or 1.5GiB, a share "
+    "of its peak such as 0.3x, or min. Values are then recomputed rather than kept. By default only the order of ops "
+    "serves to lower the peak.",
+)
+
 
 def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
     """The inputs that `--wrt` names: an input's whole name, or positions and names separated by commas."""
@@ -53,6 +62,7 @@ def _derivative(
     opset: OpSet,
     inline: bool,
     loop_memory: str,
+    memory: str,
     stop_after: str | None,
     kind: str | None,
     output: str,
@@ -61,7 +71,7 @@ def _derivative(
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
-        program = from_module(module, entry, opset, inline, loop_memory)
+        program = from_module(module, entry, opset, inline, loop_memory).rematerialize(memory)
         positions = wanted(program, wrt)
         _, module = derived(program, name, positions, stop_after, **options)
         if name == "grad":
@@ -104,6 +114,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
             help="Inline every call; by default a function called several times is differentiated once.",
         ),
         LOOP_MEMORY,
+        MEMORY,
         OUTPUT,
         click.option(
             "--stop-after",

@@ -14,6 +14,7 @@ import click
 from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, Runnable, compile_program, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.targets import TARGETS
+from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
 from tiduc.cli.models import model_options
@@ -179,6 +180,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @TARGET
 @FACTORIZING
 @FAST
+@MEMORY
 @PARAMETERS
 @compiling
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
@@ -186,6 +188,7 @@ def _compile(
     files: tuple[str, ...],
     entry: str | None,
     opset: OpSet,
+    memory: str,
     parameters: str | None,
     options: Options,
     output: str,
@@ -197,10 +200,10 @@ def _compile(
     if len(files) > 1:
         if parameters is not None:
             raise RequestError("--parameters needs a single FILE: compile the files one by one")
-        return _compile_all(_places(files, output), entry, opset, options)
+        return _compile_all(_places(files, output), entry, opset, memory, options)
     (file,) = files
     with about(file):
-        program = _program(file, entry, opset)
+        program = _program(file, entry, opset).rematerialize(memory)
         with waiting(f"compiling {file} for {options.target}"):
             weights = None if parameters is None else read_weights(parameters)
             vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
@@ -231,7 +234,9 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
     return places
 
 
-def _compile_all(places: Mapping[str, str], entry: str | None, opset: OpSet, options: Options) -> int:
+def _compile_all(
+    places: Mapping[str, str], entry: str | None, opset: OpSet, memory: str, options: Options
+) -> int:
     """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
     sources: dict[str, Source] = {}
     failed = False
@@ -244,7 +249,7 @@ def _compile_all(places: Mapping[str, str], entry: str | None, opset: OpSet, opt
     for file in places:
         try:
             with about(file):
-                sources[file] = _source(_program(file, entry, opset), None, options)
+                sources[file] = _source(_program(file, entry, opset).rematerialize(memory), None, options)
         except TiducError as error:
             failed = True
             told(file, error)

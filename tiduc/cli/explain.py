@@ -45,6 +45,11 @@ WIDTH = 110
     metavar="K",
     help="Also predict the cost of the jet of this order, which 'tiduc jet' makes.",
 )
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="Also list the peaks of memory that the VJP can have, and the time that each costs.",
+)
 @JSON
 @OUTPUT
 def _explain(
@@ -55,6 +60,7 @@ def _explain(
     inline: bool,
     loop_memory: str,
     order: int | None,
+    memory: bool,
     as_data: bool,
     output: str,
 ) -> None:
@@ -67,7 +73,7 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt), order)
+        explanation = explain(module, program, wanted(program, wrt), order, memory)
     if as_data:
         write_json(as_json(explanation), output)
     else:
@@ -117,6 +123,14 @@ def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
         right={1, 2, 3, 4},
         notes=_notes(explanation),
     )
+    if explanation.memory:
+        yield _table(
+            "Memory of the VJP",
+            ("peak", "time"),
+            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
+            right={0, 1},
+            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
+        )
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
     yield _table(

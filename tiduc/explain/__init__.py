@@ -20,6 +20,8 @@ from tiduc.explain.orders import Prediction, predict
 from tiduc.jets import check_order
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
+from tiduc.passes.rematerialize.rematerialize import memory_curve
+from tiduc.pipeline import lowering, run_stages
 from tiduc.ports import Wrt
 from tiduc.program import Program
 from tiduc.splitting import split
@@ -27,6 +29,7 @@ from tiduc.view.label import title, type_name
 
 NOT_ASKED = "not in wrt"
 NO_PATH = "no output depends on it in a way that has a derivative"
+_POINTS = 10  # peaks of memory that are listed
 _EXAMPLES = 3  # examples per reason why ops are inactive
 _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
 
@@ -66,6 +69,14 @@ class Residual:
 
 
 @dataclass(frozen=True)
+class Peak:
+    """A peak of memory in bytes that the VJP can have, and its estimated time as a multiple of the least time."""
+
+    bytes: int
+    time: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The content of `tiduc explain`; `refused` maps "jvp", "vjp" and "jet" to the reason why there is none."""
 
@@ -77,6 +88,7 @@ class Explanation:
     refused: dict[str, str]
     kinks: tuple[Kink, ...]
     jet: Prediction | None = None
+    memory: tuple[Peak, ...] = ()
 
     @property
     def residual_bytes(self) -> int:
@@ -91,10 +103,13 @@ class Explanation:
 
 
 @stage
-def explain(module: Any, program: Program, wrt: Wrt = None, order: int | None = None) -> Explanation:
+def explain(
+    module: Any, program: Program, wrt: Wrt = None, order: int | None = None, memory: bool = False
+) -> Explanation:
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
 
-    With `order`, it predicts the cost of the jet of that order.
+    With `order`, it predicts the cost of the jet of that order. With `memory`, it has the peaks of memory that the VJP
+    can have, and their price.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
@@ -103,12 +118,14 @@ def explain(module: Any, program: Program, wrt: Wrt = None, order: int | None = 
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
     residuals: list[Residual] = []
+    peaks: list[Peak] = []
     zero: set[str] = set()
     for mode in ("jvp", "vjp"):
         try:
             derivative = getattr(program, mode)([port.name for port in chosen])
             costs[mode] = find_cost(lowered(derivative))
             if mode == "vjp":
+                peaks = _peaks(derivative) if memory else []
                 residuals = _residuals(program, [port.name for port in chosen])
                 results = derivative.outputs[len(program.outputs) :]
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
@@ -130,7 +147,16 @@ def explain(module: Any, program: Program, wrt: Wrt = None, order: int | None = 
         refused,
         tuple(find_kinks(module, activity)),
         jet,
+        tuple(peaks),
     )
+
+
+def _peaks(program: Program) -> list[Peak]:
+    """At most `_POINTS` of the peaks that a program can have, evenly spread."""
+    structured = run_stages(program, lowering("structure")[1:], program.merged)
+    points = [Peak(*point) for point in memory_curve(structured)]
+    step = (len(points) - 1) / (_POINTS - 1)
+    return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
@@ -143,6 +169,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "residual_bytes": explanation.residual_bytes,
         "costs": {name: _cost(cost) for name, cost in explanation.costs.items()},
         "jet": None if explanation.jet is None else asdict(explanation.jet),
+        "memory": [asdict(peak) for peak in explanation.memory],
         "most_expensive": [asdict(op) for op in explanation.most_expensive],
         "refused": explanation.refused,
         "kinks": [

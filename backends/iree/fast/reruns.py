@@ -1,0 +1,56 @@
+"""select_reruns: keeps IREE from merging the second run of an op with the first, without a barrier.
+
+    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare LT, %o, 7), %x, 0
+    where nothing reads %0#1                        %o = optimization_barrier 0 : i32, at the start of the function
+
+The stage `rematerialize` emits such barriers: the operand whose result nothing reads is what the second run waits for.
+IREE ends an execution region at each barrier. All values that a region gives to later ones share one allocation, which
+it frees when the last of them is dead, or never, so that the peak of memory rises. No operand of a barrier waits for
+another in IREE; but ops run in the given order, as long as nothing merges them. IREE cannot know that `%o` is 0, and
+fuses the select with the second run. Each select has its own number.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import is_dynamic
+
+_BARRIER = "stablehlo.optimization_barrier"
+
+
+@slow("Keeps values in memory that go through a barrier, and those computed along with them.")
+@stage
+def select_reruns(module: Any) -> int:
+    """Replaces barriers with results that nothing reads, in place; gives their number."""
+    count = 0
+    for function in operations(module.operation.regions[0].blocks[0]):
+        opaque: Any = None
+        for op in list(within(function)) if function.name == "func.func" else ():
+            if op.name != _BARRIER or not _is_rerun(op):
+                continue
+            if opaque is None:
+                first = Emitter(
+                    ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), function.location
+                )
+                (opaque,) = first.barrier(
+                    first.constant(0, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)))
+                )
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            for x, y in zip(op.operands, op.results, strict=True):
+                if len(list(y.uses)):
+                    count += 1
+                    is_less = b.compare(opaque, b.like(count, opaque), "LT")
+                    y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
+            op.erase()
+    return count
+
+
+def _is_rerun(op: Any) -> bool:
+    """Whether a barrier of arrays of static shapes has results that are read, and results that are not."""
+    read = [bool(len(list(y.uses))) for y in op.results]
+    return any(read) and not all(read) and not any(is_dynamic(x.type) for x in op.operands)

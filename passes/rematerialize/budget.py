@@ -1,0 +1,35 @@
+"""budget: how much memory a program may take, as users write it: `100MB`, `1.5GiB`, `0.3x`, or `min`."""
+
+import re
+
+from tiduc.dialect.errors import RequestError
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*(?:([KMGT]?)(I?)B|(X))", re.IGNORECASE)
+
+LEAST = "min"
+"""The budget that asks for the lowest peak."""
+
+
+def budget_in_bytes(text: str, peak: int) -> int:
+    """The bytes that a budget allows a program with that peak without a budget; 0 for the lowest peak.
+
+    `RequestError` for a text that is not a budget.
+    """
+    if text == LEAST:
+        return 0
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (match[3] and not match[2]):
+        raise RequestError(
+            f"memory {text!r} is not a size such as 100MB or 1.5GiB, a share such as 0.3x, or {LEAST}"
+        )
+    number, unit, binary, share = match.groups()
+    if share:
+        return int(float(number) * peak)
+    return int(float(number) * (_BINARY if binary else _UNITS)[unit.upper()])
+
+
+def shown_bytes(count: int) -> str:
+    """A number of bytes in megabytes, rounded up, as a budget can be written."""
+    return f"{-(-count // 10**4) / 100:.2f}MB" if count >= 10**6 else f"{count}B"

@@ -1,0 +1,100 @@
+"""liveness: how many bytes are live at each op of a schedule, under a model of how compilers fuse ops.
+
+    t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
+
+An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
+reader. Two kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
+elements, and of elementwise ops with a single, elementwise reader. Whatever reads such a *virtual* op reads the ops
+behind it. Arguments are live throughout; results of the graph are live until its end. A dynamic dimension counts as 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiduc.dialect.costs import size_in_bytes
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.traits import ELEMENTWISE, traits_of
+
+_RENAMING = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota")
+_MOST_ROOTS = 8
+"""A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """The sizes and dependences of the ops of a flat graph, by number.
+
+    `size` is in bytes, 0 for virtual ops. `needs` are the ops whose results an op takes; `reads` are the ops of
+    nonzero size that must be live when the op runs, none for a virtual op. `roots` are the ops behind a virtual op;
+    every other op is its own root. `kept` are the roots of the graph's results, and `arguments` the bytes of the
+    graph's inputs.
+    """
+
+    ops: Sequence[Definition]
+    size: list[int]
+    needs: list[tuple[int, ...]]
+    reads: list[tuple[int, ...]]
+    roots: list[tuple[int, ...]]
+    kept: frozenset[int]
+    arguments: int
+
+    def live(self, order: Sequence[int]) -> NDArray[np.int64]:
+        """The live bytes at each place of a schedule, in time linear in ops and their operands."""
+        count, last, reads = len(order), [0] * len(self.ops), self.reads
+        for place, i in enumerate(order):
+            last[i] = place
+            for j in reads[i]:
+                last[j] = place
+        for i in self.kept:
+            last[i] = count
+        change = np.zeros(count + 2, np.int64)
+        change[:count] = np.asarray(self.size, np.int64)[list(order)]
+        np.subtract.at(change, np.asarray(last)[list(order)] + 1, change[:count].copy())
+        return np.cumsum(change[: count + 1])[:count] + self.arguments
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The most bytes that are live at once."""
+        return int(self.live(order).max(initial=self.arguments))
+
+
+def liveness(graph: Graph) -> Liveness:
+    """The sizes and dependences of the ops of a flat graph."""
+    ops = graph.definitions
+    number = {y: i for i, op in enumerate(ops) for y in op.results}
+    needs = [tuple(dict.fromkeys(number[x] for x in op.reads if x in number)) for op in ops]
+    outputs = [number[y] for y in graph.outputs if y is not None and y in number]
+    readers: list[int] = [0] * len(ops)
+    reader: list[Any] = [None] * len(ops)
+    for i, before in enumerate(needs):
+        for j in before:
+            readers[j] += 1
+            reader[j] = ops[i]
+    for i in outputs:
+        readers[i] += 2
+    size = [0] * len(ops)
+    reads: list[tuple[int, ...]] = []
+    roots: list[tuple[int, ...]] = []
+    for i, op in enumerate(ops):
+        behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
+        is_fused = readers[i] == 1 and op.name in ELEMENTWISE and reader[i].name in ELEMENTWISE
+        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op)):
+            reads.append(())
+            roots.append(behind)
+        else:
+            size[i] = sum(map(size_in_bytes, op.results))
+            reads.append(behind)
+            roots.append((i,))
+    kept = frozenset(j for i in outputs for j in roots[i])
+    return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
+
+
+def _is_renaming(op: Definition) -> bool:
+    return op.name in _RENAMING or traits_of(op.name).bytes == "none"
+
+
+def _inputs(graph: Graph) -> list[Value]:
+    return list(graph.inputs.values())

@@ -1,0 +1,91 @@
+"""Graphs for tests of memory budgets, and the exact answers for them."""
+
+import functools
+import heapq
+import itertools
+import random
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import context
+from tiduc.dialect.graph import Definition, Graph, Value
+
+MIB = 2**20
+
+
+def graph_of(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> Graph:
+    """A graph of ops that compilers cannot fuse: op i has a result of `sizes[i]` MiB, and reads results of `needs[i]`.
+
+    Ops that need no other read an argument of one byte.
+    """
+    graph = Graph("main", ir.Location.unknown(context()))
+    with context(), ir.Location.unknown():
+        byte = ir.IntegerType.get_signless(8)
+        argument = Value(ir.RankedTensorType.get([1], byte), graph, key="x")
+        graph.inputs["x"] = argument
+        for size, before in zip(sizes, needs, strict=True):
+            operands = tuple(graph.definitions[j].results[0] for j in before) or (argument,)
+            op = Definition("stablehlo.composite", operands, graph, location=graph.location)
+            op.results = (Value(ir.RankedTensorType.get([size * MIB], byte), graph, op),)
+            graph.definitions.append(op)
+    graph.outputs = [graph.definitions[i].results[0] for i in outputs]
+    return graph
+
+
+def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], list[int]]:
+    """Sizes from 1 to 8 MiB, needs and outputs of a random graph in which every op is needed."""
+    source = random.Random(seed)
+    sizes = [source.randint(1, 8) for _ in range(count)]
+    needs = [sorted(source.sample(range(i), min(i, source.randint(1, 3)))) for i in range(count)]
+    read = set(itertools.chain(*needs))
+    return sizes, needs, [i for i in range(count) if i not in read]
+
+
+def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
+    """The lowest peak in MiB of all schedules, with any recomputation: a search over the sets of live results."""
+    goal = set(outputs)
+    start: frozenset[int] = frozenset()
+    best = {start: 0}
+    queue = [(0, 0, start)]
+    numbers = itertools.count(1)
+    while queue:
+        peak, _, live = heapq.heappop(queue)
+        if goal <= live:
+            return peak
+        if peak > best[live]:
+            continue
+        held = sum(sizes[i] for i in live)
+        following = [(peak, live - {i}) for i in live]
+        following += [
+            (max(peak, held + sizes[i]), live | {i})
+            for i in range(len(sizes))
+            if i not in live and live.issuperset(needs[i])
+        ]
+        for after, state in following:
+            if after < best.get(state, 2**60):
+                best[state] = after
+                heapq.heappush(queue, (after, next(numbers), state))
+    raise AssertionError("no schedule")
+
+
+def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
+    """The gradient of a chain: `layers` steps of 1 MiB, then as many steps back, each of which reads a step's input."""
+    needs: list[list[int]] = [[i - 1] if i else [] for i in range(layers)]
+    for i in reversed(range(layers)):
+        needs.append([len(needs) - 1, i])
+    return [1] * len(needs), needs, [len(needs) - 1]
+
+
+@functools.cache
+def binomial(steps: int, checkpoints: int) -> int:
+    """The fewest steps forward that reverse a chain of so many steps with so many checkpoints.
+
+    Griewank, Walther (2000): r steps - C(checkpoints + r, r - 1), where r is the number of sweeps.
+    """
+    import math
+
+    r = 1
+    while math.comb(checkpoints + r, r) < steps:
+        r += 1
+    return r * steps - math.comb(checkpoints + r, r - 1)

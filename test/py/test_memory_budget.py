@@ -1,0 +1,207 @@
+"""Budgets of memory: the order of ops, and what is recomputed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.memory_graphs import MIB, binomial, chain, graph_of, lowest_peak, random_dag
+from harness.allocations import allocated
+from harness.example_files import EXAMPLES
+from torch_mlir import ir
+
+import tiduc
+from tiduc.cli import run
+from tiduc.dialect.context import context
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.rematerialize.budget import budget_in_bytes
+from tiduc.passes.rematerialize.liveness import liveness
+from tiduc.passes.rematerialize.order import lowest_order
+from tiduc.passes.rematerialize.recompute import within
+from tiduc.passes.rematerialize.rematerialize import memory_curve, ordered
+
+BARRIER = "stablehlo.optimization_barrier"
+
+
+def layers(count: int, rows: int, width: int) -> str:
+    """A network of layers tanh(x w), and the sum of its results."""
+    x, w = f"tensor<{rows}x{width}xf32>", f"tensor<{width}x{width}xf32>"
+    arguments = ", ".join([f"%x0: {x}", *(f"%w{i}: {w}" for i in range(count))])
+    body = "".join(
+        f"  %m{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : ({x}, {w}) -> {x}\n"
+        f"  %x{i + 1} = stablehlo.tanh %m{i} : {x}\n"
+        for i in range(count)
+    )
+    return f"""func.func @main({arguments}) -> tensor<f32> {{
+{body}  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%x{count} init: %zero) applies stablehlo.add across dimensions = [0, 1]
+      : ({x}, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}}
+"""
+
+
+def network(count: int, rows: int, width: int) -> tuple[tiduc.Program, list[Any]]:
+    """The gradient of `layers` in all inputs, and arguments."""
+    random = np.random.default_rng(0)
+    shapes = [(rows, width), *[(width, width)] * count]
+    arguments = [(random.standard_normal(shape) / np.sqrt(width)).astype(np.float32) for shape in shapes]
+    return tiduc.load(layers(count, rows, width)).grad(), arguments
+
+
+def peak(program: tiduc.Program) -> int:
+    """The peak of a program's model in bytes, of its ops in the order in which they are."""
+    model = liveness(tiduc.load(program.text).merged)
+    return model.peak(lowest_order(model))
+
+
+# ---- values --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [("mlp_f32", "min"), ("convnet_f32", "0.8x"), ("transformer_f32", "0.8x"), ("transformer_f32", "min")],
+)
+def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
+    """Ops run in another order, and again, on the reference interpreter, which fuses nothing."""
+    program = tiduc.load(EXAMPLES / f"{name}.mlir").grad(value=True)
+    with np.load(EXAMPLES / f"{name}.npz") as stored:
+        arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
+    wanted = program.compile(engine="reference")(*arguments)
+    budgeted = program.rematerialize(memory)
+    for x, y in zip(budgeted.compile(engine="reference")(*arguments), wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert BARRIER in budgeted.text and BARRIER not in program.text
+
+
+def test_a_budget_holds_for_derivatives_to_come() -> None:
+    """A budget of a program is one of its Hessian-vector product, too."""
+    program, arguments = network(4, 8, 4)
+    loss = tiduc.load(layers(4, 8, 4))
+    free, held = loss.hvp("x0"), loss.rematerialize("0.8x").hvp("x0")
+    assert BARRIER in held.text and peak(held) < peak(free)
+    tangent = np.ones_like(arguments[0])
+    for x, y in zip(*(p.compile(engine="reference")(*arguments, tangent) for p in (free, held)), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_barrier_that_was_there_stays() -> None:
+    text = layers(3, 8, 4).replace("stablehlo.tanh %m1", f"{BARRIER} %m1")
+    program = tiduc.load(text).grad()
+    assert program.rematerialize("min").text.count(BARRIER) > program.text.count(BARRIER) > 0
+
+
+# ---- budgets -------------------------------------------------------------------------------------------------
+
+
+def test_peak_is_within_the_budget() -> None:
+    program, _ = network(12, 64, 8)
+    for share in (0.8, 0.6, 0.5):
+        assert peak(program.rematerialize(f"{share}x")) <= share * peak(program)
+
+
+def test_a_budget_that_is_too_small_is_refused_with_the_least_one() -> None:
+    program, _ = network(12, 64, 8)
+    with pytest.raises(RequestError, match="does not fit memory 1kB; the least budget") as raised:
+        _ = program.rematerialize("1kB").text
+    least = int(str(raised.value).split()[-1].removesuffix("B"))
+    assert BARRIER in program.rematerialize(f"{least}B").text
+    with pytest.raises(RequestError, match=f"that it fits is {least}B"):
+        _ = program.rematerialize(f"{least - 1}B").text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("100B", 100), ("1.5kB", 1500), ("2MiB", 2 * MIB), ("1 GB", 10**9), ("0.25x", 250), ("min", 0)],
+)
+def test_budgets(text: str, wanted: int) -> None:
+    assert budget_in_bytes(text, 1000) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "100", "x", "1e9B", "-1MB", "1iB", "half"])
+def test_no_budgets(text: str) -> None:
+    with pytest.raises(RequestError, match="is not a size such as"):
+        budget_in_bytes(text, 1000)
+
+
+def test_curve_falls_and_costs_more_and_more() -> None:
+    program, _ = network(12, 64, 8)
+    peaks, times = zip(*memory_curve(program.merged), strict=True)
+    assert list(peaks) == sorted(set(peaks), reverse=True) and list(times) == sorted(set(times))
+    assert times[0] == 1 and times[-1] < 4 and peaks[-1] < 0.5 * peaks[0]
+
+
+# ---- schedules -----------------------------------------------------------------------------------------------
+
+
+def test_order_frees_values_as_soon_as_it_can() -> None:
+    """Without a budget, the products that give the derivatives of weights run one by one, not at the end."""
+    program, _ = network(16, 2048, 64)
+    activation = 2048 * 64 * 4
+    given = liveness(program.merged)
+    assert given.peak(range(len(given.ops))) - given.arguments > 30 * activation
+    assert given.peak(lowest_order(given)) - given.arguments < 21 * activation
+    assert BARRIER not in program.text
+
+
+@pytest.mark.parametrize("checkpoints", [500, 250, 125, 79, 65])
+def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -> None:
+    """For 1,000 layers, with as many slots as one further run of each layer needs, and more."""
+    with context(), ir.Location.unknown():
+        model = ordered(liveness(graph_of(*chain(1000))))
+        choice = within(model, checkpoints * MIB + 1)
+    assert choice.peak <= checkpoints * MIB + 1
+    assert len(choice.model.ops) - len(model.ops) <= 1.1 * (binomial(1000, checkpoints) - 1000)
+
+
+def test_random_graphs_are_near_the_lowest_peak() -> None:
+    """Of small graphs without the shape of a gradient, against all schedules with any recomputation."""
+    ratios = []
+    for seed in range(200):
+        drawn = random_dag(seed)
+        with context(), ir.Location.unknown():
+            found = within(ordered(liveness(graph_of(*drawn))), 0).peak
+        ratios.append((found - 1) / MIB / lowest_peak(*drawn))
+    assert min(ratios) >= 1 and np.mean(ratios) < 1.1 and max(ratios) <= 1.5
+
+
+# ---- engines -------------------------------------------------------------------------------------------------
+
+
+def test_iree_allocates_less() -> None:
+    program, arguments = network(12, 2048, 64)
+    peaks = []
+    for memory in ("1x", "0.6x"):
+        compiled = program.rematerialize(memory).compile()
+        compiled(*arguments)
+        peaks.append(allocated(compiled.vmfb, arguments))
+    assert peaks[1] < 0.75 * peaks[0], peaks
+
+
+# ---- the command line ----------------------------------------------------------------------------------------
+
+
+def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(layers(12, 64, 8))
+    assert run(["explain", str(file), "--memory", "--json"]) == 0
+    peaks = json.loads(capsys.readouterr().out)["memory"]
+    assert 2 <= len(peaks) <= 10 and peaks[0]["time"] == 1
+    assert [point["bytes"] for point in peaks] == sorted((point["bytes"] for point in peaks), reverse=True)
+
+
+def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(layers(12, 64, 8))
+    assert run(["grad", str(file), "--memory", "0.7x"]) == 0
+    assert BARRIER in capsys.readouterr().out
+    assert run(["grad", str(file), "--memory", "1kB"]) == 1
+    assert "the least budget that it fits is" in capsys.readouterr().err
+
+
+def test_pass_takes_a_budget() -> None:
+    program, _ = network(12, 64, 8)
+    module = program.flat
+    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.7x}")
+    assert BARRIER in str(module)
