@@ -58,9 +58,9 @@ def interpreted() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def vulkan() -> Iterator[None]:
-    """Closes Vulkan devices after each test module; open ones keep two cores busy."""
+    """Closes Vulkan devices after each test; open ones keep two cores busy."""
     yield
     if "tiduc.runtime.devices" in sys.modules:
         from harness.vulkan import close_vulkan

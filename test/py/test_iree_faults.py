@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-import iree.runtime as rt
 import pytest
 from cases.iree_cases import CASES
 from cases.iree_programs import PROGRAMS
 from cases.witnesses import compiled_alone, fails_alone, find_witness
 from faults import unneeded, witnessed
+from harness.vulkan import skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -64,13 +64,6 @@ def alone() -> Callable[[str], Executable | None]:
 
 def _renamed(name: str) -> str:
     return find_witness(name).text.replace("@main", f"@{of_function(name)}")
-
-
-def skip_without_device(target: str) -> None:
-    try:
-        rt.get_device(find_target(target).device)
-    except (ValueError, RuntimeError):
-        pytest.skip(f"no device for target {target!r}")
 
 
 @pytest.mark.parametrize(
