@@ -1,5 +1,6 @@
 """Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
     _Session.whole = collected and not session.config.option.collectonly
+    gc.freeze()  # the tests and the libraries stay, so that no collection visits their objects
 
 
 @pytest.fixture
