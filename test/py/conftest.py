@@ -48,6 +48,10 @@ def pytest_collection_finish(session: Any) -> None:
     gc.freeze()  # the tests and the libraries stay, so that no collection visits their objects
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # the interpreter's last collection frees all objects; bindings report those that it does not free
+
+
 @pytest.fixture
 def interpreted() -> Iterator[None]:
     """Runs eager arrays through the interpreter, and JAX in double precision."""
