@@ -89,8 +89,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
     """All bytes of a regular file. Raises OSError for a symbolic link, another kind of file, or more than `limit`."""
     with open_regular(path, os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0) as file:
-        contents = file.read(limit + 1)
-    if len(contents) > limit:
+        is_larger = os.fstat(file.fileno()).st_size > limit  # found before the read, which would fill memory
+        contents = b"" if is_larger else file.read(limit + 1)
+    if is_larger or len(contents) > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return contents
 

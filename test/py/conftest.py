@@ -1,5 +1,6 @@
 """Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,11 @@ def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
     _Session.whole = collected and not session.config.option.collectonly
+    gc.freeze()  # the tests and the libraries stay, so that no collection visits their objects
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # the interpreter's last collection frees all objects; bindings report those that it does not free
 
 
 @pytest.fixture
@@ -58,9 +64,9 @@ def interpreted() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def vulkan() -> Iterator[None]:
-    """Closes Vulkan devices after each test module; open ones keep two cores busy."""
+    """Closes Vulkan devices after each test; open ones keep two cores busy."""
     yield
     if "tiduc.runtime.devices" in sys.modules:
         from harness.vulkan import close_vulkan

@@ -1,8 +1,8 @@
 """Concatenations with an equal first operand: IREE allocates one array for both beginnings, and may not copy it."""
 
-import iree.runtime as rt
 import numpy as np
 import pytest
+from harness.vulkan import skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -67,11 +67,7 @@ def barriers(text: str) -> int:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])
 @pytest.mark.parametrize("text", [OF_PRODUCT, MADE_AGAIN], ids=["one value", "made alike"])
 def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
-    if target.startswith("vulkan"):
-        try:
-            rt.get_device("vulkan")
-        except (ValueError, RuntimeError):
-            pytest.skip("no such device")
+    skip_without_device(target)
     x, y = tiduc.load(text).compile(target)(A, B)
     np.testing.assert_array_equal(x, np.concatenate([-B * A, B]))
     np.testing.assert_array_equal(y, np.concatenate([-B * A, -B]))

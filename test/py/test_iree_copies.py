@@ -1,9 +1,9 @@
 """Programs on IREE do not change their arguments: an op that updates or sorts an argument gets a copy."""
 
-import iree.runtime as rt
 import numpy as np
 import pytest
 from cases.iree_programs import SHIFTED
+from harness.vulkan import skip_without_device
 from harness.xla import by_xla
 
 import tiduc
@@ -51,11 +51,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", ["cpu", "vulkan:llvmpipe"])
 def test_arguments_are_not_changed(name: str, target: str) -> None:
-    if target.startswith("vulkan"):
-        try:
-            rt.get_device("vulkan")
-        except (ValueError, RuntimeError):
-            pytest.skip("no such device")
+    skip_without_device(target)
     arguments = [
         np.array([3, 1, 4, 2], np.float32),
         np.array([[3, 1], [4, 2]], np.float32),
@@ -73,11 +69,7 @@ def test_arguments_are_not_changed(name: str, target: str) -> None:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "vulkan:llvmpipe"])
 def test_rows_that_overlap_are_moved(target: str) -> None:
     """A device that copies between overlapping ranges may overwrite elements before it copies them."""
-    if target.startswith("vulkan"):
-        try:
-            rt.get_device("vulkan")
-        except (ValueError, RuntimeError):
-            pytest.skip("no such device")
+    skip_without_device(target)
     x = np.arange(24, dtype=np.float32).reshape(6, 4)
     (y,) = tiduc.load(SHIFTED).compile(target)(x)
     np.testing.assert_array_equal(y, by_xla(SHIFTED, [x])[0])

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import iree.runtime as rt
 import numpy as np
 import pytest
 from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
+from harness.vulkan import skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -36,10 +36,7 @@ def on_cpu() -> Callable[[str], Executable]:
 @pytest.fixture(scope="module")
 def on_gpu() -> Callable[[str], Executable]:
     """Runs on Vulkan's software device; skips if there is none."""
-    try:
-        rt.get_device("vulkan")
-    except (ValueError, RuntimeError):
-        pytest.skip("no such device")
+    skip_without_device("vulkan")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scatters, "STEPS", 4)  # with 6 updates, as with many
         return compiled(ON_GPUS, "vulkan:llvmpipe")

@@ -3,16 +3,16 @@
 Where `test_iree_fails_alone` fails, IREE has changed, and the workaround can go.
 """
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
-import iree.runtime as rt
 import pytest
 from cases.iree_cases import CASES
 from cases.iree_programs import PROGRAMS
 from cases.witnesses import compiled_alone, fails_alone, find_witness
 from faults import unneeded, witnessed
+from harness.vulkan import skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -43,50 +43,36 @@ def of_function(name: str) -> str:
     return name.replace("/", "_")
 
 
-@pytest.fixture(scope="module")
-def alone() -> Callable[[str], Executable | None]:
-    """The executable of a witness by IREE alone; None if the witnesses for its target do not compile together."""
-    names = defaultdict(list)
-    for name in TOGETHER:
-        names[find_witness(name).target].append(name)
-    modules = {
-        target: compiled_alone("\n".join(_renamed(name) for name in of), target)
-        for target, of in names.items()
-    }
-
-    def executable(name: str) -> Executable | None:
-        target = find_witness(name).target
-        vmfb = modules[target] if name in TOGETHER else None
-        return None if vmfb is None else Executable(vmfb, target, entry=of_function(name))
-
-    return executable
+@cache
+def alone(target: str) -> bytes | None:
+    """The module of a target's witnesses by IREE alone; None if they do not compile together."""
+    return compiled_alone(_together(TOGETHER, target), target)
 
 
-def _renamed(name: str) -> str:
-    return find_witness(name).text.replace("@main", f"@{of_function(name)}")
-
-
-def skip_without_device(target: str) -> None:
-    try:
-        rt.get_device(find_target(target).device)
-    except (ValueError, RuntimeError):
-        pytest.skip(f"no device for target {target!r}")
+def _together(names: Iterable[str], target: str) -> str:
+    """The witnesses for a target, as functions of one module."""
+    witnesses = {name: find_witness(name) for name in names}
+    return "\n".join(
+        witness.text.replace("@main", f"@{of_function(name)}")
+        for name, witness in witnesses.items()
+        if witness.target == target
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=pytest.mark.slow if n in ALONE and ALONE.index(n) % 8 else ()) for n in FAULTS],
 )
-def test_iree_fails_alone(alone: Callable[[str], Executable | None], name: str) -> None:
+def test_iree_fails_alone(name: str) -> None:
     witness = find_witness(name)
     if FAULTS[name].kind == "wrong":
         skip_without_device(witness.target)
-    executable = alone(name)
-    if executable is None:
+    vmfb = alone(witness.target) if name in TOGETHER else None
+    if vmfb is None:
         assert fails_alone(witness), "IREE gets it right: the workaround can go"
         return
     try:
-        results = executable(*witness.arguments)
+        results = Executable(vmfb, witness.target, entry=of_function(name))(*witness.arguments)
     except TiducError:
         return
     assert not witness.agrees(results), "IREE gets it right: the workaround can go"
@@ -99,21 +85,18 @@ def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
     return str(module)
 
 
-@pytest.fixture(scope="module")
-def rewritten() -> dict[str, bytes]:
-    """All programs for each target, in one module, which compiles faster than many modules."""
-    names = defaultdict(list)
-    for name in PROGRAMS:
-        names[find_witness(name).target].append(name)
-    texts = {target: "\n".join(map(_renamed, of)) for target, of in names.items()}
-    return {target: compile_module(legalized(text, target), target) for target, text in texts.items()}
+@cache
+def rewritten(target: str) -> bytes:
+    """All programs for a target, in one module, which compiles faster than many modules."""
+    return compile_module(legalized(_together(PROGRAMS, target), target), target)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_rewritten(rewritten: dict[str, bytes], name: str) -> None:
+def test_rewritten(name: str) -> None:
     witness = find_witness(name)
+    vmfb = rewritten(witness.target)
     skip_without_device(witness.target)
-    run = Executable(rewritten[witness.target], witness.target, entry=of_function(name))
+    run = Executable(vmfb, witness.target, entry=of_function(name))
     assert witness.agrees(run(*witness.arguments))
 
 

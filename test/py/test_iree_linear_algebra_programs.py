@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import iree.runtime as rt
 import jax
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
 from cases.hard_matrices import slow
 from harness.exports import exported
+from harness.vulkan import skip_without_device
 from jax import lax
 from jax import numpy as jnp
 from numpy.typing import NDArray
@@ -71,10 +71,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
     """Real matrices in f32."""
-    try:
-        rt.get_device("vulkan")
-    except (ValueError, RuntimeError):
-        pytest.skip("no such device")
+    skip_without_device("vulkan")
     a = normal(5, 5).astype(np.float32)
     a += a.T
     (x,) = tiduc.load(exported(FACTORS[name], a)).compile("vulkan:llvmpipe")(a)

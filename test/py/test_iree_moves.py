@@ -1,9 +1,9 @@
 """Slices, concatenations and similar moves that IREE computes incorrectly or cannot compile, against XLA."""
 
-import iree.runtime as rt
 import numpy as np
 import pytest
 from cases.iree_programs import CONCATENATED, SLICED, STEPS, VECTORS_FIRST, WINDOWS_OVER_NOTHING
+from harness.vulkan import skip_without_device
 from harness.xla import by_xla
 from numpy.typing import NDArray
 
@@ -40,10 +40,7 @@ def test_values_are_those_of_xla(name: str) -> None:
 def test_values_on_vulkan_are_those_of_xla(name: str) -> None:
     text = ON_VULKAN[name]
     main, arguments = load(text).compile("vulkan:llvmpipe"), _arguments(text)
-    try:
-        rt.get_device("vulkan")
-    except Exception:
-        pytest.skip("no Vulkan device")
+    skip_without_device("vulkan")
     for i in range(5):
         arguments = [x if x.ndim else np.array(i, x.dtype) for x in arguments]
         for got, expected in zip(main(*arguments), by_xla(text, arguments), strict=True):

@@ -6,11 +6,11 @@ The programs are compiled for Vulkan and CUDA, and run if a device is present; V
 from collections.abc import Callable
 from pathlib import Path
 
-import iree.runtime as rt
 import numpy as np
 import pytest
 from cases.iree_case import Array, Case, function
 from cases.iree_gpu_cases import CASES
+from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
@@ -40,10 +40,7 @@ def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
 def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
     """The functions of a module by name; compiles in any case, and skips if there is no device."""
     vmfb = compile_module(text, target)
-    try:
-        rt.get_device(find_target(target).device)
-    except (ValueError, RuntimeError):
-        pytest.skip(f"no device for target {target!r}")
+    skip_without_device(target)
     return lambda name: Executable(vmfb, target, entry=name)
 
 

@@ -1,8 +1,8 @@
 """Copies recorded once and replayed for other arrays: in the text of VM modules, and in Vulkan's results."""
 
-import iree.runtime as rt
 import numpy as np
 import pytest
+from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
@@ -47,10 +47,7 @@ def test_copies_from_slots_and_to_slots(source: bytes, target: bytes, once: bool
 
 def runs(text: str, first: int) -> list[list[float]]:
     """Copies of a program's results for numbers from `first` on."""
-    try:
-        rt.get_device("vulkan")
-    except (ValueError, RuntimeError):
-        pytest.skip("no such device")
+    skip_without_device("vulkan")
     run = Executable(compile_module(text, TARGET, cached=False), TARGET)
     kept = [run.keep(np.arange(first + k, first + k + 3, dtype=np.float32)) for k in range(3)]
     return [[float(x) for y in results for x in y.numpy()] for results in kept]

@@ -1,8 +1,8 @@
 """Buffers that are released too early: in the text of VM modules, and in IREE's results."""
 
-import iree.runtime as rt
 import numpy as np
 import pytest
+from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
@@ -74,7 +74,7 @@ def test_other_releases_stay() -> None:
 
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])
 def test_loops_with_a_shared_initial_value(target: str) -> None:
-    _skip_without_device(target)
+    skip_without_device(target)
     run = Executable(compile_module(LOOPS, target, cached=False), target)
     x = np.array([0.1, 0.2, -0.3, 0.5], np.float32)
     for n in (0, 1, 3):
@@ -88,11 +88,3 @@ def test_iree_alone_releases_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
     with pytest.raises(TiducError, match="transient buffer has not been committed"):
         run(np.ones(4, np.float32), np.int32(0))
-
-
-def _skip_without_device(target: str) -> None:
-    if target.startswith("vulkan"):
-        try:
-            rt.get_device("vulkan")
-        except (ValueError, RuntimeError):
-            pytest.skip("no such device")

@@ -1,10 +1,21 @@
-"""Closes Vulkan devices, which are busy as long as they are open."""
+"""Vulkan devices in tests: whether there is one, and closing devices, which are busy as long as they are open."""
 
+import functools
 import gc
 
+import pytest
 from iree.runtime import system_setup
 
+from tiduc.backends.iree.targets import find_target
 from tiduc.runtime import devices
+
+has_device = functools.cache(devices.has_device)
+
+
+def skip_without_device(target: str) -> None:
+    """Skips the test if this machine has no device for the target; opens no device."""
+    if not has_device(find_target(target).device):
+        pytest.skip(f"no device for target {target!r}")
 
 
 def close_vulkan() -> None:

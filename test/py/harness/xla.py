@@ -33,6 +33,7 @@ COLLECTIVES = (r"stablehlo\.(all_gather|all_reduce|all_to_all|collective_|reduce
 OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
 
 
+@functools.lru_cache(maxsize=16)
 def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
     """The evaluator for a program that the reference interpreter cannot run; None where it can."""
     for evaluate, patterns in ((by_processes, COLLECTIVES), (by_xla, OF_XLA), (by_iree, OF_IREE)):

@@ -1,0 +1,15 @@
+"""Runs the reference interpreter at several points; a worker process imports this module, and no test library."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tiduc.backends.reference import in_process
+
+Array = NDArray[Any]
+
+
+def interpret_at(text: str, points: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+    """The results of the function `main` of a StableHLO text at each point."""
+    return [in_process.run(text, point) for point in points]
