@@ -44,7 +44,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("importing", "Convert a model of PyTorch, ONNX or JAX to StableHLO."),
     },
     "Work on modules": {
-        "opt": ("modules", "Run passes of tiduc and of MLIR, and print the module."),
+        "opt": ("opt", "Run passes of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Link several files into one module."),
     },
     "Compile and run": {

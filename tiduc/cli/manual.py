@@ -56,6 +56,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "opt": (
         ("Passes of both kinds", "tiduc opt f.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'"),
+        (
+            "Passes as flags, and the IR after each",
+            "tiduc opt f.mlir --tidu-grad=wrt=x --cse --mlir-print-ir-after-all",
+        ),
+        (
+            "A pass of your own",
+            "tiduc opt f.mlir --load-passes mine.py --pass-pipeline='tidu-import,mine,cse'",
+        ),
+        (
+            "A file that reproduces a failure, and its run",
+            "tiduc opt f.mlir --tidu-vjp --mlir-pass-pipeline-crash-reproducer=failed.mlir; "
+            "tiduc opt --run-reproducer failed.mlir",
+        ),
         ("Read and verify", "tiduc opt f.mlir -o checked.mlir"),
     ),
     "link": (
