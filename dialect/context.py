@@ -94,12 +94,14 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        interrupted = progress.enter(name)
+        interrupted = progress.begin(name)
+        result = None
         collecting = gc.isenabled()
         gc.disable()
         try:
             with context(), ir.Location.unknown():
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                return result
         except ir.MLIRError as error:
             raise diagnosed(error) from None
         except RecursionError:  # stages recurse on nested graphs
@@ -112,7 +114,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             if collecting:
                 gc.enable()
-            progress.enter(interrupted)
+            progress.end(name, interrupted, args, result)
 
     return run
 

@@ -9,6 +9,7 @@ import click
 from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
+from tiduc.cli.watching import watched
 from tiduc.dialect.control_ops import MEMORIES
 from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
@@ -134,7 +135,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "K.",
             )
         )
-    function: Callable[..., None] = functools.partial(_derivative, name=name)
+    function: Callable[..., None] = watched(functools.partial(_derivative, name=name))
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)

@@ -13,11 +13,14 @@ import click
 
 from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, Runnable, compile_program, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
+from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
 from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
+from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
+from tiduc.cli.watching import watched
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models import parameters as lifted
 from tiduc.passes.rules import OPSET
@@ -181,6 +184,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @FAST
 @PARAMETERS
 @compiling
+@observing_options
+@watched(iree_passes=[entry.name for entry in PIPELINE])
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
 def _compile(
     files: tuple[str, ...],
@@ -188,6 +193,9 @@ def _compile(
     opset: OpSet,
     parameters: str | None,
     options: Options,
+    stop_after: str | None,
+    iree_flags: tuple[str, ...],
+    folder: str | None,
     output: str,
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
@@ -195,16 +203,34 @@ def _compile(
     A module carries the names, shapes and element types of inputs and outputs. Several programs compile at once.
     """
     if len(files) > 1:
-        if parameters is not None:
-            raise RequestError("--parameters needs a single FILE: compile the files one by one")
-        return _compile_all(_places(files, output), entry, opset, options)
+        for flag, value in (
+            ("--parameters", parameters),
+            ("--stop-after", stop_after),
+            ("--dump-intermediates", folder),
+        ):
+            if value is not None:
+                raise RequestError(f"{flag} needs a single FILE: compile the files one by one")
+        return _compile_all(_places(files, output), entry, opset, options, iree_flags)
     (file,) = files
-    with about(file):
+    weights = None if parameters is None else read_weights(parameters)
+    with about(file), dumped(folder), waiting(f"compiling {file} for {options.target}"):
         program = _program(file, entry, opset)
-        with waiting(f"compiling {file} for {options.target}"):
-            weights = None if parameters is None else read_weights(parameters)
-            vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
-    write_binary(vmfb, output)
+
+        def source() -> Source:
+            return with_flags(_source(program, weights, options), iree_flags)
+
+        if stop_after is not None:
+            text = stopped(program, stop_after, source, options.limits)
+        elif folder is None:
+            vmfb = compile_source(source(), options.limits, options.cached)
+        else:
+            made = source()
+            dump_source(folder, made)
+            vmfb = compile_source(with_flags(made, dumping_flags(folder)), options.limits, cached=False)
+    if stop_after is not None:
+        write(text, output)
+    else:
+        write_binary(vmfb, output)
     return 0
 
 
@@ -231,7 +257,13 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
     return places
 
 
-def _compile_all(places: Mapping[str, str], entry: str | None, opset: OpSet, options: Options) -> int:
+def _compile_all(
+    places: Mapping[str, str],
+    entry: str | None,
+    opset: OpSet,
+    options: Options,
+    iree_flags: Sequence[str],
+) -> int:
     """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
     sources: dict[str, Source] = {}
     failed = False
@@ -244,7 +276,7 @@ def _compile_all(places: Mapping[str, str], entry: str | None, opset: OpSet, opt
     for file in places:
         try:
             with about(file):
-                sources[file] = _source(_program(file, entry, opset), None, options)
+                sources[file] = with_flags(_source(_program(file, entry, opset), None, options), iree_flags)
         except TiducError as error:
             failed = True
             told(file, error)

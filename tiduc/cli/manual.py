@@ -61,13 +61,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc opt f.mlir --tidu-grad=wrt=x --cse --mlir-print-ir-after-all",
         ),
         (
-            "A pass of your own",
-            "tiduc opt f.mlir --load-passes mine.py --pass-pipeline='tidu-import,mine,cse'",
-        ),
-        (
-            "A file that reproduces a failure, and its run",
-            "tiduc opt f.mlir --tidu-vjp --mlir-pass-pipeline-crash-reproducer=failed.mlir; "
-            "tiduc opt --run-reproducer failed.mlir",
+            "A file that reproduces a failure",
+            "tiduc opt f.mlir --tidu-vjp --mlir-pass-pipeline-crash-reproducer=failed.mlir",
         ),
         ("Read and verify", "tiduc opt f.mlir -o checked.mlir"),
     ),
