@@ -15,7 +15,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect import progress, shardy
 from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
-from tiduc.dialect.foreign import foreign, oversized, without_words
+from tiduc.dialect.foreign import foreign, of_another_compiler, oversized, without_words
 from tiduc.dialect.reading import read_whole
 from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
@@ -25,6 +25,7 @@ _HOW = (
     "If the op has rules, name their module: --rules MODULE; tiduc opt also has --allow-unregistered-dialect"
 )
 _UNREGISTERED = re.compile(r"unregistered[ -]dialect")
+_NO_DIALECT = re.compile(r"unregistered[ -]dialect|not found for custom op")
 _UNKNOWN = re.compile(r"""(?:`!"?|dialect ')([^."']+)""")
 _NO_TEXT = "a name is not UTF-8 text"
 
@@ -225,7 +226,10 @@ def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
         return ParseError(other, file)
     if not error.error_diagnostics and (message := without_words(text := _text(source))):
         return ParseError(message[0], _place(text, message[1], file))
-    return diagnosed(error, file)
+    diagnosis = diagnosed(error, file)
+    if _NO_DIALECT.search(diagnosis.message) and (instead := of_another_compiler(_text(source))):
+        diagnosis.message = instead
+    return diagnosis
 
 
 def _is_text(name: str) -> bool:

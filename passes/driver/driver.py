@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from torch_mlir import ir
@@ -10,6 +11,7 @@ from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.context import diagnosed, stage
 from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.graph import operations
 from tiduc.passes.driver.observe import COUNT, Observe, Statistics, reproducible
 from tiduc.passes.driver.textual import Native, Own, Pass, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET
@@ -36,7 +38,7 @@ def run_pipeline(
     elements = parse_pipeline(pipeline, passes)
     statistics = Statistics() if observe.statistics else None
     failures: list[BaseException] = []
-    manager = _manager(elements, opset, failures, statistics)
+    manager = _manager(elements, passes, opset, failures, statistics)
     if observe.dump_pipeline:
         print(f"Pass Manager with {len(elements)} passes:\n{_normal(elements)}\n", file=sys.stderr)
     observe.enable(manager)
@@ -53,7 +55,11 @@ def run_pipeline(
 
 
 def _manager(
-    elements: list[Native | Own], opset: OpSet, failures: list[BaseException], statistics: Statistics | None
+    elements: list[Native | Own],
+    passes: Mapping[str, Pass | Pipeline],
+    opset: OpSet,
+    failures: list[BaseException],
+    statistics: Statistics | None,
 ) -> Any:
     """The pass manager of the elements; exceptions of Python passes are put into `failures`."""
     manager = PassManager("builtin.module")
@@ -66,7 +72,7 @@ def _manager(
     for element in elements:
         if isinstance(element, Native):
             for text in elements_of(element.text) if statistics is not None else [element.text]:
-                _add_native(manager, text)
+                _add_native(manager, text, passes)
                 count(text.strip())
             continue
         # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
@@ -84,6 +90,9 @@ def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> 
         try:
             run(op, pass_)
         except BaseException as error:  # interrupts, too, which must not pass through native code
+            ops = list(operations(op.opview.body))
+            if isinstance(error, TiducError) and ops:  # a wrong module; otherwise the error has a location
+                error.at(ops[0].location)
             failures.append(error)
             pass_.signal_pass_failure()
 
@@ -128,7 +137,7 @@ def scheduled(name: str, options: str = "") -> str:
     return text
 
 
-def _add_native(manager: Any, text: str) -> None:
+def _add_native(manager: Any, text: str, passes: Mapping[str, Pass | Pipeline]) -> None:
     try:
         manager.add(text)
     except ValueError as error:
@@ -140,4 +149,7 @@ def _add_native(manager: Any, text: str) -> None:
             ) from None
         nested = re.search(r"'(tidu-[\w-]+)'", located[2])
         message = f"{nested[0]} runs on a module and cannot be nested" if nested else located[2]
+        unknown = re.match(rf"'([\w-]+)' {_UNKNOWN}", message)
+        if unknown and (close := get_close_matches(f"tidu-{unknown[1]}", passes, 1, 0.8)):
+            message += f"; did you mean '{close[0]}'?"
         raise RequestError(message, f"pass-pipeline:{located[1]}") from None

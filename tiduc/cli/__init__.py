@@ -49,7 +49,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Compile and run": {
         "compile": ("execution", "Compile programs with IREE."),
-        "run": ("execution", "Run a program, or a compiled module, on arrays."),
+        "run": ("running", "Run a program, or a compiled module, on arrays."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
         "check": (
@@ -126,10 +126,15 @@ class _Commands(click.Group):
     envvar="TIDUC_QUIET",
     help="Print results and errors only: no progress, and nothing on success.",
 )
+@click.option(
+    "--json-errors",
+    is_flag=True,
+    help="Print each error as one line of JSON; --json of a command implies this.",
+)
 @MEMORY_LIMIT
 @COLOR
 @click.pass_context
-def tiduc(context: click.Context, quiet: bool, memory_limit: int | None) -> None:
+def tiduc(context: click.Context, quiet: bool, json_errors: bool, memory_limit: int | None) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
     progress.enter(str(context.invoked_subcommand))
     if context.obj is not None:

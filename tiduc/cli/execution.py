@@ -1,39 +1,39 @@
-"""compile, run: compile programs, and run them on arrays."""
+"""compile: compiles programs; and the options that compile, run and check share."""
 
 import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, Runnable, compile_program, find_backend
+from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
-from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
+from tiduc.cli.files import (
+    ENTRY,
+    PATH,
+    write,
+    write_binary,
+    writes,
+)
 from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models import parameters as lifted
-from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
-from tiduc.runtime.checks import check_arguments
+from tiduc.runtime.arrays import Array, parse_inputs, restored
 from tiduc.runtime.process import Limits
-from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import Signature, Value
+from tiduc.runtime.signature import Value
 from tiduc.runtime.weights import read_weights
-
-SHOWN = 1000  # results with more elements are printed as a summary
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -214,10 +214,10 @@ def _compile(
     (file,) = files
     weights = None if parameters is None else read_weights(parameters)
     with about(file), dumped(folder), waiting(f"compiling {file} for {options.target}"):
-        program = _program(file, entry, opset)
+        program = program_in(file, entry, opset)
 
         def source() -> Source:
-            return with_flags(_source(program, weights, options), iree_flags)
+            return with_flags(source_of(program, weights, options), iree_flags)
 
         if stop_after is not None:
             text = stopped(program, stop_after, source, options.limits)
@@ -234,11 +234,11 @@ def _compile(
     return 0
 
 
-def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
+def program_in(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
     return from_module(read_with(opset, file, contents), entry, opset)
 
 
-def _source(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
+def source_of(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
     how = options.target, options.lapack, options.fast
     return program.source(*how) if weights is None else lifted.source_with_parameters(program, weights, *how)
 
@@ -276,7 +276,9 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = with_flags(_source(_program(file, entry, opset), None, options), iree_flags)
+                sources[file] = with_flags(
+                    source_of(program_in(file, entry, opset), None, options), iree_flags
+                )
         except TiducError as error:
             failed = True
             told(file, error)
@@ -291,103 +293,4 @@ def _compile_all(
     return int(failed)
 
 
-@click.command("run")
-@FILE
-@ENTRY
-@RULES
-@TARGET
-@FACTORIZING
-@FAST
-@INPUTS
-@WEIGHTS
-@PARAMETERS
-@SEED
-@ENGINE
-@compiling
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT.npz",
-    help="Write the results to this file instead of printing.",
-)
-def _run(
-    file: str,
-    entry: str | None,
-    opset: OpSet,
-    inputs: tuple[str, ...],
-    weights: str | None,
-    parameters: str | None,
-    seed: int,
-    engine: str,
-    options: Options,
-    output: str,
-) -> None:
-    """Run a program, or a module that 'tiduc compile' made, on arrays.
-
-    Results are printed one a line, as --input reads them; of large ones only a summary.
-    """
-    with about(file):
-        if engine == "iree":
-            chosen = _by_iree(file, entry, opset, parameters, options)
-        elif parameters is not None:
-            raise RequestError("--parameters is for IREE: other engines take each input as an argument")
-        else:
-            program = _program(file, entry, opset)
-            chosen = _Chosen(
-                program.name,
-                program.signature,
-                lambda: compile_program(program.lowered_program, engine, options),
-            )
-    # A large program compiles for minutes, so wrong arguments are reported before.
-    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
-    check_arguments(chosen.entry, chosen.signature, arrays)
-    with about(file), waiting(f"compiling {file} for {options.target}"):
-        executable = chosen.executable()
-    results = executable(*arrays)
-    named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
-    if output == "-":
-        write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
-    else:
-        write_npz(output, named)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The function to run, its signature, and how to get its executable."""
-
-    entry: str
-    signature: Signature
-    executable: Callable[[], Runnable]
-
-
-def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None, options: Options) -> _Chosen:
-    contents = read_input(file)
-    # IREE writes a flatbuffer, mostly inside a zip archive.
-    if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
-        if options.lapack != LOOPS:
-            raise RequestError(
-                "--lapack is for programs only: a compiled module already contains this choice"
-            )
-        if not options.fast:
-            raise RequestError("--no-fast is for programs: a module has been compiled already")
-        if opset is not OPSET:
-            raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
-        loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)
-        return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
-    program = _program(file, entry, opset, contents)
-    weights = None if parameters is None else read_weights(parameters)
-
-    def compiled() -> Executable:
-        vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
-        return Executable(vmfb, options.target, program.name, parameters=parameters)
-
-    signature = program.signature if weights is None else lifted.signature_with_parameters(program, weights)
-    return _Chosen(program.name, signature, compiled)
-
-
-def _shown(array: Array) -> str:
-    return format_array(array) if array.size <= SHOWN else summary(array)
-
-
-COMMANDS = {"compile": _compile, "run": _run}
+COMMANDS = {"compile": _compile}
