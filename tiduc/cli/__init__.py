@@ -46,6 +46,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Work on modules": {
         "opt": ("opt", "Run passes of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Link several files into one module."),
+        "reduce": ("reduce", "Make a program smaller while a test finds it interesting."),
     },
     "Compile and run": {
         "compile": ("execution", "Compile programs with IREE."),

@@ -70,6 +70,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
         ("A file, and the files that it refers to", "tiduc link main.mlir --search-path modules"),
     ),
+    "reduce": (
+        ("What does not compile", "tiduc reduce f.mlir --test 'tiduc compile -o /dev/null' -o small.mlir"),
+        ("By a script, as for mlir-reduce", "tiduc reduce f.mlir --test ./interesting.sh --timeout 60"),
+    ),
     "compile": (
         ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),
         ("For a GPU, several at once", "tiduc compile step.mlir loss.mlir --target cuda:sm_86 -o modules"),
