@@ -14,6 +14,7 @@ from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
 from tiduc.cli.memory import MEMORY_LIMIT, no_memory
+from tiduc.cli.stored_help import stored_help
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
 
@@ -91,6 +92,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
+        if (stored := stored_help(args[0], args[1:])) is not None:
+            return args[0], stored, args[1:]
         if args[0] not in names and (close := get_close_matches(args[0], names)):
             ctx.fail(f"No such command '{args[0]}'. Did you mean {' or '.join(close)}?")
         return super().resolve_command(ctx, args)
