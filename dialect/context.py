@@ -173,7 +173,7 @@ def available_dialects() -> list[str]:
         ir.Module.parse("no_dialect.op")
     except ir.MLIRError as error:
         notes = [note.message for note in error.error_diagnostics[0].notes]
-        listed = notes[0].removeprefix("Available dialects: ").partition(" (* ")[0]
+        listed: str = notes[0].removeprefix("Available dialects: ").partition(" (* ")[0]
         return listed.replace(" (*)", "").split(", ")
     return []
 

@@ -15,7 +15,6 @@ from harness.example_files import EXAMPLES as FOLDER
 from tiduc.cli import COMMANDS, run, tiduc
 from tiduc.cli.diagnostics import is_quiet
 from tiduc.cli.manual import EPILOG, EXAMPLES
-from tiduc.cli.stored_help import stored_help
 
 NAMES = [name for section in COMMANDS.values() for name in section]
 
@@ -134,19 +133,6 @@ def test_json_of_a_difference(capsysbinary: Any, tmp_path: Path) -> None:
     data = json.loads(capsysbinary.readouterr().out)
     assert status == 1 and data["agrees"] is False
     assert {c["error"] for c in data["comparisons"] if not c["agrees"]} == {None}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_stored_help_is_that_of_the_command(name: str) -> None:
-    stored = stored_help(name, ["--help"])
-    assert stored is not None
-    texts = []
-    for each in (command(name), stored):
-        context = click.Context(
-            each, info_name=name, help_option_names=["-h", "--help"], max_content_width=110
-        )
-        texts.append(each.get_help(context))
-    assert texts[0] == texts[1], "run python docs/generate.py"
 
 
 def test_help_loads_no_compiler() -> None:

@@ -27,7 +27,9 @@ class StoredHelp(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Options"):
-            formatter.write_dl([(spelled, about) for spelled, about in self._stored["options"]])
+            records = [(spelled, about) for spelled, about in self._stored["options"]]
+            own = [option.get_help_record(ctx) for option in self.get_params(ctx)]  # --help
+            formatter.write_dl(records + [record for record in own if record is not None])
 
 
 def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
@@ -40,8 +42,8 @@ def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
 
 def to_store(name: str, command: click.Command) -> dict[str, Any]:
     """The help of a command as data."""
-    context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
-    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    context = click.Context(command, info_name=name)
+    options = [each for each in command.params if isinstance(each, click.Option)]
     records = [option.get_help_record(context) for option in options]
     return {
         "usage": command.collect_usage_pieces(context),
