@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from tiduc.dialect.context import context
 from tiduc.dialect.tidu import Tidu
 from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, MERGED, OUTPUT_OF
-from tiduc.opt import PASSES, PIPELINES, Pipeline
+from tiduc.opt import PASSES, PIPELINES, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.tables import ACCEPTED, CHECKED, REFUSALS, Accepted, Refusal, by_op, native_passes
@@ -127,7 +127,7 @@ def _taken(pipeline: Pipeline) -> str:
 
 def list_of_passes() -> str:
     """All passes with their descriptions, and the names of MLIR's and StableHLO's passes, in plain text."""
-    named = [*PASSES.values(), *PIPELINES.values()]
+    named: list[Pass | Pipeline] = [*PASSES.values(), *PIPELINES.values()]
     width = max(len(each.name) for each in named)
     own = [f"  --{each.name:<{width}} - {each.description}" for each in named]
     native = [f"  --{name}" for name in native_passes()]

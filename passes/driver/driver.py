@@ -91,7 +91,8 @@ def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> 
             run(op, pass_)
         except BaseException as error:  # interrupts, too, which must not pass through native code
             ops = list(operations(op.opview.body))
-            if isinstance(error, TiducError) and ops:  # a wrong module; otherwise the error has a location
+            # A module without graphs is the wrong module for the pass; the error points at its first op.
+            if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):
                 error.at(ops[0].location)
             failures.append(error)
             pass_.signal_pass_failure()

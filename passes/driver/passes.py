@@ -148,7 +148,7 @@ def seed_in_place(module: Any, graph: str | None = None, opset: OpSet = OPSET) -
             raise RequestError(
                 f"a gradient needs one real scalar output; the cotangent {key} is a {type_}", source.location
             )
-        b = opset.builder(view, view.fresh("S"))
+        b: Any = opset.builder(view, view.fresh("S"))
         one = b.constant(1, type_)
         b.finish([one])
         view.bind(key, one)

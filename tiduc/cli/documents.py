@@ -7,8 +7,10 @@ import click
 from tiduc import documents
 from tiduc.cli.files import JSON, OUTPUT, write, write_json
 from tiduc.cli.rules import RULES
-from tiduc.opt import PASSES, PIPELINES
+from tiduc.opt import PASSES, PIPELINES, Pass, Pipeline
 from tiduc.passes.rules.registry import OpSet
+
+_ALL: list[Pass | Pipeline] = [*PASSES.values(), *PIPELINES.values()]
 
 MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
 
@@ -38,10 +40,10 @@ def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
 def _passes(markdown: bool, as_data: bool, output: str) -> None:
     """List the passes that 'tiduc opt --pass-pipeline' knows beside MLIR's and StableHLO's own."""
     if as_data:
-        write_json([_described(each) for each in (*PASSES.values(), *PIPELINES.values())], output)
+        write_json([_described(each) for each in _ALL], output)
         return
     lines = []
-    for each in (*PASSES.values(), *PIPELINES.values()):
+    for each in _ALL:
         lines.append(f"{click.style(each.name, bold=True)}\n    {each.description}\n")
         options = each.options_among(PASSES)
         lines += [f"      {option.name}=<{option.kind}>  {option.description}\n" for option in options]
