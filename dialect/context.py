@@ -15,15 +15,30 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect import progress, shardy
 from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
-from tiduc.dialect.foreign import foreign, oversized, without_words
+from tiduc.dialect.foreign import foreign, of_another_compiler, oversized, without_words
 from tiduc.dialect.reading import read_whole
 from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
 
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
+_HOW = (
+    "If the op has rules, name their module: --rules MODULE; tiduc opt also has --allow-unregistered-dialect"
+)
 _UNREGISTERED = re.compile(r"unregistered[ -]dialect")
+_NO_DIALECT = re.compile(r"unregistered[ -]dialect|not found for custom op")
 _UNKNOWN = re.compile(r"""(?:`!"?|dialect ')([^."']+)""")
 _NO_TEXT = "a name is not UTF-8 text"
+
+
+class _Every(frozenset[str]):
+    """All names, as a collection."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_DIALECT = _Every()
+"""For `parse` and `read`: ops of any dialect may be unregistered."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,12 +95,14 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        interrupted = progress.enter(name)
+        interrupted = progress.begin(name)
+        result = None
         collecting = gc.isenabled()
         gc.disable()
         try:
             with context(), ir.Location.unknown():
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                return result
         except ir.MLIRError as error:
             raise diagnosed(error) from None
         except RecursionError:  # stages recurse on nested graphs
@@ -98,7 +115,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             if collecting:
                 gc.enable()
-            progress.enter(interrupted)
+            progress.end(name, interrupted, args, result)
 
     return run
 
@@ -109,7 +126,7 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
         return ParseError(str(error), file)
     first = error.error_diagnostics[0]
     # MLIR's message names an option of its own tools.
-    message = first.message.replace(_ALLOW, "If the op has rules, name their module: --rules MODULE")
+    message = first.message.replace(_ALLOW, _HOW)
     message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
     place = describe(first.location)
     if file is not None and place.startswith("-:"):
@@ -150,6 +167,18 @@ def told() -> Iterator[list[str]]:
 
 
 @stage
+def available_dialects() -> list[str]:
+    """The names of all dialects that modules may use; MLIR lists them in a note about an unknown dialect."""
+    try:
+        ir.Module.parse("no_dialect.op")
+    except ir.MLIRError as error:
+        notes = [note.message for note in error.error_diagnostics[0].notes]
+        listed: str = notes[0].removeprefix("Available dialects: ").partition(" (* ")[0]
+        return listed.replace(" (*)", "").split(", ")
+    return []
+
+
+@stage
 def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
     """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` if there is none.
 
@@ -160,7 +189,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
             return _deserialize(text, file)
         _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
-            module = _parsed(ir.Module.parse, spelled, {*dialects, shardy.DIALECT}, len(spelled))
+            module = _parsed(ir.Module.parse, spelled, _with(dialects, shardy.DIALECT), len(spelled))
             shardy.fold(module)
             return module
         module = _parsed(ir.Module.parse, text, dialects, len(text))
@@ -197,7 +226,10 @@ def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
         return ParseError(other, file)
     if not error.error_diagnostics and (message := without_words(text := _text(source))):
         return ParseError(message[0], _place(text, message[1], file))
-    return diagnosed(error, file)
+    diagnosis = diagnosed(error, file)
+    if _NO_DIALECT.search(diagnosis.message) and (instead := of_another_compiler(_text(source))):
+        diagnosis.message = instead
+    return diagnosis
 
 
 def _is_text(name: str) -> bool:
@@ -227,6 +259,10 @@ def _with_shardy(text: str | bytes) -> bytes | None:
     return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
 
 
+def _with(dialects: Collection[str], name: str) -> Collection[str]:
+    return dialects if name in dialects else {*dialects, name}
+
+
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
     """The source of a size, in bytes, parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
 
@@ -239,12 +275,12 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
     except ir.MLIRError as error:
         said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
         unknown = {match[1] for message in said if (match := _UNKNOWN.match(message))}
-        if not said or not unknown <= set(dialects):
+        if not said or not all(name in dialects for name in unknown):
             raise
         context().allow_unregistered_dialects = True
         module = parser(source)
         unknown = _unregistered(module)
-        if not unknown <= set(dialects):
+        if not all(name in dialects for name in unknown):
             raise
         before = before or bool(unknown)
         return module

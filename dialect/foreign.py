@@ -39,6 +39,22 @@ def without_words(source: str) -> tuple[str, int] | None:
     return None
 
 
+_ELSEWHERE = {
+    "mhlo": "convert it to StableHLO first: mlir-hlo-opt --hlo-legalize-to-stablehlo, of XLA",
+    "torch": "convert it to StableHLO first: torch-mlir-opt --torch-backend-to-stablehlo-backend-pipeline",
+    "onnx": "give the .onnx file itself: 'tiduc import' converts it",
+}
+
+
+_OP_ELSEWHERE = re.compile(rf"""(?:^|[\s"])({"|".join(_ELSEWHERE)})\.\w""", re.MULTILINE)
+
+
+def of_another_compiler(source: str) -> str | None:
+    """What to do with a text with ops of another compiler's dialect; None for other texts."""
+    match = _OP_ELSEWHERE.search(source)
+    return f"the program is in the dialect {match[1]}: {_ELSEWHERE[match[1]]}" if match else None
+
+
 def oversized(source: str) -> tuple[str, int] | None:
     """A message and an offset for a dimension number so large that the parser would exhaust memory.
 

@@ -1,20 +1,35 @@
 """Records the current stage and file, so that the driver can report them after this process has crashed.
 
+A `Watcher` is told when stages begin and end: it measures their times and prints their IR.
+
 The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py).
 In other processes the record is private and not read.
 """
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from mmap import mmap
+from typing import Any, Protocol
 
 SIZE = 8192
 _STAGE = slice(0, 64)
 _FILE = slice(64, SIZE)
 _LARGEST_SOURCE = 2**26  # bytes of a source that are kept for the driver
 
+
+class Watcher(Protocol):
+    """Is told of stages; those of one thread are nested."""
+
+    def entered(self, stage: str) -> None:
+        """A stage begins."""
+
+    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+        """A stage ends: its positional arguments, and its result, None if it raises."""
+
+
+_watchers: tuple[Watcher, ...] = ()
 _page: mmap | bytearray = bytearray(SIZE)
 _source: int | None = None  # a descriptor
 
@@ -33,13 +48,38 @@ def enter(stage: str) -> str:
 
 
 @contextmanager
-def during(stage: str) -> Iterator[None]:
-    """Records a stage during a block, or during calls of a decorated function."""
-    before = enter(stage)
+def during(stage: str, *arguments: Any) -> Iterator[None]:
+    """Records a stage during a block, or during calls of a decorated function; `arguments` are for the watchers."""
+    before = begin(stage)
     try:
         yield
     finally:
-        enter(before)
+        end(stage, before, arguments)
+
+
+def begin(stage: str) -> str:
+    """As `enter`, and tells the watchers."""
+    for watcher in _watchers:
+        watcher.entered(stage)
+    return enter(stage)
+
+
+def end(stage: str, interrupted: str, arguments: Sequence[Any] = (), result: Any = None) -> None:
+    """Records the interrupted stage again, and tells the watchers that `stage` has ended."""
+    enter(interrupted)
+    for watcher in _watchers:
+        watcher.left(stage, arguments, result)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Tells a watcher of all stages in the block."""
+    global _watchers
+    before, _watchers = _watchers, (*_watchers, watcher)
+    try:
+        yield
+    finally:
+        _watchers = before
 
 
 @contextmanager

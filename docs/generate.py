@@ -2,10 +2,13 @@
 
     dialect.md  ops.md  passes.md  cli.md  iree.md (its tables of faults)
 
+and tiduc/tables/help.json, the help texts of the commands.
+
 test/py/test_docs.py fails where a page is not what this gives.
 """
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ from tiduc import documents
 from tiduc.backends.iree.records import table
 from tiduc.cli import COMMANDS, tiduc
 from tiduc.cli.manual import EPILOG, EXAMPLES
+from tiduc.cli.stored_help import to_store
 
 PROCESSES = """
 ## Crashes, limits and signals
@@ -75,7 +79,18 @@ def pages() -> dict[str, str]:
         "passes.md": documents.passes_markdown(),
         "cli.md": cli_markdown(),
         "iree.md": iree_markdown(),
+        "../tiduc/tables/help.json": help_data(),
     }
+
+
+def help_data() -> str:
+    """The help of all commands as data, which `tiduc COMMAND --help` prints."""
+    names = [name for commands in COMMANDS.values() for name in commands]
+    context = click.Context(tiduc)
+    stored = {
+        name: to_store(name, command) for name in names if (command := tiduc.get_command(context, name))
+    }
+    return json.dumps(stored, indent=1) + "\n"
 
 
 def iree_markdown() -> str:

@@ -106,7 +106,8 @@ def parse_array(
             return random_array(type, generator or np.random.default_rng(0))
         return _listed(values, type)
     except (ValueError, ArithmeticError, MemoryError) as error:
-        raise InputError(f"input {_short(text)}: {str(error) or 'out of memory'}") from error
+        instead = f"; for the file, write @{text}" if text.endswith((".npy", ".npz")) else ""
+        raise InputError(f"input {_short(text)}: {str(error) or 'out of memory'}{instead}") from error
 
 
 def _check_room(size: int, room: int) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from tiduc.dialect.context import context
 from tiduc.dialect.tidu import Tidu
 from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, MERGED, OUTPUT_OF
-from tiduc.opt import PASSES
+from tiduc.opt import PASSES, PIPELINES, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.tables import ACCEPTED, CHECKED, REFUSALS, Accepted, Refusal, by_op
+from tiduc.tables import ACCEPTED, CHECKED, REFUSALS, Accepted, Refusal, by_op, native_passes
 
 FORMS = {
     "elementwise": "by its partial derivatives; what that gives is never transposed",
@@ -110,7 +110,28 @@ def passes_markdown() -> str:
         if pass_.options:
             rows = [(f"`{option.name}`", option.kind, option.description) for option in pass_.options]
             parts.append("\n" + markdown_table(("option", "value", "what"), rows))
+    parts.append(
+        "\n## Named pipelines\n\nAn option of a pipeline is an option of the passes that take it.\n\n"
+    )
+    pipelines = [
+        (f"`{each.name}`", each.description, ", ".join(f"`{step.name}`" for step in each.steps), _taken(each))
+        for each in PIPELINES.values()
+    ]
+    parts.append(markdown_table(("pipeline", "what", "passes", "options"), pipelines))
     return "".join(parts)
+
+
+def _taken(pipeline: Pipeline) -> str:
+    return ", ".join(f"`{option.name}`" for option in pipeline.options_among(PASSES))
+
+
+def list_of_passes() -> str:
+    """All passes with their descriptions, and the names of MLIR's and StableHLO's passes, in plain text."""
+    named: list[Pass | Pipeline] = [*PASSES.values(), *PIPELINES.values()]
+    width = max(len(each.name) for each in named)
+    own = [f"  --{each.name:<{width}} - {each.description}" for each in named]
+    native = [f"  --{name}" for name in native_passes()]
+    return "\n".join(["Passes and pipelines of tiduc:", *own, "Passes of MLIR and StableHLO:", *native, ""])
 
 
 def dialect_markdown() -> str:

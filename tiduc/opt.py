@@ -1,16 +1,21 @@
 """Textual pipelines over all passes: of the stages, of each backend, and of MLIR."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tiduc.backends.iree.passes import PASSES as IREE_PASSES
 from tiduc.passes.driver import driver
-from tiduc.passes.driver.driver import Observe
+from tiduc.passes.driver.observe import Observe, Printing
 from tiduc.passes.driver.passes import PASSES as STAGE_PASSES
-from tiduc.passes.driver.textual import Pass
+from tiduc.passes.driver.pipelines import PIPELINES
+from tiduc.passes.driver.textual import Option, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 PASSES: dict[str, Pass] = STAGE_PASSES | IREE_PASSES
+
+__all__ = ["PASSES", "PIPELINES", "Observe", "Option", "Pass", "Pipeline", "Printing", "run_pipeline"]
 
 
 def run_pipeline(
@@ -18,9 +23,12 @@ def run_pipeline(
     pipeline: str,
     observe: Observe = Observe(),  # noqa: B008  (frozen)
     opset: OpSet = OPSET,
+    more: Mapping[str, Pass] = MappingProxyType({}),
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
+    `more` are passes of the caller, by name, which the pipeline may name beside `PASSES` and `PIPELINES`.
+
     `RequestError`, located in the pipeline, where the pipeline is malformed; errors of passes propagate.
     """
-    driver.run_pipeline(module, pipeline, PASSES, observe, opset)
+    driver.run_pipeline(module, pipeline, {**PASSES, **PIPELINES, **more}, observe, opset)

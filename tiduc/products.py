@@ -52,7 +52,8 @@ def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Ports:
     output = program.outputs[0] if len(program.outputs) == 1 else None
     if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):
         types = ", ".join(str(port.type) for port in program.outputs)
-        raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); use vjp")
+        instead = "use vjp" if smooth(program, program.outputs) else "none of them has a derivative"
+        raise RequestError(f"grad needs one real scalar float output; the outputs are ({types}); {instead}")
     _, linear = _linearized(program, ports)
     transposed = linear_transpose(program.view, linear, program.opset)
     for key in transposed.keys:

@@ -93,7 +93,8 @@ def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
         return module if inner is None else _unnested(inner), name
     names = ", ".join(f"@{_spelled(*each)}" for each in candidates) or "none"
     how_many = "several public functions" if wanted else "no public function"
-    raise RequestError(f"{how_many} @{entry or 'main'}; there are {names}")
+    choose = "; choose one with --entry" if len(candidates) > 1 else ""
+    raise RequestError(f"{how_many} @{entry or 'main'}; there are {names}{choose}")
 
 
 def _public(block: Any) -> list[str]:

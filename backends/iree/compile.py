@@ -32,6 +32,23 @@ _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of 
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
 
 
+PHASES = (
+    "input",
+    "abi",
+    "preprocessing",
+    "global-optimization",
+    "dispatch-creation",
+    "flow",
+    "stream",
+    "executable-sources",
+    "executable-configurations",
+    "executable-targets",
+    "hal",
+    "vm",
+)
+"""The phases of IREE's compiler after which it can print a program."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name."""
@@ -63,6 +80,18 @@ def compile_module(
 def compile_source(source: Source, limits: Limits | None = None, cached: bool = True) -> bytes:
     """The compiled module of a program, as `compile_module` gives it."""
     return _compiled(source, limits or Limits(), cached, None)
+
+
+def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
+    """The text of a program after a phase of IREE's compiler, one of `PHASES`; errors as in `compile_module`."""
+    target, limits = find_target(source.target), limits or Limits()
+    flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
+    with scratch_folder() as folder:
+        command = [find_tool("iree-compile"), *flags, "-", "-o", "-"]
+        ended = run_within(command, _program(source), limits, {**os.environ, "TMPDIR": folder})
+    if ended.code == 0:
+        return ended.output
+    raise _refused(ended, limits, target, source.name)
 
 
 def compile_modules(
@@ -183,8 +212,9 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
             f"is found. To report it: iree-compile {shlex.join(target.flags)}",
             name,
         )
-    last = ended.errors.strip().rsplit("\n", 1)[-1]
-    return CompileError(f"{about} the compiler ended with {ended.code}: {last}", name)
+    lines = ended.errors.strip().split("\n")
+    why = next((line for line in lines if "Unknown command line argument" in line), lines[-1])
+    return CompileError(f"{about} the compiler ended with {ended.code}: {why}", name)
 
 
 def _located(location: str, name: str) -> str:

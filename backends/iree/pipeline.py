@@ -28,6 +28,7 @@ from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
 Stage = Literal["speed", "kernels", "legal", "loops"]
@@ -46,13 +47,19 @@ class Entry:
     description: str = ""
     takes_settings: bool = False
 
+    @property
+    def name(self) -> str:
+        """The name of the pass where its IR is printed: that of its function, as in `iree-apply-patterns`."""
+        return f"iree-{self.function.__name__.replace('_', '-')}"
+
     def applies(self, settings: Settings) -> bool:
         """Whether the settings ask for the pass: those outside of the stage "legal" are for speed, and for CPUs."""
         return self.stage == "legal" or (settings.cpu and settings.fast)
 
     def run(self, module: Any, settings: Settings) -> int:
         """Runs the pass on a module, in place; gives the number of its rewrites, 0 if the pass does not count them."""
-        count = self.function(module, settings) if self.takes_settings else self.function(module)
+        with progress.during(self.name, module):
+            count = self.function(module, settings) if self.takes_settings else self.function(module)
         return count if isinstance(count, int) else 0
 
 

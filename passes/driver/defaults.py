@@ -21,6 +21,8 @@ def chosen_graph(view: View, name: str | None) -> Graph:
     primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
     if "main" in view.graphs:
         return view.graph("main")
+    if not view.graphs:
+        raise RequestError("the module has no graph: run tidu-import first")
     if len(primal) != 1:
         names = ", ".join(f"@{graph.name}" for graph in primal)
         raise RequestError(f"expects a graph @main, or only one; there are {names or 'none'}")

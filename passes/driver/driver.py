@@ -1,61 +1,144 @@
 """Runs textual pass pipelines that mix Python passes and native MLIR passes, in one `PassManager`."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
+from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError
-from tiduc.passes.driver.textual import Native, Pass, parse_pipeline
+from tiduc.dialect.context import diagnosed, stage
+from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.graph import operations
+from tiduc.passes.driver.observe import COUNT, Observe, Statistics, reproducible
+from tiduc.passes.driver.textual import Native, Own, Pass, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 _LOCATED = re.compile(r"MLIR Textual PassPipeline Parser:(\d+:\d+): error: (.*)")
-
-
-@dataclass(frozen=True)
-class Observe:
-    """Options of MLIR's pass manager: printing and timing, to standard error, and verification."""
-
-    print_after_all: bool = False
-    verify_each: bool = True
-    timing: bool = False
+_RESTRICTED = re.compile("restricted to '([^']*)'")
+_UNKNOWN = "does not refer to a registered pass"
 
 
 @stage
 def run_pipeline(
     module: Any,
     pipeline: str,
-    passes: Mapping[str, Pass],
+    passes: Mapping[str, Pass | Pipeline],
     observe: Observe = Observe(),  # noqa: B008  (frozen)
     opset: OpSet = OPSET,
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `passes` are the Python passes that the pipeline may name; MLIR looks up other names. `RequestError`, located in
-    the pipeline, where it is malformed; errors of the passes propagate.
+    `passes` are the Python passes and pipelines that the pipeline may name; MLIR looks up other names.
+    `RequestError`, located in the pipeline, where it is malformed; errors of the passes propagate.
     """
+    elements = parse_pipeline(pipeline, passes)
+    statistics = Statistics() if observe.statistics else None
+    failures: list[BaseException] = []
+    manager = _manager(elements, passes, opset, failures, statistics)
+    if observe.dump_pipeline:
+        print(f"Pass Manager with {len(elements)} passes:\n{_normal(elements)}\n", file=sys.stderr)
+    observe.enable(manager)
+    with reproducible(module, _normal(elements), observe):
+        try:
+            with observe.selected():
+                manager.run(module.operation)
+        except ir.MLIRError as error:
+            if failures:
+                raise failures[0] from None
+            raise _failed(error) from None
+    if statistics is not None:
+        print(statistics.report(), file=sys.stderr, end="")
+
+
+def _manager(
+    elements: list[Native | Own],
+    passes: Mapping[str, Pass | Pipeline],
+    opset: OpSet,
+    failures: list[BaseException],
+    statistics: Statistics | None,
+) -> Any:
+    """The pass manager of the elements; exceptions of Python passes are put into `failures`."""
     manager = PassManager("builtin.module")
-    for element in parse_pipeline(pipeline, passes):
+
+    def count(name: str) -> None:
+        if statistics is not None:
+            manager.add(statistics.counting(name), name=COUNT, argument=COUNT)
+
+    count("")
+    for element in elements:
         if isinstance(element, Native):
-            _add_native(manager, element.text)
-        else:
-            # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
-            rules = {"opset": opset} if element.pass_.by_rules else {}
-            for name, run in element.pass_.steps(**element.options, **rules):
-                manager.add(run, name=name, argument=element.text)
-    if observe.print_after_all:
-        manager.enable_ir_printing()
-    if observe.timing:
-        manager.enable_timing()
-    manager.enable_verifier(observe.verify_each)
-    manager.run(module.operation)
+            for text in elements_of(element.text) if statistics is not None else [element.text]:
+                _add_native(manager, text, passes)
+                count(text.strip())
+            continue
+        # No `op_name`: the bindings do not copy the string, and the manager is anchored on a module anyway.
+        rules = {"opset": opset} if element.pass_.by_rules else {}
+        for name, run in element.pass_.steps(**element.options, **rules):
+            manager.add(_failing(run, failures), name=name, argument=element.text)
+            count(name)
+    return manager
 
 
-def _add_native(manager: Any, text: str) -> None:
+def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> Callable[[Any, Any], None]:
+    """A pass that keeps its exception and fails, so that MLIR prints the IR after the failure."""
+
+    def failing(op: Any, pass_: Any) -> None:
+        try:
+            run(op, pass_)
+        except BaseException as error:  # interrupts, too, which must not pass through native code
+            ops = list(operations(op.opview.body))
+            # A module without graphs is the wrong module for the pass; the error points at its first op.
+            if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):
+                error.at(ops[0].location)
+            failures.append(error)
+            pass_.signal_pass_failure()
+
+    return failing
+
+
+def _failed(error: Any) -> TiducError:
+    """The error of a native pass."""
+    if error.error_diagnostics:
+        return diagnosed(error)
+    return TiducError("a pass of the pipeline failed; --mlir-print-ir-after-failure prints its IR")
+
+
+def _normal(elements: list[Native | Own]) -> str:
+    """The pipeline with named pipelines expanded and native passes as MLIR prints them."""
+    inside = [
+        str(PassManager.parse(f"builtin.module({element.text})")).removeprefix("builtin.module(")[:-1]
+        if isinstance(element, Native)
+        else element.text
+        for element in elements
+    ]
+    return f"builtin.module({','.join(inside)})"
+
+
+def is_native(name: str) -> bool:
+    """Whether MLIR has a pass of this name."""
+    try:
+        PassManager.parse(f"builtin.module({name})")
+    except ValueError as error:
+        return _UNKNOWN not in str(error)
+    return True
+
+
+def scheduled(name: str, options: str = "") -> str:
+    """The pipeline that runs one native pass, nested in the op that the pass is restricted to, such as `func.func`."""
+    text = f"{name}{{{options}}}" if options else name
+    try:
+        PassManager.parse(f"builtin.module({text})")
+    except ValueError as error:
+        if nested := _RESTRICTED.search(str(error)):
+            return f"{nested[1]}({text})"
+    return text
+
+
+def _add_native(manager: Any, text: str, passes: Mapping[str, Pass | Pipeline]) -> None:
     try:
         manager.add(text)
     except ValueError as error:
@@ -67,4 +150,7 @@ def _add_native(manager: Any, text: str) -> None:
             ) from None
         nested = re.search(r"'(tidu-[\w-]+)'", located[2])
         message = f"{nested[0]} runs on a module and cannot be nested" if nested else located[2]
+        unknown = re.match(rf"'([\w-]+)' {_UNKNOWN}", message)
+        if unknown and (close := get_close_matches(f"tidu-{unknown[1]}", passes, 1, 0.8)):
+            message += f"; did you mean '{close[0]}'?"
         raise RequestError(message, f"pass-pipeline:{located[1]}") from None

@@ -3,7 +3,8 @@
     tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
 
 In this order, without options, these passes give the VJP of a module's function. In between, the module holds graphs,
-on which native passes may run. Each pass changes a module in place, and names its graphs and values by symbol.
+on which native passes may run. `pipelines.py` names such sequences. Each pass changes a module in place, and names its
+graphs and values by symbol.
 """
 
 import inspect
@@ -134,8 +135,29 @@ def linear_transpose_in_place(
     view = resolve(module)
     source = view.graph(graph) if graph is not None else last_linear(view)
     if source is None:
-        raise RequestError("the module has no linear graph", module.operation.location)
+        raise _no_linear_graph(module)
     linear_transpose(view, source, opset, _free(view, name))
+    view.write()
+
+
+@_pass("tidu-seed", Option("graph", "string", "the linear graph, by symbol; default: the last one"))
+def seed_in_place(module: Any, graph: str | None = None, opset: OpSet = OPSET) -> None:
+    """Binds the input of a transposed graph, the cotangent of a real scalar output, to 1: the VJP
+    becomes a gradient."""
+    view = resolve(module)
+    source = view.graph(graph) if graph is not None else last_linear(view)
+    if source is None:
+        raise _no_linear_graph(module)
+    for key in keys_of(view, source):
+        type_ = view.input(key).type
+        if type_.rank or not isinstance(type_.element_type, ir.FloatType):
+            raise RequestError(
+                f"a gradient needs one real scalar output; the cotangent {key} is a {type_}", source.location
+            )
+        b: Any = opset.builder(view, view.fresh("S"))
+        one = b.constant(1, type_)
+        b.finish([one])
+        view.bind(key, one)
     view.write()
 
 
@@ -219,6 +241,9 @@ def infer_active_in_place(module: Any) -> None:
     Option("inputs", "names", "the first inputs of the result, by key; default: those of these two graphs"),
     Option("name", "string", "the symbol of the result; default: that of the primal graph"),
     Option("keep-dead-inputs", "bool", "keep inputs that no value needs; default: true"),
+    Option(
+        "primal-outputs", "bool", "by default, compute the outputs of the primal graph, too; default: true"
+    ),
 )
 def materialize_merge_in_place(
     module: Any,
@@ -226,6 +251,7 @@ def materialize_merge_in_place(
     inputs: Sequence[str] | None = None,
     name: str | None = None,
     keep_dead_inputs: bool = True,
+    primal_outputs: bool = True,
     opset: OpSet = OPSET,
 ) -> None:
     """Replaces all graphs by one flat graph that holds each value once."""
@@ -237,7 +263,8 @@ def materialize_merge_in_place(
         if last is not None and main.name in sources_of(view, last):
             sources = [last]
         if values is None:
-            values = [y for source in sources for y in source.outputs if y is not None]
+            computed = sources if primal_outputs else sources[-1:]
+            values = [y for source in computed for y in source.outputs if y is not None]
         if inputs is None:
             inputs = [key for source in sources for key in keys_of(view, source)]
     flat = materialize_merge(view, values, inputs, opset, name or main.name, keep_dead_inputs)  # type: ignore[union-attr]
@@ -325,6 +352,14 @@ def _check_flat(graph: Graph) -> None:
             owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]
             message = f"graph @{graph.name} refers to a value of @{owner}: run tidu-materialize-merge first"
             raise RequestError(message, op.location)
+
+
+def _no_linear_graph(module: Any) -> RequestError:
+    """The error for a module on which `tidu-linearize` has not run, located at its first op."""
+    ops = list(operations(module.body))
+    first = ops[0] if ops else module.operation
+    why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
+    return RequestError(f"the module has no linear graph: {why}", first.location)
 
 
 def _free(view: View, name: str | None) -> str | None:

@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch_mlir import ir
@@ -68,6 +68,22 @@ class Pass:
     options: tuple[Option, ...] = ()
     parts: Callable[..., Sequence[tuple[str, Callable[[Any], object]]]] | None = None
 
+    def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
+        """The options of the pass."""
+        return self.options
+
+    def own(self, texts: Mapping[str, str]) -> "Own":
+        """The pass with the options that these texts, by option name, spell; `ValueError` for a malformed text."""
+        options = {option.name: option for option in self.options}
+        values = {}
+        for name, text in texts.items():
+            try:
+                values[name.replace("-", "_")] = options[name].read(_unquoted(text))
+            except ValueError as error:
+                raise ValueError(f"option '{name}' of '{self.name}' {error}") from None
+        spelled = " ".join(f"{name}={text}" for name, text in texts.items())
+        return Own(self, values, f"{self.name}{{{spelled}}}" if texts else self.name)
+
     @property
     def by_rules(self) -> bool:
         """Whether the function takes an argument `opset`."""
@@ -82,6 +98,43 @@ class Pass:
         if self.parts is None:
             return [(self.name, self.bound(**options))]
         return [(name, _added(part)) for name, part in self.parts(**options)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass in a named pipeline: options with fixed texts, and the names of those that the pipeline's user may set."""
+
+    name: str
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    takes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A named pipeline of Python passes; an option of the pipeline is an option of each step that takes it."""
+
+    name: str
+    description: str
+    steps: tuple[Step, ...]
+
+    def own(self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]) -> list["Own"]:
+        """The passes of the pipeline; `given` are the texts of its options. `ValueError` for a malformed text."""
+        owned = []
+        for step in self.steps:
+            pass_ = passes[step.name]
+            assert isinstance(pass_, Pass)
+            texts = {**step.fixed, **{key: given[key] for key in step.takes if key in given}}
+            owned.append(pass_.own(texts))
+        return owned
+
+    def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
+        """The options of the pipeline, as its passes describe them."""
+        return tuple(
+            option
+            for step in self.steps
+            for option in passes[step.name].options_among(passes)
+            if option.name in step.takes
+        )
 
 
 def _added(function: Callable[[Any], object]) -> Callable[[Any, Any], None]:
@@ -109,8 +162,13 @@ class Own:
     text: str
 
 
-def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
-    """The elements of a pipeline, with or without `builtin.module(...)` around it.
+def elements_of(text: str) -> list[str]:
+    """The elements of a pipeline as texts, without `builtin.module(...)` around it."""
+    return [element for _, element in _split(text, ",") if element.strip()]
+
+
+def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Own]:
+    """The elements of a pipeline, with or without `builtin.module(...)` around it; named pipelines are expanded.
 
     `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
     checks native passes.
@@ -124,8 +182,8 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass]) -> list[Native | Own]:
     for offset, element in elements:
         position = start + offset + len(element) - len(element.lstrip())
         name = _NAME.match(element)[1]  # type: ignore[index]
-        if name.startswith("tidu-"):
-            parsed.append(_own(element.strip(), name, position, passes))
+        if name.startswith("tidu-") or name in passes:
+            parsed += _own(element.strip(), name, position, passes)
         elif parsed and isinstance(parsed[-1], Native):
             parsed[-1] = Native(f"{parsed[-1].text},{element}")
         elif element.strip() or len(elements) > 1:
@@ -142,7 +200,7 @@ def _inside(text: str) -> tuple[int, int]:
     return 0, len(text)
 
 
-def _own(element: str, name: str, position: int, passes: Mapping[str, Pass]) -> Own:
+def _own(element: str, name: str, position: int, passes: Mapping[str, Pass | Pipeline]) -> list[Own]:
     known = passes.get(name)
     if known is None:
         close = difflib.get_close_matches(name, passes, 1)
@@ -150,24 +208,22 @@ def _own(element: str, name: str, position: int, passes: Mapping[str, Pass]) -> 
             f"unknown pass '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""), position
         )
     rest = element[len(name) :].strip()
-    if not rest:
-        return Own(known, {}, element)
-    if not (rest.startswith("{") and rest.endswith("}")):
+    if rest and not (rest.startswith("{") and rest.endswith("}")):
         raise _misspelled(f"expected '{{' and options after '{name}', has {rest!r}", position)
-    options = {option.name: option for option in known.options}
-    values: dict[str, Any] = {}
+    names = [option.name for option in known.options_among(passes)]
+    texts = {}
     for _, word in _split(rest[1:-1], " "):
         if not word:
             continue
         key, equals, value = word.partition("=")  # a key alone is true
-        if key not in options:
-            known_ones = ", ".join(f"'{option}'" for option in options) or "none"
+        if key not in names:
+            known_ones = ", ".join(f"'{option}'" for option in names) or "none"
             raise _misspelled(f"no option '{key}' in '{name}'; there are: {known_ones}", position)
-        try:
-            values[key.replace("-", "_")] = options[key].read(_unquoted(value) if equals else "true")
-        except ValueError as error:
-            raise _misspelled(f"option '{key}' of '{name}' {error}", position) from None
-    return Own(known, values, element)
+        texts[key] = value if equals else "true"
+    try:
+        return known.own(texts, passes) if isinstance(known, Pipeline) else [known.own(texts)]
+    except ValueError as error:
+        raise _misspelled(str(error), position) from None
 
 
 def _unquoted(value: str) -> str:

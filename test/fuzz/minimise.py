@@ -1,4 +1,4 @@
-"""Shrinks the text of a finding: removes lines while the finding stays."""
+"""Shrinks the text of a finding: drops ops of a module that can be parsed, and lines of another text."""
 
 import os
 import signal
@@ -12,16 +12,28 @@ from forks import PROCESSOR_SECONDS, Request, attempted, draw_of
 from kinds import Case, case_of
 from outcomes import died, finding
 
+from tiduc.dialect.context import EVERY_DIALECT, parse
+from tiduc.dialect.errors import TiducError
+from tiduc.reduction import reduce
+
+SECONDS = 300  # for dropping ops
+
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The input's first file with as few lines as its operation needs for a finding with this signature."""
+    """The input's first file reduced as long as its operation has a finding with this signature."""
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
         files = {**case.files, case.file: b"".join(lines)}
         return _signature(replace(case, files=files), request, at) == signature
 
-    return b"".join(_reduced(case.files[case.file].splitlines(keepends=True), fails))
+    contents = case.files[case.file]
+    try:
+        module = parse(contents, dialects=EVERY_DIALECT)
+        contents = reduce(module, lambda text: fails([text]), SECONDS).text
+    except TiducError:  # a text that cannot be parsed, or whose finding depends on its spelling
+        pass
+    return b"".join(_reduced(contents.splitlines(keepends=True), fails))
 
 
 def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:

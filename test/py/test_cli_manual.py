@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,8 @@ def test_json_of_a_difference(capsysbinary: Any, tmp_path: Path) -> None:
     data = json.loads(capsysbinary.readouterr().out)
     assert status == 1 and data["agrees"] is False
     assert {c["error"] for c in data["comparisons"] if not c["agrees"]} == {None}
+
+
+def test_help_loads_no_compiler() -> None:
+    code = "import sys; from tiduc.cli import run; run(['grad', '--help']); sys.exit('torch_mlir' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

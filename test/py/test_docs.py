@@ -65,7 +65,9 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["dialect.md", "ops.md", "passes.md", "cli.md", "iree.md"])
+@pytest.mark.parametrize(
+    "name", ["dialect.md", "ops.md", "passes.md", "cli.md", "iree.md", "../tiduc/tables/help.json"]
+)
 def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().pages()[name], "run python docs/generate.py"
 

@@ -167,6 +167,7 @@ LOCAL = {
     ("tiduc.cli", "tiduc.runtime.process"): SLOW,
     ("tiduc.cli.diagnostics", "rich"): SLOW,
     ("tiduc.cli.explain", "rich"): SLOW,
+    ("tiduc.cli.models", "tiduc.models.files"): SLOW,
     ("tiduc.cli.targets", "tiduc.runtime.devices"): SLOW,
     ("tiduc.driver", "ctypes"): SLOW,
     ("tiduc.driver", "faulthandler"): SLOW,

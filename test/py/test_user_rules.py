@@ -237,9 +237,9 @@ def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for where, message in (
         ("mine/rules.py:NONE", "mine/rules.py has no op set NONE"),
         ("json", "json has no op set OPSET"),
-        ("none.py", "file of rules not found: none.py"),
-        ("mine.none", "module of rules not found: mine.none"),
-        ("none.rules", "module of rules not found: none.rules"),
+        ("none.py", "file not found: none.py"),
+        ("mine.none", "module not found: mine.none"),
+        ("none.rules", "module not found: none.rules"),
     ):
         with pytest.raises(tiduc.RequestError, match=message):
             named_opset(where)

@@ -14,6 +14,7 @@ from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
 from tiduc.cli.memory import MEMORY_LIMIT, no_memory
+from tiduc.cli.stored_help import stored_help
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
 
@@ -44,12 +45,13 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("importing", "Convert a model of PyTorch, ONNX or JAX to StableHLO."),
     },
     "Work on modules": {
-        "opt": ("modules", "Run passes of tiduc and of MLIR, and print the module."),
+        "opt": ("opt", "Run passes of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Link several files into one module."),
+        "reduce": ("reduce", "Make a program smaller while a test finds it interesting."),
     },
     "Compile and run": {
         "compile": ("execution", "Compile programs with IREE."),
-        "run": ("execution", "Run a program, or a compiled module, on arrays."),
+        "run": ("running", "Run a program, or a compiled module, on arrays."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
         "check": (
@@ -90,6 +92,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
+        if (stored := stored_help(args[0], args[1:])) is not None:
+            return args[0], stored, args[1:]
         if args[0] not in names and (close := get_close_matches(args[0], names)):
             ctx.fail(f"No such command '{args[0]}'. Did you mean {' or '.join(close)}?")
         return super().resolve_command(ctx, args)
@@ -126,10 +130,15 @@ class _Commands(click.Group):
     envvar="TIDUC_QUIET",
     help="Print results and errors only: no progress, and nothing on success.",
 )
+@click.option(
+    "--json-errors",
+    is_flag=True,
+    help="Print each error as one line of JSON; --json of a command implies this.",
+)
 @MEMORY_LIMIT
 @COLOR
 @click.pass_context
-def tiduc(context: click.Context, quiet: bool, memory_limit: int | None) -> None:
+def tiduc(context: click.Context, quiet: bool, json_errors: bool, memory_limit: int | None) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
     progress.enter(str(context.invoked_subcommand))
     if context.obj is not None:

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from tiduc.cli.diagnostics import about, remark, waiting
-from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
+from tiduc.cli.files import EMIT, ENTRY, FILE, JSON, OUTPUT, write, write_binary, write_json
 from tiduc.cli.rules import RULES, read_with
+from tiduc.cli.watching import watched
 from tiduc.dialect.control_ops import MEMORIES
 from tiduc.dialect.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
@@ -66,6 +67,7 @@ def _derivative(
     stop_after: str | None,
     kind: str | None,
     output: str,
+    as_data: bool,
     name: str,
     **options: Any,
 ) -> None:
@@ -73,12 +75,24 @@ def _derivative(
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory).rematerialize(memory)
         positions = wanted(program, wrt)
-        _, module = derived(program, name, positions, stop_after, **options)
+        derivative, module = derived(program, name, positions, stop_after, **options)
         if name == "grad":
             _remark_on_order(file, program, positions)
+        if as_data:
+            write_json(_as_data(derivative, module), output)
+            return
         kind = kind or shortest(module)
         data = emit(module, kind)
     (write if kind == "text" else write_binary)(data, output)
+
+
+def _as_data(program: Program, module: Any) -> dict[str, Any]:
+    """A derivative for JSON: its function, its inputs and outputs, and its text."""
+    ports = {"inputs": program.inputs, "outputs": program.outputs}
+    listed = {
+        kind: [{"name": port.name, "type": str(port.type)} for port in of] for kind, of in ports.items()
+    }
+    return {"entry": program.name, **listed, "module": emit(module).decode("utf-8", "surrogateescape")}
 
 
 def _remark_on_order(file: str, program: Program, positions: Any) -> None:
@@ -122,6 +136,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
             help="Print the IR after this stage instead of the result.",
         ),
         EMIT,
+        JSON,
     ]
     if name == "grad":
         options.append(
@@ -145,7 +160,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "K.",
             )
         )
-    function: Callable[..., None] = functools.partial(_derivative, name=name)
+    function: Callable[..., None] = watched(functools.partial(_derivative, name=name))
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)

@@ -1,5 +1,6 @@
 """Messages besides results: diagnostics in MLIR's form, warnings, and a spinner while work goes on."""
 
+import json
 import os
 import re
 import sys
@@ -22,8 +23,12 @@ _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 def report(error: TiducError) -> None:
     """Prints `file:line:col: error: message` and the source line to standard error, in colour if colours are on.
 
-    A file name that is not UTF-8 is printed byte by byte.
+    A file name that is not UTF-8 is printed byte by byte. A command with `--json` prints an object instead.
     """
+    if _wants_json():
+        with suppress(OSError):
+            click.echo(json.dumps(as_data(error)), err=True)
+        return
     message, *more = error.message.splitlines() or [""]
     place = error.location
     head = click.style(f"{place}: ", bold=True) if place else ""
@@ -39,6 +44,23 @@ def report(error: TiducError) -> None:
         printed = click.unstyle(printed)
     with suppress(OSError):  # standard error is closed or full
         click.echo(os.fsencode(printed), nl=False, err=True)
+
+
+def as_data(error: TiducError) -> dict[str, Any]:
+    """An error as data for JSON: its class, message and notes, and the file, line and column, null if unknown."""
+    message, *more = error.message.splitlines() or [""]
+    match = _PLACE.fullmatch(error.location)
+    file, line, column = match.groups() if match else (error.location or None, None, None)
+    where = {"file": file, "line": line and int(line), "column": column and int(column)}
+    notes = [text.removeprefix("note: ") for text in more]
+    return {"error": type(error).__name__, "message": message, **where, "notes": notes}
+
+
+def _wants_json() -> bool:
+    """Whether the command that runs has an option `--json`, which is given, or `tiduc --json-errors` was asked for."""
+    context = click.get_current_context(silent=True)
+    asked = [] if context is None else [context.params, context.find_root().params, context.meta]
+    return any(given.get("as_data") or given.get("json_errors") for given in asked)
 
 
 def remark(file: str, message: str) -> None:

@@ -7,8 +7,10 @@ import click
 from tiduc import documents
 from tiduc.cli.files import JSON, OUTPUT, write, write_json
 from tiduc.cli.rules import RULES
-from tiduc.opt import PASSES
+from tiduc.opt import PASSES, PIPELINES, Pass, Pipeline
 from tiduc.passes.rules.registry import OpSet
+
+_ALL: list[Pass | Pipeline] = [*PASSES.values(), *PIPELINES.values()]
 
 MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
 
@@ -38,18 +40,21 @@ def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
 def _passes(markdown: bool, as_data: bool, output: str) -> None:
     """List the passes that 'tiduc opt --pass-pipeline' knows beside MLIR's and StableHLO's own."""
     if as_data:
-        write_json([_described(pass_) for pass_ in PASSES.values()], output)
+        write_json([_described(each) for each in _ALL], output)
         return
     lines = []
-    for pass_ in PASSES.values():
-        lines.append(f"{click.style(pass_.name, bold=True)}\n    {pass_.description}\n")
-        lines += [f"      {option.name}=<{option.kind}>  {option.description}\n" for option in pass_.options]
+    for each in _ALL:
+        lines.append(f"{click.style(each.name, bold=True)}\n    {each.description}\n")
+        options = each.options_among(PASSES)
+        lines += [f"      {option.name}=<{option.kind}>  {option.description}\n" for option in options]
     plain = "".join(lines)
     write(documents.passes_markdown() if markdown else plain, output)
 
 
 def _described(pass_: Any) -> dict[str, Any]:
-    options = [{"name": o.name, "kind": o.kind, "description": o.description} for o in pass_.options]
+    options = [
+        {"name": o.name, "kind": o.kind, "description": o.description} for o in pass_.options_among(PASSES)
+    ]
     return {"name": pass_.name, "description": pass_.description, "options": options}
 
 

@@ -1,37 +1,40 @@
-"""compile, run: compile programs, and run them on arrays."""
+"""compile: compiles programs; and the options that compile, run and check share."""
 
 import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, Runnable, compile_program, find_backend
+from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, find_backend
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
+from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
-from tiduc.cli.files import ENTRY, FILE, PATH, read_input, write, write_binary, writes
+from tiduc.cli.files import (
+    ENTRY,
+    PATH,
+    write,
+    write_binary,
+    writes,
+)
+from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
+from tiduc.cli.watching import watched
 from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models import parameters as lifted
-from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, format_array, parse_inputs, restored, summary, write_npz
-from tiduc.runtime.checks import check_arguments
+from tiduc.runtime.arrays import Array, parse_inputs, restored
 from tiduc.runtime.process import Limits
-from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import Signature, Value
+from tiduc.runtime.signature import Value
 from tiduc.runtime.weights import read_weights
-
-SHOWN = 1000  # results with more elements are printed as a summary
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -183,6 +186,8 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @MEMORY
 @PARAMETERS
 @compiling
+@observing_options
+@watched(iree_passes=[entry.name for entry in PIPELINE])
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
 def _compile(
     files: tuple[str, ...],
@@ -191,6 +196,9 @@ def _compile(
     memory: str,
     parameters: str | None,
     options: Options,
+    stop_after: str | None,
+    iree_flags: tuple[str, ...],
+    folder: str | None,
     output: str,
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
@@ -198,24 +206,42 @@ def _compile(
     A module carries the names, shapes and element types of inputs and outputs. Several programs compile at once.
     """
     if len(files) > 1:
-        if parameters is not None:
-            raise RequestError("--parameters needs a single FILE: compile the files one by one")
-        return _compile_all(_places(files, output), entry, opset, memory, options)
+        for flag, value in (
+            ("--parameters", parameters),
+            ("--stop-after", stop_after),
+            ("--dump-intermediates", folder),
+        ):
+            if value is not None:
+                raise RequestError(f"{flag} needs a single FILE: compile the files one by one")
+        return _compile_all(_places(files, output), entry, opset, memory, options, iree_flags)
     (file,) = files
-    with about(file):
-        program = _program(file, entry, opset).rematerialize(memory)
-        with waiting(f"compiling {file} for {options.target}"):
-            weights = None if parameters is None else read_weights(parameters)
-            vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
-    write_binary(vmfb, output)
+    weights = None if parameters is None else read_weights(parameters)
+    with about(file), dumped(folder), waiting(f"compiling {file} for {options.target}"):
+        program = program_in(file, entry, opset).rematerialize(memory)
+
+        def source() -> Source:
+            return with_flags(source_of(program, weights, options), iree_flags)
+
+        if stop_after is not None:
+            text = stopped(program, stop_after, source, options.limits)
+        elif folder is None:
+            vmfb = compile_source(source(), options.limits, options.cached)
+        else:
+            made = source()
+            dump_source(folder, made)
+            vmfb = compile_source(with_flags(made, dumping_flags(folder)), options.limits, cached=False)
+    if stop_after is not None:
+        write(text, output)
+    else:
+        write_binary(vmfb, output)
     return 0
 
 
-def _program(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
+def program_in(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
     return from_module(read_with(opset, file, contents), entry, opset)
 
 
-def _source(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
+def source_of(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
     how = options.target, options.lapack, options.fast
     return program.source(*how) if weights is None else lifted.source_with_parameters(program, weights, *how)
 
@@ -235,7 +261,12 @@ def _places(files: Sequence[str], output: str) -> dict[str, str]:
 
 
 def _compile_all(
-    places: Mapping[str, str], entry: str | None, opset: OpSet, memory: str, options: Options
+    places: Mapping[str, str],
+    entry: str | None,
+    opset: OpSet,
+    memory: str,
+    options: Options,
+    iree_flags: Sequence[str],
 ) -> int:
     """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
     sources: dict[str, Source] = {}
@@ -249,7 +280,8 @@ def _compile_all(
     for file in places:
         try:
             with about(file):
-                sources[file] = _source(_program(file, entry, opset).rematerialize(memory), None, options)
+                program = program_in(file, entry, opset).rematerialize(memory)
+                sources[file] = with_flags(source_of(program, None, options), iree_flags)
         except TiducError as error:
             failed = True
             told(file, error)
@@ -264,103 +296,4 @@ def _compile_all(
     return int(failed)
 
 
-@click.command("run")
-@FILE
-@ENTRY
-@RULES
-@TARGET
-@FACTORIZING
-@FAST
-@INPUTS
-@WEIGHTS
-@PARAMETERS
-@SEED
-@ENGINE
-@compiling
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT.npz",
-    help="Write the results to this file instead of printing.",
-)
-def _run(
-    file: str,
-    entry: str | None,
-    opset: OpSet,
-    inputs: tuple[str, ...],
-    weights: str | None,
-    parameters: str | None,
-    seed: int,
-    engine: str,
-    options: Options,
-    output: str,
-) -> None:
-    """Run a program, or a module that 'tiduc compile' made, on arrays.
-
-    Results are printed one a line, as --input reads them; of large ones only a summary.
-    """
-    with about(file):
-        if engine == "iree":
-            chosen = _by_iree(file, entry, opset, parameters, options)
-        elif parameters is not None:
-            raise RequestError("--parameters is for IREE: other engines take each input as an argument")
-        else:
-            program = _program(file, entry, opset)
-            chosen = _Chosen(
-                program.name,
-                program.signature,
-                lambda: compile_program(program.lowered_program, engine, options),
-            )
-    # A large program compiles for minutes, so wrong arguments are reported before.
-    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
-    check_arguments(chosen.entry, chosen.signature, arrays)
-    with about(file), waiting(f"compiling {file} for {options.target}"):
-        executable = chosen.executable()
-    results = executable(*arrays)
-    named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
-    if output == "-":
-        write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
-    else:
-        write_npz(output, named)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The function to run, its signature, and how to get its executable."""
-
-    entry: str
-    signature: Signature
-    executable: Callable[[], Runnable]
-
-
-def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None, options: Options) -> _Chosen:
-    contents = read_input(file)
-    # IREE writes a flatbuffer, mostly inside a zip archive.
-    if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
-        if options.lapack != LOOPS:
-            raise RequestError(
-                "--lapack is for programs only: a compiled module already contains this choice"
-            )
-        if not options.fast:
-            raise RequestError("--no-fast is for programs: a module has been compiled already")
-        if opset is not OPSET:
-            raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
-        loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)
-        return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
-    program = _program(file, entry, opset, contents)
-    weights = None if parameters is None else read_weights(parameters)
-
-    def compiled() -> Executable:
-        vmfb = compile_source(_source(program, weights, options), options.limits, options.cached)
-        return Executable(vmfb, options.target, program.name, parameters=parameters)
-
-    signature = program.signature if weights is None else lifted.signature_with_parameters(program, weights)
-    return _Chosen(program.name, signature, compiled)
-
-
-def _shown(array: Array) -> str:
-    return format_array(array) if array.size <= SHOWN else summary(array)
-
-
-COMMANDS = {"compile": _compile, "run": _run}
+COMMANDS = {"compile": _compile}

@@ -1,5 +1,7 @@
 """Errors that comments of a file expect, in the syntax of MLIR's tools: `// expected-error @+1 {{unknown graph}}`.
 
+In `expected-error-re`, parts in inner braces are regular expressions: `// expected-error-re {{graph {{@.*}}}}`.
+
 `@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all. Without any
 of these, the error is expected at the line of the comment. The text may be a part of the message.
 """
@@ -7,34 +9,53 @@ of these, the error is expected at the line of the comment. The text may be a pa
 import re
 from dataclasses import dataclass
 
-from tiduc.dialect.errors import TiducError
+from tiduc.dialect.errors import RequestError, TiducError
 
-_EXPECTED = re.compile(r"expected-error\s*(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
+_AT = r"\s*(?:@([+-]\d+|above|below|unknown))?\s*"
+_EXPECTED = re.compile(r"expected-error" + _AT + r"\{\{(.*?)\}\}")
+_EXPECTED_RE = re.compile(r"expected-error-re" + _AT + r"\{\{((?:[^{}]|\{\{.*?\}\}|[{}](?![{}]))*)\}\}")
+_EXPRESSION = re.compile(r"\{\{(.*?)\}\}")
 _LINE = re.compile(r":(\d+):\d+$")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected error: its line, None for no line, and a text that its message contains."""
+    """One expected error: its line, None for no line, and a regular expression for a part of its message."""
 
     line: int | None
-    text: str
+    text: str  # as the comment spells it
+    pattern: str
 
     def met_by(self, error: TiducError) -> bool:
-        """Whether the error is at this line and contains this text."""
+        """Whether the error is at this line and its message contains the expected part."""
         match = _LINE.search(error.location)
-        return self.text in error.message and self.line == (int(match[1]) if match else None)
+        return bool(re.search(self.pattern, error.message)) and self.line == (
+            int(match[1]) if match else None
+        )
 
 
 def expected_errors(contents: str) -> list[Expected]:
     """The errors that the comments of a file, or of a part of it, announce."""
     errors = []
     for number, line in enumerate(contents.split("\n"), 1):
-        for at, text in _EXPECTED.findall(line):
+        found = [(at, text, re.escape(text)) for at, text in _EXPECTED.findall(line)]
+        found += [(at, text, _expression(text)) for at, text in _EXPECTED_RE.findall(line)]
+        for at, text, pattern in found:
             offset = {"": 0, "above": -1, "below": 1, "unknown": 0}.get(at)
             where = number + (int(at) if offset is None else offset)
-            errors.append(Expected(None if at == "unknown" else where, text))
+            errors.append(Expected(None if at == "unknown" else where, text, pattern))
     return errors
+
+
+def _expression(text: str) -> str:
+    """The regular expression of a text in which `{{...}}` encloses regular expressions."""
+    parts = _EXPRESSION.split(text)  # literal text and expressions alternate
+    pattern = "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise RequestError(f"expected-error-re {{{{{text}}}}}: {error}") from None
+    return pattern
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:

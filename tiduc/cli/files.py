@@ -57,7 +57,21 @@ EMIT = click.option(
     show_default="text, or bytecode where constants are large",
     help="Output format: MLIR text, MLIR bytecode, or a StableHLO portable artifact.",
 )
-JSON = click.option("--json", "as_data", is_flag=True, help="Print JSON.")
+
+
+def _noted_json(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    context.meta["as_data"] = value  # errors are reported outside of the command's own context
+    return value
+
+
+JSON = click.option(
+    "--json",
+    "as_data",
+    is_flag=True,
+    is_eager=True,
+    callback=_noted_json,
+    help="Print JSON, errors too.",
+)
 ENTRY = click.option(
     "--entry", metavar="NAME", help="The public function to process; by default main, or the only one."
 )

@@ -56,11 +56,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "opt": (
         ("Passes of both kinds", "tiduc opt f.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'"),
+        (
+            "Passes as flags, and the IR after each",
+            "tiduc opt f.mlir --tidu-grad=wrt=x --cse --mlir-print-ir-after-all",
+        ),
+        (
+            "A file that reproduces a failure",
+            "tiduc opt f.mlir --tidu-vjp --mlir-pass-pipeline-crash-reproducer=failed.mlir",
+        ),
         ("Read and verify", "tiduc opt f.mlir -o checked.mlir"),
     ),
     "link": (
         ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
         ("A file, and the files that it refers to", "tiduc link main.mlir --search-path modules"),
+    ),
+    "reduce": (
+        ("What does not compile", "tiduc reduce f.mlir --test 'tiduc compile -o /dev/null' -o small.mlir"),
+        ("By a script, as for mlir-reduce", "tiduc reduce f.mlir --test ./interesting.sh --timeout 60"),
     ),
     "compile": (
         ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tiduc.dialect.errors import RequestError
-from tiduc.models.files import MODELS, import_model
-from tiduc.models.model import Model
+from tiduc.models import MODELS
 from tiduc.passes.importing.relus import mark_every_relu
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.arrays import Array, parse_array
+
+if TYPE_CHECKING:
+    from tiduc.models.model import Model
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -83,8 +85,10 @@ def is_model(file: str) -> bool:
     return Path(file).suffix.lower() in MODELS
 
 
-def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> Model:
+def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> "Model":
     """The model in a file, imported as the options of the running command say."""
+    from tiduc.models.files import import_model  # the importers take longer to import than MLIR
+
     meta = click.get_current_context().meta
     sizes, constants, trust, lift = (
         meta.get(f"{__name__}.{name}") for name in ("sizes", "constants", "trust", "lift_constants")

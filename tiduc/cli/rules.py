@@ -1,21 +1,15 @@
 """The option `--rules`: a user's op set, from a Python module or file."""
 
-import os
-import sys
-import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 from torch_mlir import ir
 
 from tiduc.cli.files import read_module
-from tiduc.dialect.errors import RequestError, RuleError, TiducError
+from tiduc.cli.user_modules import named_value
+from tiduc.dialect.errors import RequestError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -27,28 +21,20 @@ def opset(where: str | None) -> OpSet:
     """
     if where is None:
         return OPSET
-    module_name, _, name = where.partition(":")
-    is_file = module_name.endswith(".py")
-    try:
-        module = _of_file(module_name) if is_file else _of_module(module_name)
-    except (TiducError, MemoryError):
-        raise
-    except Exception as error:
-        message, place = f"{type(error).__name__}: {error}", module_name
-        if isinstance(error, SyntaxError) and error.filename is not None:
-            message, place = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
-        elif value := _raised_at(error):
-            place = value
-        raise RuleError(message, place) from error
-    value = getattr(module, name or "OPSET", None)
+    module_name, value, name = named_value(where, "OPSET")
     if not isinstance(value, OpSet):
-        raise RequestError(f"{module_name} has no op set {name or 'OPSET'}")
+        raise RequestError(f"{module_name} has no op set {name}")
     return value
 
 
-def read_with(opset: OpSet, file: str, contents: bytes | None = None) -> Any:
-    """The `ir.Module` in a file, as `read_module` reads it; warns of rules whose names look misspelt."""
-    module = read_module(file, contents, opset.dialects)
+def read_with(
+    opset: OpSet, file: str, contents: bytes | None = None, dialects: Collection[str] | None = None
+) -> Any:
+    """The `ir.Module` in a file, as `read_module` reads it; warns of rules whose names look misspelt.
+
+    Ops of `dialects`, by default those of the op set, may be unregistered.
+    """
+    module = read_module(file, contents, opset.dialects if dialects is None else dialects)
     for rule, there in _misspelt(module, opset):
         warning = click.style("warning: ", fg="magenta", bold=True)
         message = f"no op uses the rule for {rule}; did you mean {there}?"
@@ -75,38 +61,6 @@ def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
     for rule in sorted(rules - called):
         for name in get_close_matches(rule.partition(" @")[2], others, 1, 0.8):
             yield rule, others[name]
-
-
-def _raised_at(error: Exception) -> str | None:
-    """The innermost line of a traceback that is neither tiduc's nor Python's import system's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = str(Path(__file__).parents[1])
-    places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
-    return f"{places[-1].filename}:{places[-1].lineno}" if places else None
-
-
-def _of_file(path: str) -> ModuleType:
-    if not Path(path).is_file():
-        raise RequestError(f"file of rules not found: {path}")
-    spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None  # it ends in .py
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _of_module(name: str) -> ModuleType:
-    """The module, looked for in the working directory too; `RequestError` where there is none."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module exists, but a module that it imports does not
-        raise RequestError(f"module of rules not found: {name}") from None
-    finally:
-        sys.path.remove(here)
 
 
 def _read(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:

@@ -8,3 +8,6 @@
 
 A framework is imported only when one of its models is.
 """
+
+MODELS = (".onnx", ".pt2", ".jaxexport")
+"""The suffixes of models; a command reads other files as MLIR."""

@@ -108,9 +108,6 @@ def _mlir(path: str | Path, lift_constants: bool, *_: Any, opset: OpSet = OPSET)
     return model_of(module, lift(module) if lift_constants else {}, opset=opset)
 
 
-MODELS = (".onnx", ".pt2", ".jaxexport")
-"""The suffixes of models; a command reads other files as MLIR."""
-
 _IMPORTERS: dict[str, Callable[[str | Path, bool, Named, bool, Limits | None], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,

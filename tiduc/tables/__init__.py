@@ -2,6 +2,7 @@
 
 checked      what test/py/rules has checked of an op's rules    python -m pytest test/py/rules --write-tables
 refusals     the refusals that these tests met                  (the same command)
+native_passes  the passes of MLIR and StableHLO that the wheel registers; MLIR's Python bindings cannot list them
 accepted     what the target `cpu` accepts                      python test/sweep/accepted.py --write
 """
 
@@ -71,6 +72,12 @@ def _cell(value: Any) -> str:
 CHECKED = Table("checked", lambda c: Checked(c[0], tuple(c[1].split()), tuple(c[2].split()), int(c[3])))
 REFUSALS = Table("refusals", lambda c: Refusal(*c))
 ACCEPTED = Table("accepted", lambda c: Accepted(*c))
+
+
+@cache
+def native_passes() -> list[str]:
+    """The names of MLIR's and StableHLO's passes that textual pipelines can name."""
+    return (FOLDER / "native_passes.tsv").read_text().split()
 
 
 @cache

@@ -179,7 +179,7 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     if target in CALLS:
         check_call(op)
         return CALLS[target](b, op)
-    raise refused(op, f"there is no @{target} in IREE")
+    raise refused(op, f"there is no @{target} in IREE; --rules names a module with its lowering")
 
 
 @legalize("stablehlo.replica_id")

@@ -1,0 +1,103 @@
+"""Diagnostics that say what to do instead, and the same diagnostics as JSON."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tiduc.cli import run
+
+FUNCTION = "func.func @{name}(%x: tensor<f64>) -> tensor<f64> {{\n  %0 = {op} : {type}\n  return %0 : tensor<f64>\n}}\n"
+
+
+def function(op, name="main", type="tensor<f64>"):
+    return FUNCTION.format(op=op, name=name, type=type)
+
+
+SINE = function("stablehlo.sine %x")
+CALL = function("stablehlo.custom_call @mine(%x)", type="(tensor<f64>) -> tensor<f64>")
+INTEGER = (
+    "func.func @main(%x: tensor<f64>) -> tensor<i32> {\n"
+    "  %0 = stablehlo.constant dense<3> : tensor<i32>\n  return %0 : tensor<i32>\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        (
+            "grad",
+            function("stablehlo.sine %x", "f") + function("stablehlo.cosine %x", "g"),
+            "choose one with --entry",
+        ),
+        ("grad", INTEGER, "the outputs are (tensor<i32>); none of them has a derivative"),
+        ("grad", CALL, "unknown call target: mine; --rules names a module with its rule"),
+        ("compile", CALL, "there is no @mine in IREE; --rules names a module with its lowering"),
+        ("run --input x.npy", SINE, "for the file, write @x.npy"),
+        (
+            "grad",
+            function("mhlo.sine %x"),
+            ":2:8: error: the program is in the dialect mhlo: convert it to StableHLO",
+        ),
+        (
+            "grad",
+            function('"mhlo.sine"(%x)', type="(tensor<f64>) -> tensor<f64>"),
+            "the program is in the dialect mhlo: convert it to StableHLO",
+        ),
+        ("opt --tidu-linearize", SINE, ":1:1: error: the module has no graph: run tidu-import first"),
+        ("opt --tidu-materialize-merge", SINE, ":1:1: error: the module has no graph"),
+        ("opt --tidu-linear-transpose", SINE, ":1:1: error: the module has no linear graph"),
+        ("opt --pass-pipeline=grad", SINE, "did you mean 'tidu-grad'?"),
+        ("opt --pass-pipeline=tidu-gard", SINE, "did you mean 'tidu-grad'?"),
+        (
+            "opt --tidu-grad",
+            function("stablehlo.sine %x").replace("<f64>", "<3xf64>"),
+            "one real scalar output",
+        ),
+    ],
+)
+def test_hint(command, text, message, tmp_path, capfd):
+    file = tmp_path / "f.mlir"
+    file.write_text(text)
+    name, *options = command.split()
+    assert run([name, str(file), *options]) == 1
+    assert message in capfd.readouterr().err
+
+
+@pytest.fixture
+def sine(tmp_path):
+    file = tmp_path / "f.mlir"
+    file.write_text(SINE)
+    return str(file)
+
+
+def test_results_as_json(sine, capfd):
+    assert run(["run", sine, "--input", "0.5", "--json", "--engine", "reference"]) == 0
+    assert json.loads(capfd.readouterr().out) == {
+        "result0": {"shape": [], "dtype": "float64", "values": np.sin(0.5)}
+    }
+
+
+def test_a_number_that_is_not_finite_is_null_in_json(sine, capfd):
+    assert run(["run", sine, "--input", "inf", "--json", "--engine", "reference"]) == 0
+    assert json.loads(capfd.readouterr().out)["result0"]["values"] is None
+
+
+def test_a_gradient_as_json(sine, capfd):
+    assert run(["grad", sine, "--json"]) == 0
+    gradient = json.loads(capfd.readouterr().out)
+    assert gradient["entry"] == "main"
+    assert gradient["inputs"] == [{"name": "x", "type": "tensor<f64>"}]
+    assert gradient["outputs"] == [{"name": "x.cotangent", "type": "tensor<f64>"}]
+    assert "stablehlo.cosine" in gradient["module"]
+
+
+@pytest.mark.parametrize("flags", [["grad", "--json"], ["--json-errors", "jvp"]])
+def test_errors_as_json(flags, tmp_path, capfd):
+    file = tmp_path / "f.mlir"
+    file.write_text(CALL)
+    assert run([*flags, str(file)]) == 1
+    error = json.loads(capfd.readouterr().err)
+    assert (error["error"], error["file"], error["line"], error["column"]) == ("Unsupported", str(file), 2, 8)
+    assert error["message"].startswith("unsupported jvp AD rule")
+    assert error["notes"] == []

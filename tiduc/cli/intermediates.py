@@ -1,0 +1,108 @@
+"""What `tiduc compile` writes on the way: the IR after each stage, and the files of IREE's compiler."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tiduc.backends.iree.compile import PHASES, Source, compile_until
+from tiduc.cli.watching import Watch
+from tiduc.dialect import progress
+from tiduc.dialect.emit import emit
+from tiduc.dialect.errors import TiducError
+from tiduc.pipeline import stops
+from tiduc.program import Program
+from tiduc.runtime.files import written_whole
+from tiduc.runtime.process import Limits
+
+_LEGALIZE = "legalize"
+
+STOP_AFTER = click.option(
+    "--stop-after",
+    type=click.Choice([*stops([]), _LEGALIZE, *PHASES]),
+    help="Write the IR after this stage instead of the module: a stage of tiduc, legalize for IREE, or a phase of "
+    "IREE's compiler.",
+)
+IREE_FLAGS = click.option(
+    "--iree-flag",
+    "iree_flags",
+    multiple=True,
+    metavar="FLAG",
+    help="A flag of iree-compile, such as --iree-opt-level=O2, after tiduc's own. Repeatable.",
+)
+DUMP = click.option(
+    "--dump-intermediates",
+    "folder",
+    metavar="DIR",
+    type=click.Path(),
+    help="Write to this folder the IR after each stage, IREE's input, the IR after each phase of IREE's compiler, "
+    "and its object files.",
+)
+
+
+def stopped(program: Program, stage: str, source: Callable[[], Source], limits: Limits | None) -> bytes:
+    """The text of a program after a stage; `source` gives the program as IREE's compiler gets it."""
+    if stage in stops([]):
+        return emit(program.module_after(stage))
+    if stage == _LEGALIZE:
+        return _text(source())
+    return compile_until(source(), stage, limits)
+
+
+def with_flags(source: Source, flags: Sequence[str]) -> Source:
+    """A source that is compiled with further flags."""
+    otherwise = None if source.otherwise is None else with_flags(source.otherwise, flags)
+    return replace(source, flags=(*source.flags, *flags), otherwise=otherwise)
+
+
+def dumping_flags(folder: str) -> tuple[str, ...]:
+    """Flags that make IREE's compiler write its phases and its object files to a folder."""
+    phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
+    return f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"
+
+
+@contextmanager
+def dumped(folder: str | None) -> Iterator[None]:
+    """Writes the IR after each stage in the block to numbered files in the folder; nothing without a folder."""
+    if folder is None:
+        yield
+        return
+    try:
+        for name in ("phases", "executables"):
+            os.makedirs(os.path.join(folder, name), exist_ok=True)
+    except OSError as error:
+        raise TiducError(f"cannot write: {error.strerror}", folder) from None
+    count = 0
+
+    def shows(name: str, text: str) -> None:
+        nonlocal count
+        _write(os.path.join(folder, f"{count:02}-{name}.mlir"), text.encode("utf-8", "surrogateescape"))
+        count += 1
+
+    with progress.watched(Watch(shows)):
+        yield
+
+
+def dump_source(folder: str, source: Source) -> None:
+    """Writes the input of IREE's compiler, and its flags, to the folder."""
+    _write(os.path.join(folder, "iree-input.mlir"), _text(source))
+    _write(os.path.join(folder, "iree-flags.txt"), (shlex.join(source.flags) + "\n").encode())
+
+
+def _text(source: Source) -> bytes:
+    text = source.stablehlo
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+
+def _write(path: str, data: bytes) -> None:
+    with written_whole(path) as file:
+        file.write(data)
+
+
+def observing_options(command: Any) -> Any:
+    """Adds the three options to a command."""
+    return STOP_AFTER(IREE_FLAGS(DUMP(command)))

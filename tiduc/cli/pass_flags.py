@@ -1,0 +1,57 @@
+"""Passes as flags, as in mlir-opt: `--tidu-linearize='wrt=x' --cse` is a pipeline of two passes."""
+
+from typing import Any
+
+import click
+
+from tiduc.dialect.context import stage
+from tiduc.opt import PASSES, PIPELINES
+from tiduc.passes.driver.driver import is_native, scheduled
+
+FLAGS = "tiduc.pass_flags"
+"""The key of `Context.meta` under which a command finds the pipeline that its flags name."""
+
+
+class PassFlags(click.Command):
+    """A command that takes each pass as a flag; flags may begin with one dash or two, as in MLIR's tools."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        known |= set(self.get_help_option_names(ctx))
+        rest, elements = [], []
+        loads = any(arg.lstrip("-").startswith("load-passes") for arg in args)
+        for i, arg in enumerate(args):
+            if arg == "--":
+                rest += args[i:]
+                break
+            name, equals, value = arg.lstrip("-").partition("=")
+            is_flag = arg.startswith("-") and len(name) > 1
+            if is_flag and f"--{name}" in known:
+                rest.append(f"--{name}{equals}{value}")
+            elif is_flag and f"-{name}" not in known and _is_pass(name, loads and arg.startswith("--")):
+                elements.append(_element(name, value))
+            else:
+                rest.append(arg)
+        ctx.meta[FLAGS] = ",".join(elements)
+        return super().parse_args(ctx, rest)
+
+
+@stage
+def _is_pass(name: str, loads: bool) -> bool:
+    """Whether a flag names a pass; with `loads`, the name may be that of a pass in a file of the user's."""
+    return loads or name.startswith("tidu-") or name in PASSES or name in PIPELINES or is_native(name)
+
+
+@stage
+def _element(name: str, options: str) -> str:
+    if is_native(name):
+        return scheduled(name, options)
+    return f"{name}{{{options}}}" if options else name
+
+
+def chosen_pipeline(pipeline: str) -> str:
+    """The pipeline of `--pass-pipeline`, or the one that flags name; an error of usage where both are given."""
+    flags: Any = click.get_current_context().meta.get(FLAGS, "")
+    if flags and pipeline:
+        raise click.UsageError("--pass-pipeline cannot be used with flags that name passes")
+    return str(flags) or pipeline

@@ -1,0 +1,155 @@
+"""run: runs programs and compiled modules on arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+from tiduc.backends.backend import LOOPS, Options, Runnable, compile_program
+from tiduc.backends.iree.compile import compile_source
+from tiduc.cli.diagnostics import about, waiting
+from tiduc.cli.execution import (
+    ENGINE,
+    FACTORIZING,
+    FAST,
+    INPUTS,
+    PARAMETERS,
+    SEED,
+    TARGET,
+    WEIGHTS,
+    compiling,
+    program_in,
+    source_of,
+    with_weights,
+)
+from tiduc.cli.files import ENTRY, FILE, JSON, read_input, write, write_json
+from tiduc.cli.rules import RULES
+from tiduc.dialect.errors import RequestError
+from tiduc.models import parameters as lifted
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+from tiduc.runtime.arrays import Array, format_array, summary, write_npz
+from tiduc.runtime.checks import check_arguments
+from tiduc.runtime.run import Executable
+from tiduc.runtime.signature import Signature
+from tiduc.runtime.weights import read_weights
+
+SHOWN = 1000  # results with more elements are printed as a summary
+
+
+@click.command("run")
+@FILE
+@ENTRY
+@RULES
+@TARGET
+@FACTORIZING
+@FAST
+@INPUTS
+@WEIGHTS
+@PARAMETERS
+@SEED
+@ENGINE
+@compiling
+@JSON
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT.npz",
+    help="Write the results to this file instead of printing.",
+)
+def _run(
+    file: str,
+    entry: str | None,
+    opset: OpSet,
+    inputs: tuple[str, ...],
+    weights: str | None,
+    parameters: str | None,
+    seed: int,
+    engine: str,
+    options: Options,
+    as_data: bool,
+    output: str,
+) -> None:
+    """Run a program, or a module that 'tiduc compile' made, on arrays.
+
+    Results are printed one a line, as --input reads them; of large ones only a summary.
+    """
+    with about(file):
+        if engine == "iree":
+            chosen = _by_iree(file, entry, opset, parameters, options)
+        elif parameters is not None:
+            raise RequestError("--parameters is for IREE: other engines take each input as an argument")
+        else:
+            program = program_in(file, entry, opset)
+            chosen = _Chosen(
+                program.name,
+                program.signature,
+                lambda: compile_program(program.lowered_program, engine, options),
+            )
+    # A large program compiles for minutes, so wrong arguments are reported before.
+    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
+    check_arguments(chosen.entry, chosen.signature, arrays)
+    with about(file), waiting(f"compiling {file} for {options.target}"):
+        executable = chosen.executable()
+    results = executable(*arrays)
+    named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
+    if as_data:
+        write_json({name: _as_data(array) for name, array in named.items()}, output)
+    elif output == "-":
+        write("".join(f"{name}: {_shown(array)}\n" for name, array in named.items()))
+    else:
+        write_npz(output, named)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The function to run, its signature, and how to get its executable."""
+
+    entry: str
+    signature: Signature
+    executable: Callable[[], Runnable]
+
+
+def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None, options: Options) -> _Chosen:
+    contents = read_input(file)
+    # IREE writes a flatbuffer, mostly inside a zip archive.
+    if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
+        if options.lapack != LOOPS:
+            raise RequestError(
+                "--lapack is for programs only: a compiled module already contains this choice"
+            )
+        if not options.fast:
+            raise RequestError("--no-fast is for programs: a module has been compiled already")
+        if opset is not OPSET:
+            raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
+        loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)
+        return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
+    program = program_in(file, entry, opset, contents)
+    weights = None if parameters is None else read_weights(parameters)
+
+    def compiled() -> Executable:
+        vmfb = compile_source(source_of(program, weights, options), options.limits, options.cached)
+        return Executable(vmfb, options.target, program.name, parameters=parameters)
+
+    signature = program.signature if weights is None else lifted.signature_with_parameters(program, weights)
+    return _Chosen(program.name, signature, compiled)
+
+
+def _as_data(array: Array) -> dict[str, Any]:
+    """An array for JSON: complex numbers are pairs, and numbers that are not finite become null."""
+    pairs = np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+    numbers = pairs if pairs.dtype.kind in "biu" else pairs.astype(np.float64)
+    values = numbers.astype(object)
+    if numbers.dtype.kind == "f":
+        values[~np.isfinite(numbers)] = None
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "values": values.tolist()}
+
+
+def _shown(array: Array) -> str:
+    return format_array(array) if array.size <= SHOWN else summary(array)
+
+
+COMMANDS = {"run": _run}

@@ -1,0 +1,52 @@
+"""The help texts of commands, stored as data: `tiduc COMMAND --help` need not import what the command imports.
+
+`python docs/generate.py` writes the data, and test/py/test_docs.py checks that they are up to date.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tiduc.cli.manual import epilog
+
+PATH = Path(__file__).parents[1] / "tables" / "help.json"
+
+
+class StoredHelp(click.Command):
+    """A command that can only print its help."""
+
+    def __init__(self, name: str, stored: dict[str, Any]) -> None:
+        super().__init__(name, help=stored["help"], epilog=epilog(name))
+        self._stored = stored
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return list(self._stored["usage"])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Options"):
+            records = [(spelled, about) for spelled, about in self._stored["options"]]
+            own = [option.get_help_record(ctx) for option in self.get_params(ctx)]  # --help
+            formatter.write_dl(records + [record for record in own if record is not None])
+
+
+def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
+    """The command that prints the stored help, where the arguments of the command ask for help only."""
+    if list(arguments) not in (["--help"], ["-h"]) or not PATH.is_file():
+        return None
+    stored = json.loads(PATH.read_text())
+    return StoredHelp(name, stored[name]) if name in stored else None
+
+
+def to_store(name: str, command: click.Command) -> dict[str, Any]:
+    """The help of a command as data."""
+    context = click.Context(command, info_name=name)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    records = [option.get_help_record(context) for option in options]
+    return {
+        "usage": command.collect_usage_pieces(context),
+        "help": command.help,
+        "options": [record for record in records if record is not None],
+    }

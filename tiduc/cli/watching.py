@@ -1,0 +1,144 @@
+"""Options of commands other than opt that print the IR after stages, and the time of each stage.
+
+`tiduc opt` has these options for passes, which MLIR's pass manager runs; see `observing.py`.
+"""
+
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import click
+from torch_mlir import ir
+
+from tiduc.cli.observing import TIMING
+from tiduc.dialect import progress
+from tiduc.dialect.control import called
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.view import View
+from tiduc.dialect.write import write_graph
+from tiduc.pipeline import STAGES
+
+RULE = "===" + "-" * 73 + "==="
+
+Module = Callable[[Sequence[Any], Any], Any]
+"""The `ir.Module`, or its operation, after a stage, given the stage's arguments and result."""
+
+
+def _flat(arguments: Sequence[Any], graph: Graph) -> Any:
+    """The module of a flat graph and of the graphs that it calls; the first argument is the view."""
+    module = ir.Module.create()
+    view: View = arguments[0]
+    for each in (graph, *called(view, graph)):
+        write_graph(each, module)
+    return module
+
+
+def _of_view(arguments: Sequence[Any], result: Any) -> Any:
+    return arguments[0].module
+
+
+_MODULES: dict[str, Module] = {
+    "import": lambda _, module: module,
+    "linearize": _of_view,
+    "linear_transpose": _of_view,
+    "batch": _of_view,
+    "materialize_merge": _flat,
+    "structure": _flat,
+    "lower": lambda _, module: module,
+}
+_NAMES = {stage.function.__name__: stage.name for stage in STAGES if stage.name in _MODULES}
+_IREE = "iree-"
+"""The names of the passes for IREE begin with this; the first argument is the module."""
+
+
+class Watch:
+    """Prints the IR after stages, and measures how long each stage takes without the stages inside it."""
+
+    def __init__(self, shows: Callable[[str, str], None] | None) -> None:
+        """`shows` gets the name of each stage that has IR, and the IR."""
+        self._shows = shows
+        self._thread = threading.get_ident()
+        self._stack: list[str] = []
+        self._seconds: dict[str, float] = {}
+        self._begin = self._last = time.perf_counter()
+
+    def entered(self, stage: str) -> None:
+        if threading.get_ident() == self._thread:
+            self._pass_time()
+            self._stack.append(_NAMES.get(stage, stage))
+
+    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        self._pass_time()
+        name = self._stack.pop()
+        if self._shows is None:
+            return
+        # Loops and calls run stages on their bodies, inside of a stage on the whole program.
+        if name in _MODULES and result is not None and not _MODULES.keys() & set(self._stack):
+            self._shows(name, str(_MODULES[name](arguments, result)))
+        elif name.startswith(_IREE):
+            self._shows(name, str(arguments[0]))
+        self._last = time.perf_counter()  # no stage is charged for the printing
+
+    def _pass_time(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self._seconds[self._stack[-1]] = self._seconds.get(self._stack[-1], 0.0) + now - self._last
+        self._last = now
+
+    def report(self) -> str:
+        """The times in the form of MLIR's report."""
+        total = time.perf_counter() - self._begin
+        times = {**self._seconds, "Rest": total - sum(self._seconds.values()), "Total": total}
+        title = "... Execution time report ...".center(79).rstrip()
+        lines = [RULE, title, RULE, f"  Total Execution Time: {total:.4f} seconds", ""]
+        lines.append("  ----Wall Time----  ----Name----")
+        lines += [f"  {s:>8.4f} ({s / total:>6.1%})  {name}" for name, s in times.items()]
+        return "\n".join([*lines, ""])
+
+
+def print_dump(name: str, text: str) -> None:
+    """Prints IR to standard error, under the heading that MLIR's tools print."""
+    print(f"// -----// IR Dump After {name} //----- //\n{text}\n", file=sys.stderr)
+
+
+def watched(command: Callable[..., Any] | None = None, iree_passes: Sequence[str] = ()) -> Callable[..., Any]:
+    """Adds the options to a command, and watches its stages; IR and times go to standard error.
+
+    `iree_passes` are the names of the passes for IREE, where the command runs them.
+    """
+    if command is None:
+        return functools.partial(watched, iree_passes=iree_passes)
+    names = [*_MODULES, *iree_passes]
+
+    @click.option(
+        "--mlir-print-ir-after-all", "after_all", is_flag=True, help="Print the IR after each stage."
+    )
+    @click.option(
+        "--mlir-print-ir-after",
+        "after",
+        multiple=True,
+        type=click.Choice(names),
+        metavar="STAGE",
+        help="Print the IR after this stage, such as linearize. Repeatable.",
+    )
+    @TIMING
+    @functools.wraps(command)
+    def with_options(*, after_all: bool, after: tuple[str, ...], timing: bool, **given: Any) -> Any:
+        def shows(name: str, text: str) -> None:
+            if after_all or name in after:
+                print_dump(name, text)
+
+        watch = Watch(shows if after_all or after else None)
+        with progress.watched(watch) if timing or after_all or after else nullcontext():
+            result = command(**given)
+        if timing:
+            print(watch.report(), file=sys.stderr, end="")
+        return result
+
+    return with_options

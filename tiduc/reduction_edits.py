@@ -1,0 +1,239 @@
+"""Edits that make a module smaller; each is a function from a module to the places where the edit applies.
+
+A place is a function that applies the edit there. Several places of one edit can be applied one after another: inner
+ops come first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.functions import within
+from tiduc.dialect.graph import operations
+
+Place = Callable[[], None]
+Edit = Callable[[Any], list[Place]]
+
+
+def _body(module: Any) -> Any:
+    return module.regions[0].blocks[0]
+
+
+def _inner(module: Any) -> list[Any]:
+    """The ops in functions and graphs that are not terminators, inner ones first."""
+    return [
+        op
+        for top in operations(_body(module))
+        for op in within(top)
+        if op != top and op.block is not None and not _is_terminator(op)
+    ]
+
+
+def _is_terminator(op: Any) -> bool:
+    return bool(op.has_trait(ir.IsTerminatorTrait))
+
+
+def _functions(module: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """The functions with a body, their blocks, and their terminators."""
+    for op in operations(_body(module)):
+        if op.name == "func.func" and len(op.regions[0].blocks) == 1:
+            block = op.regions[0].blocks[0]
+            *_, last = operations(block)
+            yield op, block, last
+
+
+def functions(module: Any) -> list[Place]:
+    """Erases functions, graphs and other ops of the module itself."""
+    return [op.erase for op in operations(_body(module))]
+
+
+def results(module: Any) -> list[Place]:
+    """Drops results of functions, the last ones first."""
+
+    def place(function: Any, i: int) -> Place:
+        def drop() -> None:
+            last = _terminator(function)
+            kept = [y for j, y in enumerate(last.operands) if j != i]
+            ip = ir.InsertionPoint(last)
+            ir.Operation.create(last.name, operands=kept, loc=last.location, ip=ip)
+            last.erase()
+            _retype(function, "res_attrs", i)
+
+        return drop
+
+    return [
+        place(function, i)
+        for function, _, last in _functions(module)
+        for i in reversed(range(len(last.operands)))
+    ]
+
+
+def _terminator(function: Any) -> Any:
+    *_, last = operations(function.regions[0].blocks[0])
+    return last
+
+
+def _retype(function: Any, attributes: str, dropped: int) -> None:
+    """Makes a function's type that of its body, and drops one entry of its `arg_attrs` or `res_attrs`."""
+    block = function.regions[0].blocks[0]
+    types = [x.type for x in block.arguments], [y.type for y in _terminator(function).operands]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+    if attributes in function.attributes:
+        kept = [each for i, each in enumerate(function.attributes[attributes]) if i != dropped]
+        function.attributes[attributes] = ir.ArrayAttr.get(kept)
+
+
+def arguments(module: Any) -> list[Place]:
+    """Drops arguments of functions that no op uses, the last ones first."""
+
+    def place(function: Any, block: Any, i: int) -> Place:
+        def drop() -> None:
+            block.erase_argument(i)
+            _retype(function, "arg_attrs", i)
+
+        return drop
+
+    return [
+        place(function, block, i)
+        for function, block, _ in _functions(module)
+        for i in reversed(range(len(block.arguments)))
+        if _is_unused(block.arguments[i])
+    ]
+
+
+def _is_unused(value: Any) -> bool:
+    return next(iter(value.uses), None) is None
+
+
+def to_first_operands(module: Any) -> list[Place]:
+    """Replaces the results of an op by the first operands of their types."""
+    return [
+        _forwarding(op, [same[0] for same in choices]) for op in _inner(module) if (choices := _choices(op))
+    ]
+
+
+def to_last_operands(module: Any) -> list[Place]:
+    """Replaces the results of an op by the last operands of their types, where these are not the first ones."""
+    return [
+        _forwarding(op, [same[-1] for same in choices])
+        for op in _inner(module)
+        if (choices := _choices(op)) and any(len(same) > 1 for same in choices)
+    ]
+
+
+def _choices(op: Any) -> list[list[int]]:
+    """For each result of an op, the operands of the result's type; empty if a result has none."""
+    choices = [[i for i, x in enumerate(op.operands) if x.type == y.type] for y in op.results]
+    return choices if all(choices) else []
+
+
+def _forwarding(op: Any, chosen: Sequence[int]) -> Place:
+    return lambda: _replace(op, [op.operands[i] for i in chosen])
+
+
+def to_zeros(module: Any) -> list[Place]:
+    """Replaces the results of an op by constants 0."""
+
+    def place(op: Any, zeros: Sequence[Any]) -> Place:
+        def replace() -> None:
+            ip = ir.InsertionPoint(op)
+            made = [
+                ir.Operation.create(
+                    "stablehlo.constant", [zero.type], [], {"value": zero}, loc=op.location, ip=ip
+                ).results[0]
+                for zero in zeros
+            ]
+            _replace(op, made)
+
+        return replace
+
+    places = []
+    for op in _inner(module):
+        zeros = [_zero(y.type) for y in op.results]
+        known = op.attributes["value"] if "value" in op.attributes else None
+        if zeros and all(zero is not None for zero in zeros) and (known is None or known != zeros[0]):
+            places.append(place(op, zeros))
+    return places
+
+
+def _zero(type_: Any) -> Any | None:
+    """The elements attribute of zeros of a type; None where there is none."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        return None
+    element = type_.element_type
+    spelled = "0.0" if isinstance(element, ir.FloatType) else "0"
+    if isinstance(element, ir.ComplexType):
+        spelled = "(0.0, 0.0)"
+    try:
+        return ir.Attribute.parse(f"dense<{spelled}> : {type_}")
+    except ir.MLIRError:
+        return None
+
+
+def _replace(op: Any, values: Sequence[Any]) -> None:
+    """Replaces an op's results by other values, and erases the op."""
+    for y, x in zip(op.results, values, strict=True):
+        y.replace_all_uses_with(x)
+    op.erase()
+
+
+def branches(module: Any) -> list[Place]:
+    """Replaces an op, such as a branch, by the body of one of its regions without arguments."""
+
+    def place(op: Any, block: Any) -> Place:
+        def inline() -> None:
+            *inner, last = operations(block)
+            for each in inner:
+                each.move_before(op)
+            _replace(op, list(last.operands))
+
+        return inline
+
+    return [
+        place(op, region.blocks[0])
+        for op in _inner(module)
+        for region in list(op.regions)[:1]
+        if len(region.blocks) == 1 and not region.blocks[0].arguments and _yields(region.blocks[0], op)
+    ]
+
+
+def _yields(block: Any, op: Any) -> bool:
+    *_, last = operations(block)
+    return [x.type for x in last.operands] == [y.type for y in op.results]
+
+
+def unused(module: Any) -> list[Place]:
+    """Erases ops whose results no op uses."""
+    return [op.erase for op in _inner(module) if all(_is_unused(y) for y in op.results)]
+
+
+def attributes(module: Any) -> list[Place]:
+    """Drops attributes that are not the op's own, such as names and shardings."""
+
+    def place(op: Any, name: str) -> Place:
+        def drop() -> None:
+            del op.attributes[name]
+
+        return drop
+
+    return [
+        place(op, name)
+        for op in within(module)
+        for name in list(op.attributes)
+        if "." in name or name in ("arg_attrs", "res_attrs")
+    ]
+
+
+EDITS: tuple[Edit, ...] = (
+    functions,
+    results,
+    branches,
+    to_first_operands,
+    to_last_operands,
+    to_zeros,
+    unused,
+    arguments,
+    attributes,
+)
+"""The edits, in the order in which a reduction tries them."""
