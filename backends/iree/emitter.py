@@ -1,8 +1,8 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect import functions
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import dims, element, is_dynamic, with_element, with_shape
@@ -70,9 +71,9 @@ class Emitter(RegionBuilder):
         """The insertion point."""
         return self._ip
 
-    def at(self, ip: Any) -> "Emitter":
-        """An emitter at another insertion point, with these settings; its ops are recorded here."""
-        inner = Emitter(ip, self.location, self.settings)
+    def at(self, ip: Any) -> Self:
+        """An emitter of this class at another insertion point, with these settings; its ops are recorded here."""
+        inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
         return inner
 
@@ -132,15 +133,25 @@ class Emitter(RegionBuilder):
             self.copied(inner, values)
         raise AssertionError("a region without a return")
 
-    def region(self, types: Sequence[Any], fill: Callable[..., Sequence[Any]]) -> Fill:
-        """A `Fill` that fills a region with `fill(emitter, *arguments)`; the region may read values from outside."""
+    def region(
+        self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
+    ) -> Fill:
+        """A `Fill` that fills a region with `fill(emitter, *arguments)`; an op named `end` returns the results.
+
+        The region may read values from outside.
+        """
 
         def run(region: Any) -> None:
             block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
             inner = self.at(ir.InsertionPoint(block))
-            inner.returns(*fill(inner, *block.arguments))
+            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
 
         return run
+
+    def copied_region(self, region: Any) -> Fill:
+        """A `Fill` that copies a region that reads no values from outside."""
+        types = [x.type for x in region.blocks[0].arguments]
+        return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
     def while_(
         self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
@@ -235,6 +246,17 @@ def within(op: Any) -> list[Any]:
 
     op.walk(note, ir.WalkOrder.PRE_ORDER)
     return ops
+
+
+def rewrite(module: Any, names: Collection[str], pattern: Pattern) -> int:
+    """Replaces the ops of these names for which a pattern gives results, in place; gives the number of these ops."""
+    count = 0
+    for op in functions.within(module.operation, names):
+        results = pattern(Emitter(ir.InsertionPoint(op), op.location), op.operation)
+        if results is not None:
+            functions.replace(op, results)
+            count += 1
+    return count
 
 
 def replace_uses(uses: Iterable[Any], y: Any) -> None:

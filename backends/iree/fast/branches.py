@@ -15,6 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.dialect.functions import replace
 from tiduc.dialect.types import shape
 
 BRANCHES = ("stablehlo.case", "stablehlo.if")
@@ -55,6 +56,4 @@ def as_choice(op: Any) -> None:
         if op.name == "stablehlo.case":
             chosen = b.compare(index, b.constant(i, index.type), "EQ")
         results = [b.select(chosen, y, other) for y, other in zip(branch, results, strict=True)]
-    for old, new in zip(op.results, results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    replace(op, results)

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
 from tiduc.backends.iree.fast.slices import UPDATE
 from tiduc.backends.iree.known import splat
@@ -67,7 +68,7 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
 def updates_between(x: Any, old: Any) -> list[Any]:
     """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
     chain = []
-    while not isinstance(x.owner, ir.Block) and x.owner.name == UPDATE:
-        chain.append(x.owner)
-        x = x.owner.operands[0]
+    while update := defined_by(x, UPDATE):
+        chain.append(update)
+        x = update.operands[0]
     return chain[::-1] if x == old else []

@@ -8,13 +8,14 @@ MLIR bindings do not define the dialect `flow`, so its ops are written in generi
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by, traced
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
-from tiduc.backends.iree.missing.dynamic.sizes import Size
+from tiduc.backends.iree.missing.dynamic.sizes import Size, read
 from tiduc.dialect.context import context
 from tiduc.dialect.types import element
 
@@ -85,9 +86,19 @@ class Kernel(Emitter):
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
 
-    def all(self, conditions: Sequence[Any]) -> Any:
-        """Whether all of one or more conditions hold."""
-        return functools.reduce(lambda p, q: self.arith("andi", p, q), conditions)
+    def all(self, conditions: Iterable[Any]) -> Any:
+        """Whether all conditions hold."""
+        return functools.reduce(
+            lambda p, q: self.arith("andi", p, q), conditions, self.number(1, signless(1))
+        )
+
+    def any(self, conditions: Iterable[Any]) -> Any:
+        """Whether one of the conditions holds."""
+        return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
+
+    def no(self, condition: Any) -> Any:
+        """Whether a condition does not hold."""
+        return self.arith("xori", condition, self.number(1, signless(1)))
 
     def cast(self, x: Any, type_: Any) -> Any:
         """A number of type index converted to another integer type, or the reverse."""
@@ -119,10 +130,10 @@ class Kernel(Emitter):
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def line(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
-        """The row-major index of a place in an array of these sizes."""
-        at = place[0]
-        for n, i in zip(sizes[1:], place[1:], strict=True):
-            at = self.arith("addi", self.arith("muli", at, n), i)
+        """The row-major index, as a size, of a place in an array of these sizes."""
+        at: Any = 0
+        for n, i in zip(sizes, place, strict=True):
+            at = at * n + i
         return at
 
     def applied(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
@@ -137,15 +148,20 @@ class Kernel(Emitter):
         otherwise: Callable[["Kernel"], Sequence[Any]],
     ) -> Any:
         """The result, of the given type, of one of two branches (`scf.if`); only that branch runs."""
-        regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
+        regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), [type_], None, regions)[0]
 
     def loop(
         self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[Any, ...]:
-        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries."""
+        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries.
+
+        The index i is a size.
+        """
         types = [x.type for x in initial]
-        fill = self._filled((ir.IndexType.get(), *types), body, "scf.yield")
+        fill = self.region(
+            (ir.IndexType.get(), *types), lambda k, i, *carries: body(k, read(i), *carries), "scf.yield"
+        )
         bounds = map(self.index, (start, end, step))
         return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
 
@@ -153,33 +169,18 @@ class Kernel(Emitter):
         self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> Sequence[Any]:
         """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`."""
+        if not sizes:
+            return body(self, [], *initial)
 
-        def along(k: Kernel, place: Sequence[Any], carries: Sequence[Any]) -> Sequence[Any]:
-            if len(place) == len(sizes):
-                return body(k, place, *carries)
-            return k.loop(
-                0, sizes[len(place)], 1, carries, lambda k, i, *carries: along(k, [*place, i], carries)
-            )
+        def inner(k: Kernel, i: Any, *carries: Any) -> Sequence[Any]:
+            return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
-        return along(self, [], initial)
+        return self.loop(0, sizes[0], 1, initial, inner)
 
     def filled(self, to: Any, x: Any) -> Any:
         """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
-
-    def _filled(
-        self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str
-    ) -> Callable[[Any], None]:
-        """A function that fills a region with `fill(kernel, *arguments)`; an op named `end` returns the results."""
-
-        def run(region: Any) -> None:
-            block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
-            inner = Kernel(ir.InsertionPoint(block), self.location)
-            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
-            self.emitted += inner.emitted
-
-        return run
 
 
 def dispatch(
@@ -191,8 +192,8 @@ def dispatch(
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
-    once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
-    body = kernel._filled((), fill, "flow.return")
+    once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
+    body = kernel.region((), fill, "flow.return")
     of_results = kernel.dynamic(sizes) * len(types)
     segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
@@ -228,7 +229,5 @@ def applies(op: Any, least: int = 1) -> bool:
 
 def behind_barrier(b: Emitter, x: Any) -> Any:
     """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
-    of = x
-    while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":
-        of = of.owner.operands[0]
-    return x if isinstance(of.owner, ir.Block) or of.owner.name == "stablehlo.constant" else b.barrier(x)[0]
+    *_, of = traced(x, ["stablehlo.reshape"])
+    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.barrier(x)[0]

@@ -1,10 +1,9 @@
-"""log and log_plus_one of f64 as polynomials, which compile to vector code.
+"""log of f64 as a polynomial, which compiles to vector code.
 
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
 IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2; 2 atanh(s) is
-f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place,
-those of log_plus_one within 2.
+f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place.
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, hexadecimal, of_f64, polynomial, unless_zero
+from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, hexadecimal, of_f64, polynomial
 from tiduc.dialect.types import element
 
 _P = hexadecimal("""
@@ -46,18 +45,3 @@ def log(b: Emitter, x: Any) -> Any:
     y = b.select(b.compare(x, b.like(np.finfo(np.float64).tiny, x), "LT"), b.negate(infinity), y)
     y = b.select(b.compare(x, zero, "LT"), b.like(np.nan, x), y)
     return b.select(b.compare(x, infinity, "LT"), y, x)
-
-
-@of_f64(
-    "log_plus_one",
-    "For f64 the formula of faults/ takes two divisions: log(u) + (rounding error of u) / u, u = 1 + x.",
-)
-def log_plus_one(b: Emitter, x: Any) -> Any:
-    """log(u) + (rounding error of u) / u, u = 1 + x."""
-    one = b.like(1, x)
-    u = b.add(x, one)
-    lost = b.subtract(x, b.subtract(u, one))
-    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
-    kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    logarithm = log(b, u)
-    return unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless, within
 from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, count_of, is_cheap
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
@@ -26,6 +27,7 @@ from tiduc.backends.iree.fast.slices import GATHER, as_slice, is_one_slice
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
+from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import element, shape, with_shape
@@ -123,7 +125,9 @@ def fits(loop: Any) -> bool:
             return False
         stack += sum(sizes) // _FUSED
     # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
-    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _is_table(x)]
+    constants = [
+        x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
+    ]
     if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
         return False
     kept = _on_stack(loop)
@@ -211,16 +215,13 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
 
 def _read(loop: Any) -> list[Any]:
     """The captured and initial values of a loop that are not constants."""
-    return [x for x in dict.fromkeys((*loop.operands, *captured(loop))) if not _is_constant(x)]
+    values = dict.fromkeys((*loop.operands, *captured(loop)))
+    return [x for x in values if not defined_by(x, "stablehlo.constant")]
 
 
 def _wanted(loop: Any) -> list[Any]:
     """The results of a loop that something reads."""
     return [y for y in loop.results if list(y.uses)]
-
-
-def _is_constant(x: Any) -> bool:
-    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant"
 
 
 def _is_table(x: Any) -> bool:
@@ -241,8 +242,7 @@ def _concatenated(pad: Any) -> None:
                 parts = [rows, *parts] if place == 0 else [*parts, rows]
         if len(parts) > 1:
             x = b.concatenate(parts, d)
-    pad.results[0].replace_all_uses_with(x)
-    pad.erase()
+    replace(pad, [x])
 
 
 def _in_line(kernel: Any) -> None:
@@ -250,19 +250,12 @@ def _in_line(kernel: Any) -> None:
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
-    _replace(kernel, end.operands)
+    replace(kernel, end.operands)
 
 
 def _without(barrier: Any) -> None:
     """Removes a barrier."""
-    _replace(barrier, barrier.operands)
-
-
-def _replace(op: Any, values: Any) -> None:
-    """Replaces the results of an op by values and erases the op."""
-    for y, x in zip(op.results, list(values), strict=True):
-        y.replace_all_uses_with(x)
-    op.erase()
+    replace(barrier, barrier.operands)
 
 
 _REWRITES: tuple[dict[str, Callable[[Any], None]], ...] = (

@@ -47,10 +47,8 @@ def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
     (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
 
     def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
-        source = [
-            k.arith("subi", n - 1, i) if d in dimensions else i
-            for d, n, i in zip(kept, sizes, place, strict=True)
-        ]
+        moved = zip(kept, sizes, place, strict=True)
+        source = [n - 1 - i if d in dimensions else i for d, n, i in moved]
         return [k.put(k.element(y, *source), out, *place)]
 
     (reversed_,) = dispatch(b, [y.type], lambda k: k.nest(sizes, [k.empty(y.type)], move))

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter
+from tiduc.dialect.functions import replace
 from tiduc.dialect.types import shape, with_shape
 
 UPDATE = "stablehlo.dynamic_update_slice"
@@ -34,5 +35,4 @@ def as_slice(gather: Any) -> None:
     for k, i in enumerate(to):
         start[i] = b.reshape(b.slice(index, [k], [k + 1], [1]), [])
     y = b.dynamic_slice(x, start, list(gather.attributes["slice_sizes"]))
-    gather.results[0].replace_all_uses_with(b.reshape(y, shape(gather.results[0])))
-    gather.erase()
+    replace(gather, [b.reshape(y, shape(gather.results[0]))])

@@ -82,7 +82,7 @@ def _place(
     at, inside = [], []
     for d, (i, n, m) in enumerate(zip(place, *shapes, strict=True)):
         shift = offsets[d] * w.dilation[d] - w.low[d]
-        at.append(k.arith("addi", k.arith("muli", i, w.strides[d]), shift))
+        at.append(i * w.strides[d] + shift)
         if shift < 0 or (m - 1) * w.strides[d] + shift >= n:
             inside.append(k.below(at[-1], n))  # false for negative indices, too
     return at, k.all(inside) if inside else None

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
-from tiduc.backends.iree.fast.exponentials import with_sign
+from tiduc.backends.iree.fast.exponentials import unless_zero, with_sign
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
@@ -173,19 +173,17 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 
 
 @legalize("stablehlo.log_plus_one")
-@wrong("Loses 11 bits of f64; emits log(u) x / (u - 1), u = 1 + x.", "log_plus_one")
+@wrong("Loses 11 bits of f64; emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one")
 def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """log(u) x / (u - 1), and x where u is 1 or infinite.
-
-    The rounding errors of u in the numerator and in the denominator cancel (Kahan). fast/ has polynomials for CPUs.
-    """
+    """log(u) + (rounding error of u) / u, u = 1 + x; within 2 units in the last place if log(u) is within one."""
     x = op.operands[0]
     if not is_f64(x):
         return None
     u = b.add(x, 1)
-    plain = b.or_(b.compare(u, 1, "EQ"), b.compare(u, np.inf, "EQ"))
-    y = b.divide(b.multiply(b.log(u), x), b.select(plain, b.like(1, x), b.subtract(u, 1)))
-    return [b.select(plain, x, y)]
+    lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
+    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
+    kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
+    return [unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
 
 @legalize("stablehlo.exponential_minus_one")

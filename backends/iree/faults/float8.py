@@ -19,6 +19,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.functions import replace
 from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
 
@@ -60,9 +61,7 @@ def _widen(op: Any) -> None:
         results = [
             b.convert(z, element(y)) if is_float8(y) else z for y, z in zip(op.results, wide, strict=True)
         ]
-    for y, z in zip(op.results, results, strict=True):
-        y.replace_all_uses_with(z)
-    op.erase()
+    replace(op, results)
 
 
 def _without_error(b: Emitter, x: Any) -> Any:

@@ -24,7 +24,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import (
     scalar_of,
     sizes_of,
 )
-from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.backends.iree.missing.dynamic.sizes import read, smaller
 from tiduc.dialect.types import element, is_dynamic, shape, with_element
 
 
@@ -128,39 +128,25 @@ def _as(b: Emitter, v: Any, kind: Any) -> Any:
 
 def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
     """Merges sorted runs of `width` pairwise to runs twice as long, as arrays of indices."""
-    count, n = map(k.index, rows.size)
-    zero, one = k.index(0), k.index(1)
-    width = k.cast(k.element(width), ir.IndexType.get())
-    twice = k.arith("addi", width, width)
-
-    def number(k: Kernel, row: Any, x: Any) -> Any:
-        """The number at x, as stored and as an index."""
-        place = k.element(places, row, x)
-        return place, k.cast(place, ir.IndexType.get())
+    (count, n), width = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
-        return k.loop(zero, n, twice, [out], lambda k, start, out: [pair(k, row, start, out)])
+        return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: Any, start: Any, out: Any) -> Any:
         """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
-        middle = k.arith("minui", k.arith("addi", start, width), n)
-        end = k.arith("minui", k.arith("addi", start, twice), n)
-        last, last_right = k.arith("subi", middle, one), k.arith("subi", end, one)
+        middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
         def take(k: Kernel, at: Any, out: Any, i: Any, j: Any) -> Sequence[Any]:
             # A run that has ended is read at its last element, in vain: a branch would take longer.
-            (left, x), (right, y) = (
-                number(k, row, k.arith("minui", i, last)),
-                number(k, row, k.arith("minui", j, last_right)),
-            )
-            true = k.emit("arith.constant", (), signless(1), {"value": ir.BoolAttr.get(True)})
-            right_ended = k.arith("xori", k.below(j, end), true)
-            no_less = k.arith("xori", rows.comes_first(k, row, y, x), true)
-            mine = k.arith("andi", k.below(i, middle), k.arith("ori", right_ended, no_less))
-            out = k.put(k.either(mine, left, right), out, row, at)
-            i_next, j_next = k.arith("addi", i, one), k.arith("addi", j, one)
-            return [out, k.either(mine, i_next, i), k.either(mine, j, j_next)]
+            heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
+            left, right = (k.element(places, row, head) for head in heads)
+            x, y = (k.index_at(places, row, head) for head in heads)
+            right_is_first = k.all([k.below(j, end), rows.comes_first(k, row, y, x)])
+            is_left = k.all([k.below(i, middle), k.no(right_is_first)])
+            out = k.put(k.either(is_left, left, right), out, row, at)
+            return [out, k.either(is_left, read(i) + 1, i), k.either(is_left, j, read(j) + 1)]
 
-        return k.loop(start, end, one, [out, start, middle], take)[0]
+        return k.loop(start, end, 1, [out, k.index(start), k.index(middle)], take)[0]
 
-    return k.loop(zero, count, one, [k.empty(places.type, rows.size)], row_of)[0]
+    return k.loop(0, count, 1, [k.empty(places.type, rows.size)], row_of)[0]

@@ -28,9 +28,7 @@ def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
     dimensions = sorted(op.attributes["dimensions"])
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
         return None
-    body = b.region(
-        [x.type for x in op.regions[0].blocks[0].arguments], lambda b, *xs: b.inlined(op.regions[0], xs)
-    )
+    body = b.copied_region(op.regions[0])
     for d in reversed(dimensions):  # from the last, so that the others keep their numbers
         n = shape(xs[0])[d]
         if n > _STEPS:

@@ -79,7 +79,7 @@ def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interi
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
         on_elements = [
-            k.equal(k.index(place), k.index(at * step))
+            k.equal(place, at * step)
             for place, at, step in zip(moved, within, steps, strict=True)
             if step != 1
         ]
