@@ -238,14 +238,7 @@ def is_boolean(x: Any) -> bool:
 
 def within(op: Any) -> list[Any]:
     """An op and all ops nested in it, in pre-order."""
-    ops: list[Any] = []
-
-    def note(inner: Any) -> Any:
-        ops.append(inner.operation)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(note, ir.WalkOrder.PRE_ORDER)
-    return ops
+    return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
 
 
 def rewrite(module: Any, names: Collection[str], pattern: Pattern) -> int:

@@ -37,7 +37,10 @@ class Kernel(Emitter):
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def number(self, value: float, type_: Any) -> Any:
-        """A constant of a scalar type."""
+        """A constant of a scalar type; of a complex type, 0."""
+        if isinstance(type_, ir.ComplexType):
+            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
+            return self.emit("complex.constant", (), type_, {"value": parts})
         of_float = isinstance(type_, ir.FloatType)
         attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
         return self.emit("arith.constant", (), type_, {"value": attribute})
@@ -45,13 +48,6 @@ class Kernel(Emitter):
     def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
         """The sizes that are known at run time only, as values."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
-
-    def zero(self, type_: Any) -> Any:
-        """0 of a scalar type."""
-        if isinstance(type_, ir.ComplexType):
-            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
-            return self.emit("complex.constant", (), type_, {"value": parts})
-        return self.number(0, type_)
 
     def arith(self, name: str, *xs: Any) -> Any:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
@@ -76,10 +72,6 @@ class Kernel(Emitter):
     def equal(self, x: Any, y: Any) -> Any:
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
-
-    def differs_from_zero(self, x: Any) -> Any:
-        """x != 0, for an integer."""
-        return self.compared("ne", x, self.zero(x.type))
 
     def either(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
@@ -159,9 +151,8 @@ class Kernel(Emitter):
         The index i is a size.
         """
         types = [x.type for x in initial]
-        fill = self.region(
-            (ir.IndexType.get(), *types), lambda k, i, *carries: body(k, read(i), *carries), "scf.yield"
-        )
+        arguments = ir.IndexType.get(), *types
+        fill = self.region(arguments, lambda k, i, *carries: body(k, read(i), *carries), "scf.yield")
         bounds = map(self.index, (start, end, step))
         return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
 

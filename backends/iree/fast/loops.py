@@ -186,7 +186,7 @@ def to_kernel(loop: Any) -> None:
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
-        never = k.differs_from_zero(k.element(zero))
+        never = k.compared("ne", k.element(zero), k.number(0, signless(32)))
         for inner in within(loop):
             if inner.name == "stablehlo.while":
                 _in_place(inner, never)
@@ -305,7 +305,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
 def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
-    return k.choice(condition, x.type, lambda k: [k.put(k.zero(element(x)), x, *first)], lambda k: [x])
+    return k.choice(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
 
 
 def _is_read_after(x: Any, update: Any) -> bool:

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
+from tiduc.backends.iree.fast import exponentials
 from tiduc.backends.iree.fast.exponentials import unless_zero, with_sign
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
@@ -187,16 +188,11 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 @legalize("stablehlo.exponential_minus_one")
-@wrong("Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", "exponential_minus_one")
+@wrong("Loses 12 bits of f64; emits a polynomial.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """(u - 1) x / log(u); x where u is 1, and u - 1 for large x."""
-    x = op.operands[0]
-    if not is_f64(x):
-        return None
-    u = b.exponential(x)
-    near, large, less = b.compare(u, 1, "EQ"), b.compare(b.abs(x), 1, "GT"), b.subtract(u, 1)
-    y = b.divide(b.multiply(less, x), b.log(b.select(b.or_(near, large), b.like(2, x), u)))
-    return [b.select(near, x, b.select(large, less, y))]
+    """A polynomial, for f64."""
+    (x,) = op.operands
+    return [exponentials.exponential_minus_one(b, x)] if is_f64(x) else None
 
 
 @legalize("stablehlo.maximum", "stablehlo.minimum")

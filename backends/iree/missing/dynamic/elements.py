@@ -192,7 +192,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     whole = known(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
     def fill(k: Kernel, places: Sequence[Any], *xs: Any) -> Any:
-        value = k.zero(xs[0].type.element_type)
+        value = k.number(0, xs[0].type.element_type)
         for x, sizes, start in zip(xs, own, first[:-1], strict=True):
             at = [n - start if j == d else n for j, n in enumerate(places)]
             value = _either(k, x, at, sizes, value)
