@@ -134,15 +134,16 @@ class Emitter(RegionBuilder):
         raise AssertionError("a region without a return")
 
     def region(
-        self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
+        self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
     ) -> Fill:
         """A `Fill` that fills a region with `fill(emitter, *arguments)`; an op named `end` returns the results.
 
         The region may read values from outside.
         """
+        arguments = list(types)
 
         def run(region: Any) -> None:
-            block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
+            block = region.blocks.append(*arguments, arg_locs=[self.location] * len(arguments))
             inner = self.at(ir.InsertionPoint(block))
             inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
 

@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.backends.iree.fast.work import contracted_size, is_static
 from tiduc.dialect.functions import replace
 from tiduc.dialect.types import shape
 
@@ -30,20 +30,13 @@ def is_cheap(op: Any) -> bool:
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
     types = [y.type for x in inner for y in x.results]
-    known = all(isinstance(type_, ir.RankedTensorType) and type_.has_static_shape for type_ in types)
-    return known and sum(map(count_of, inner)) <= _WORK
+    return all(map(is_static, types)) and sum(map(count_of, inner)) <= _WORK
 
 
 def count_of(op: Any) -> int:
     """The number of elements that an op computes, or of multiplications for a product."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
-    if op.name == "stablehlo.dot_general":
-        numbers, sizes = (
-            hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]),
-            shape(op.operands[0]),
-        )
-        count *= math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions)
-    return count
+    return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
 
 def as_choice(op: Any) -> None:

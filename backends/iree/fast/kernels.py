@@ -168,6 +168,24 @@ class Kernel(Emitter):
 
         return self.loop(0, sizes[0], 1, initial, inner)
 
+    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any]) -> Any:
+        """Array `output` with the results of `body(kernel, *elements)`, a loop over all places (`linalg.generic`).
+
+        The elements are those of the arrays xs, which have the shape of the output, and those of the output before.
+        """
+        arrays, rank = [*xs, output], output.type.rank
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get(
+                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * len(arrays)
+            ),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(xs), 1]),
+        }
+        fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
+        return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
+
     def filled(self, to: Any, x: Any) -> Any:
         """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
         sizes = x.type.shape

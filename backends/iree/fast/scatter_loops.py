@@ -36,7 +36,7 @@ _LONG = 32
 @slow("A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
-    count, places = len(op.results), Places.of(b, op)
+    count, places = len(op.results), Places(b, op)
     if is_in_loop(op) and is_single(op, places):
         return [_one_slice(b, op, places)]
     xs = list(op.operands)[:count]

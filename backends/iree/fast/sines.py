@@ -47,7 +47,10 @@ def _pays(op: Any) -> bool:
 
 
 def _in_kernel(b: Emitter, op: Any) -> list[Any]:
-    """The function of each element of an array, from one dispatch."""
+    """The function of each element of an array, from one dispatch.
+
+    IREE fuses elementwise ops itself, but not within kernels, where each op would need an array.
+    """
     (x,), function = op.operands, FUNCTIONS[op.name]
     flat = b.reshape(x, [prod(x.type.shape)])
     most, limit = _largest(b, flat)
@@ -56,7 +59,10 @@ def _in_kernel(b: Emitter, op: Any) -> list[Any]:
         output = k.empty(flat.type)  # both branches write to this memory
 
         def values(near: bool) -> Callable[[Kernel], Sequence[Any]]:
-            return lambda k: [_elementwise(k, flat, output, lambda k, v: function(k, v, near))]
+            def at_place(k: Kernel, v: Any, _: Any) -> Any:
+                return k.element(function(k, k.scalar(v), near))
+
+            return lambda k: [Kernel(k.place, k.location, _FUSED).generic([flat], output, at_place)]
 
         far = k.at_most(k.number(limit, most.type.element_type), k.element(most))
         return [k.choice(far, flat.type, values(False), values(True))]
@@ -71,22 +77,3 @@ def _largest(b: Emitter, x: Any) -> tuple[Any, int]:
     zero = b.constant(0, ir.RankedTensorType.get([], signless(width)))
     limit = int(np.float32(NEAR).view(np.int32)) >> (32 - width)
     return b.reduce(sizes, zero, [0], "stablehlo.maximum"), limit
-
-
-def _elementwise(k: Kernel, x: Any, output: Any, function: Callable[[Kernel, Any], Any]) -> Any:
-    """Writes the function of each element of x to `output`; both have one dimension.
-
-    IREE fuses elementwise ops itself, but not within kernels: each op would need an array.
-    """
-    fused = Kernel(k.place, k.location, _FUSED)
-    body = fused.region(
-        [element(x), element(output)],
-        lambda k, v, _: [k.element(function(k, k.scalar(v)))],
-        "linalg.yield",
-    )
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(1))] * 2),
-        "iterator_types": ir.Attribute.parse("[#linalg.iterator_type<parallel>]"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-    }
-    return k.emit_all("linalg.generic", (x, output), [output.type], attributes, [body])[0]

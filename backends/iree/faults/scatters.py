@@ -10,18 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.missing.dynamic.arrays import (
-    computed,
-    in_shape,
-    inside,
-    number,
-    part,
-    repeated,
-    scalar_of,
-    sizes_of,
-    type_of,
-    wide,
-)
+from tiduc.backends.iree.missing.dynamic import arrays
 from tiduc.backends.iree.missing.dynamic.elements import starts
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
@@ -67,23 +56,24 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any]:
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if is_empty(updates[0]):
         return operands
-    places = Places.of(b, op)
+    places = Places(b, op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, in_shape(b, x, [rows, width]), width) for x in operands]
+    tables = [_with_spare_row(b, arrays.in_shape(b, x, [rows, width]), width) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:
         tables = [in_parts(b, op, tables[0], where, news[0], places.updates, width)]
-    kept = [part(b, t, [0, 0], [rows, width], [1, 1]) for t in tables]
-    return [in_shape(b, t, places.sizes) for t in kept]
+    kept = [arrays.part(b, t, [0, 0], [rows, width], [1, 1]) for t in tables]
+    return [arrays.in_shape(b, t, places.sizes) for t in kept]
 
 
 class Places:
-    """The rows of an operand to which the updates of a scatter go."""
+    """The rows of an operand to which the updates of a scatter go; sizes need not be known at compile time."""
 
-    def __init__(self, d: Any, sizes: list[Any], updates: list[Any]) -> None:
-        """The rows for an operand and updates of these sizes, which need not be known at compile time."""
+    def __init__(self, b: Emitter, scatter: Any) -> None:
+        d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
+        sizes, updates = arrays.sizes_of(b, scatter.operands[0]), arrays.sizes_of(b, scatter.operands[-1])
         self.d, self.sizes, self.shape = d, sizes, updates
         fixed = (*d.inserted_window_dims, *d.input_batching_dims)
         self.windowed = dict(
@@ -101,15 +91,9 @@ class Places:
         self.width = math.prod(sizes[split:])
         self.updates = math.prod(self.leading)
 
-    @classmethod
-    def of(cls, b: Emitter, scatter: Any) -> "Places":
-        """The rows to which the updates of a scatter go."""
-        d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
-        return cls(d, sizes_of(b, scatter.operands[0]), sizes_of(b, scatter.operands[-1]))
-
     def updates_of(self, b: Emitter, updates: Sequence[Any]) -> list[Any]:
         """The updates as matrices with one row for each row of the operand that they change."""
-        return [in_shape(b, b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
+        return [arrays.in_shape(b, b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
 
     @property
     def is_one_slice(self) -> bool:
@@ -127,18 +111,18 @@ class Places:
 
     def rows(self, b: Emitter, indices: Any) -> Any:
         """The row of each update, as a matrix of one column; `count` for an update out of range."""
-        is_wide = isinstance(self.count, int) and self.count >= 2**31
+        kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
 
         def fill(k: Kernel, place: Sequence[Any], indices: Any) -> Any:
             row, is_inside = self.row(k, place, indices)
-            return k.cast(k.either(is_inside, row, self.count), signless(64 if is_wide else 32))
+            return k.cast(k.either(is_inside, row, self.count), kind)
 
-        where = computed(b, self.leading, signless(64 if is_wide else 32), [self.indices(b, indices)], fill)
-        return in_shape(b, where, [self.updates, 1])
+        where = arrays.computed(b, self.leading, kind, [self.indices(b, indices)], fill)
+        return arrays.in_shape(b, where, [self.updates, 1])
 
     def indices(self, b: Emitter, indices: Any) -> Any:
         """The indices as i64, for `row`: those out of range may be others, which are out of range, too."""
-        return wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
+        return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
     def row(self, k: Kernel, place: Sequence[Any], indices: Any) -> tuple[Any, Any]:
         """The row of the update at a place in the `leading` dimensions, and whether it is in range."""
@@ -153,15 +137,15 @@ class Places:
             if i in self.windowed:
                 at[i] += place[position[self.windowed[i]]]
             row = row * n + at[i]
-        return row, inside(k, at, sizes)
+        return row, arrays.inside(k, at, sizes)
 
 
 def _with_spare_row(b: Emitter, x: Any, width: Any) -> Any:
     """x, whose rows have a width, with one more row, of zeros, for the updates to be dropped."""
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
-    spare, attributes = repeated(b, zero, [1, width]), {"dimension": ir.IntegerAttr.get(signless(64), 0)}
-    sizes = [n + 1 if i == 0 else n for i, n in enumerate(sizes_of(b, x))]
-    return b.emit("stablehlo.concatenate", (x, spare), type_of(sizes, element(x)), attributes)
+    spare, (rows, _) = arrays.repeated(b, zero, [1, width]), arrays.sizes_of(b, x)
+    type_, dimension = arrays.type_of([rows + 1, width], element(x)), ir.IntegerAttr.get(signless(64), 0)
+    return b.emit("stablehlo.concatenate", (x, spare), type_, {"dimension": dimension})
 
 
 STEPS = 2**15
@@ -172,15 +156,17 @@ def in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any,
     """Scatters `count` rows; on GPUs, `STEPS` at a time, one part after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
-    end, step = scalar_of(b, count), scalar_of(b, STEPS)
+    end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)
 
     def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
-        first = number(b, start)
+        first = arrays.number(b, start)
         size = smaller(STEPS, count - first)
-        indices, rows = (part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width)))
+        indices, rows = (
+            arrays.part(b, x, [first, 0], [size, n], [1, 1]) for x, n in ((where, 1), (news, width))
+        )
         return [b.add(start, step), scattered(b, op, table, indices, rows)]
 
-    zero = scalar_of(b, 0)
+    zero = arrays.scalar_of(b, 0)
     return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 

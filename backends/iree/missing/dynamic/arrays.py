@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import defined_by
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
@@ -35,7 +35,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
     if is_dynamic(x.type):
-        x = _below_sign(b, x)
+        x = below_sign(b, x)
     return [
         read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
         for d, n in enumerate(x.type.shape)
@@ -170,26 +170,15 @@ def computed(
 
     The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
     """
-    plain = [_below_sign(b, x) for x in arrays]
-    own = _signed(element_type)
-    type_, k = type_of(sizes, own), _numbers(b)
-    empty = k.empty(type_, sizes)
-    rank = len(sizes)
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]),
-        "iterator_types": ir.ArrayAttr.get([parallel] * rank),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
-    }
+    plain = [below_sign(b, x) for x in arrays]
+    k = Kernel(b.place, b.location, b.settings)
 
-    def element_at(k: Kernel, _: Any) -> list[Any]:
-        numbers = [{"dim": ir.IntegerAttr.get(signless(64), d)} for d in range(rank)]
-        places = [read(k.emit("linalg.index", (), ir.IndexType.get(), number)) for number in numbers]
-        return [fill(k, places, *plain)]
+    def at_place(k: Kernel, _: Any) -> Any:
+        numbers = [{"dim": ir.IntegerAttr.get(signless(64), d)} for d in range(len(sizes))]
+        return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
 
-    body = Kernel(b.place, b.location, b.settings).region([own], element_at, "linalg.yield")
-    y = b.emit_all("linalg.generic", (empty,), (type_,), attributes, [body])[0]
-    return y if own == element_type else b.bitcast(y, element_type)
+    y = k.generic([], k.empty(type_of(sizes, _signed(element_type)), sizes), at_place)
+    return restored(b, y, element_type)
 
 
 def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
@@ -221,12 +210,23 @@ def _signed(type_: Any) -> Any:
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
-def _below_sign(b: Emitter, x: Any) -> Any:
+def below_sign(b: Emitter, x: Any) -> Any:
     """x with unsigned integers bitcast to signless ones."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
+def stored(b: Emitter, x: Any) -> Any:
+    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
+    return b.convert(x, signless(8)) if is_boolean(x) else below_sign(b, x)
+
+
+def restored(b: Emitter, v: Any, kind: Any) -> Any:
+    """The inverse of `stored`: the same numbers in the element type `kind`."""
+    if element(v) == kind:
+        return v
+    return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
+
+
 def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
     """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
-    y = moved(_below_sign(b, x))
-    return b.bitcast(y, element(x)) if is_unsigned(x) else y
+    return restored(b, moved(below_sign(b, x)), element(x))
