@@ -95,7 +95,7 @@ class Emitter(RegionBuilder):
         """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
         if any(isinstance(x, int | float) for x in operands):
             *_, array = (x for x in operands if isinstance(x, ir.Value))
-            operands = [self.like(x, array) if isinstance(x, int | float) else x for x in operands]
+            operands = [self.constant(x, array) if isinstance(x, int | float) else x for x in operands]
         return super().emit(name, operands, type_, attributes)
 
     def clone(
@@ -189,10 +189,6 @@ class Emitter(RegionBuilder):
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
-    def like(self, value: complex, x: Any) -> Any:
-        """A splat of `value` with the type of x, which may have dynamic dimensions."""
-        return self.constant(value, x)
-
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
         """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
         type_ = with_element(like.type, element_type)
@@ -230,6 +226,11 @@ def is_unsigned(x: Any) -> bool:
     """Whether the elements of a value are unsigned integers."""
     type_ = element(x)
     return isinstance(type_, ir.IntegerType) and type_.is_unsigned
+
+
+def is_static(type_: Any) -> bool:
+    """Whether a type is a tensor type without dynamic dimensions."""
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def is_boolean(x: Any) -> bool:

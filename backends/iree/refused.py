@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emitter import is_static, within
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
@@ -69,11 +69,7 @@ def check(module: Any, settings: Settings) -> None:
 
 def _check_size(what: str, type_: Any, location: Any) -> None:
     """Sizes of larger arrays overflow where they are multiplied."""
-    if (
-        isinstance(type_, ir.RankedTensorType)
-        and type_.has_static_shape
-        and math.prod(type_.shape) >= _LARGEST
-    ):
+    if is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 

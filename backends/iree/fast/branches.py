@@ -12,9 +12,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter, is_static, within
 from tiduc.backends.iree.fast.kernels import KERNEL
-from tiduc.backends.iree.fast.work import contracted_size, is_static
+from tiduc.backends.iree.fast.work import contracted_size
 from tiduc.dialect.functions import replace
 from tiduc.dialect.types import shape
 

@@ -78,7 +78,7 @@ def exponential(b: Emitter, x: Any) -> Any:
 )
 def logistic(b: Emitter, x: Any) -> Any:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
-    return b.divide(b.like(1, x), b.add(exponential(b, b.negate(x)), 1))
+    return b.divide(b.constant(1, x), b.add(exponential(b, b.negate(x)), 1))
 
 
 def exponential_minus_one(b: Emitter, x: Any) -> Any:
@@ -102,7 +102,7 @@ def tanh(b: Emitter, x: Any) -> Any:
 
 def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
     """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
-    y = b.like(coefficients[-1], x)
+    y = b.constant(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
         y = b.add(b.multiply(y, x), coefficient)
     return y
@@ -123,7 +123,7 @@ def with_sign(b: Emitter, y: Any, x: Any) -> Any:
 def _powers(b: Emitter, x: Any) -> Powers:
     """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
     for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
-        x = b.select(b.compare(x, bound, direction), b.like(bound, x), x)
+        x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
     r = x
     for part in LOG_2:
@@ -132,7 +132,7 @@ def _powers(b: Emitter, x: Any) -> Powers:
     half = b.add(b.multiply(n, 0.5), WHOLE)
     first = _shifted(b, half)
     second = _shifted(b, b.add(b.subtract(n, b.subtract(half, WHOLE)), WHOLE))
-    powers = (b.add(first, _BIAS), b.add(second, _BIAS), b.subtract(b.like(_BIAS, second), second))
+    powers = (b.add(first, _BIAS), b.add(second, _BIAS), b.subtract(b.constant(_BIAS, second), second))
     first, second, inverse = (b.bitcast(bits, element(x)) for bits in powers)
     return Powers(first, second, inverse, less)
 

@@ -114,7 +114,7 @@ class Kernel(Emitter):
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x y + z, rounded once, of arrays without dimensions: as a scalar op, which IREE needs within a kernel."""
-        scalars = [self.element(v if isinstance(v, ir.Value) else self.like(v, x)) for v in (x, y, z)]
+        scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
     def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:

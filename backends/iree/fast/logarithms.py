@@ -41,6 +41,6 @@ def log(b: Emitter, x: Any) -> Any:
     low = b.add(rest, b.multiply(n, LOG_2[1]))
     y = b.subtract(b.multiply(n, LOG_2[0]), b.subtract(b.subtract(half, low), f))
     # Denormal numbers are treated as 0.
-    y = b.select(b.compare(x, float(np.finfo(np.float64).tiny), "LT"), b.like(-np.inf, x), y)
-    y = b.select(b.compare(x, 0, "LT"), b.like(np.nan, x), y)
+    y = b.select(b.compare(x, float(np.finfo(np.float64).tiny), "LT"), b.constant(-np.inf, x), y)
+    y = b.select(b.compare(x, 0, "LT"), b.constant(np.nan, x), y)
     return b.select(b.compare(x, np.inf, "LT"), y, x)

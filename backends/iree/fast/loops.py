@@ -30,7 +30,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, shape
 
 STACK = 2**18
 """The most bytes of intermediate arrays in a kernel; the compiler gets this limit from targets.py."""
@@ -234,14 +234,12 @@ def _concatenated(pad: Any) -> None:
     """Rewrites a pad as a concatenation: IREE compiles a pad to one operation on a vector as large as the array."""
     b = Emitter(ir.InsertionPoint(pad), pad.location)
     x, value = pad.operands
-    for d, low in enumerate(pad.attributes["edge_padding_low"]):
-        sizes, parts = shape(x), [x]
-        for n, place in ((low, 0), (pad.attributes["edge_padding_high"][d], len(parts))):
-            if n:
-                rows = b.broadcast_in_dim(value, [], with_shape(x.type, [*sizes[:d], n, *sizes[d + 1 :]]))
-                parts = [rows, *parts] if place == 0 else [*parts, rows]
-        if len(parts) > 1:
-            x = b.concatenate(parts, d)
+    low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
+    for d, counts in enumerate(zip(low, high, strict=True)):
+        shapes = [[n if i == d else size for i, size in enumerate(shape(x))] for n in counts]
+        before, after = ([b.broadcast_in_dim(value, [], sizes)] if sizes[d] else [] for sizes in shapes)
+        if before or after:
+            x = b.concatenate([*before, x, *after], d)
     replace(pad, [x])
 
 

@@ -81,9 +81,8 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
     for inner in ops:
-        type_ = with_element(old.type, element(inner.results[0]))
-        attributes = {name: inner.attributes[name] for name in inner.attributes}
-        values[inner.results[0]] = b.emit(inner.name, [values[x] for x in inner.operands], type_, attributes)
+        type_, operands = with_element(old.type, element(inner.results[0])), map(values.get, inner.operands)
+        (values[inner.results[0]],) = b.clone(inner, dict(enumerate(operands)), [type_])
     return values[end.operands[0]]
 
 

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emitter import is_static, within
 
 TILED = 64, 2**23
 """Data tiling pays from here on: a product's smallest dimension, and its number of multiplications."""
@@ -47,11 +46,6 @@ def work(module: Any) -> Work:
             total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
         in_loops += total - before if op in looping else 0
     return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
-
-
-def is_static(type_: Any) -> bool:
-    """Whether a type is a tensor type without dynamic dimensions."""
-    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def contracted_size(op: Any) -> int:

@@ -74,16 +74,16 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
     ones = b.or_(b.or_(b.compare(y, 0, "EQ"), b.compare(x, 1, "EQ")), unit)
-    return [b.select(ones, b.like(1, x), result)]
+    return [b.select(ones, b.constant(1, x), result)]
 
 
 def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
     """x^y for a finite exponent known at compile time, which decides most special cases then."""
     if not exponent:
-        return b.like(1, x)
-    magnitude = _power_of_size(b, b.abs(x), b.like(exponent, x))
+        return b.constant(1, x)
+    magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
     if not exponent.is_integer():
-        return b.select(_is_below_0(b, x), b.like(np.nan, x), magnitude)
+        return b.select(_is_below_0(b, x), b.constant(np.nan, x), magnitude)
     return with_sign(b, magnitude, x) if exponent % 2 else magnitude
 
 
@@ -96,10 +96,10 @@ def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
     """|x|^y for `size` = |x|; for GPUs, whose functions leave the case 0 undefined, this case is selected."""
     if b.cpu:
         return b.power(size, y)
-    is_zero, zero = b.compare(size, 0, "EQ"), b.like(0, y)
+    is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
     above = b.select(b.compare(y, 0, "GT"), zero, y)
-    at_zero = b.select(b.compare(y, 0, "LT"), b.like(np.inf, y), above)
-    return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.like(1, y), size), y))
+    at_zero = b.select(b.compare(y, 0, "LT"), b.constant(np.inf, y), above)
+    return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.constant(1, y), size), y))
 
 
 @legalize("stablehlo.atan2")
@@ -113,7 +113,7 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     y, x = op.operands
     if not is_float(x):
         return None
-    size, one = b.abs(y), b.like(1, x)
+    size, one = b.abs(y), b.constant(1, x)
     zeros = b.and_(b.compare(x, 0, "EQ"), b.compare(size, 0, "EQ"))
     infinities = b.and_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(size, np.inf, "EQ"))
     of_x = b.select(b.or_(zeros, infinities), with_sign(b, one, x), x)
@@ -133,7 +133,7 @@ def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
-    return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
+    return [b.select(tiny, b.constant(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}

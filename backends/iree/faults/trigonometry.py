@@ -67,7 +67,7 @@ def tangent(b: Emitter, x: Any, near: bool) -> Any:
     wide = _wide(b, x)
     most, last, sign = _reduced(b, wide, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
-    left = b.subtract(b.like(0.5, wide), b.abs(most))
+    left = b.subtract(b.constant(0.5, wide), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (wide, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
@@ -94,8 +94,8 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
 
     The sign of the result is the parity of k, in the sign bit of an integer.
     """
-    whole, (*leading, last) = b.like(WHOLE, x), _parts(b, x, near)
-    start = b.like(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
+    whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
+    start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
     if b.fused and more is None:
         shifted = _sum(b, x, leading, whole)
     else:  # small products first: only the last sum rounds much
@@ -107,7 +107,7 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
 
 def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
     """sin(pi g), negated where the bit `sign` is set."""
-    square, y = b.multiply(g, g), b.like(_SINE[-1], g)
+    square, y = b.multiply(g, g), b.constant(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
         y = _sum(b, y, [square], coefficient)
     y = b.bitcast(b.multiply(y, g), signless(64))
@@ -117,11 +117,11 @@ def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
 def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
     """The parts of 1 / pi for each argument, without the bits that give whole turns."""
     widths = (53,) if b.fused else (26, 27)
-    parts = tuple(b.like(part, x) for part in _split(0, widths))
+    parts = tuple(b.constant(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:
         far = b.compare(b.abs(x), start, "GE")
         others = zip(_split(left_out, widths), parts, strict=True)
-        parts = tuple(b.select(far, b.like(part, x), old) for part, old in others)
+        parts = tuple(b.select(far, b.constant(part, x), old) for part, old in others)
     return parts
 
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.dialect.bodies import Fill
-from tiduc.dialect.graph import operations
+from tiduc.dialect.bodies import Fill, reducer
 from tiduc.dialect.types import dims, is_complex, is_dynamic, shape, with_shape
 
 _STEPS = 2**12
@@ -50,11 +49,7 @@ def _reduced(
 
 def _is_plain(op: Any) -> bool:
     """Whether the body is a single op on real numbers: IREE gives it to many threads."""
-    return (
-        len(op.results) == 1
-        and not is_complex(op.results[0])
-        and len(list(operations(op.regions[0].blocks[0]))) <= 2
-    )
+    return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 
 def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:
