@@ -1,6 +1,6 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -50,6 +50,22 @@ def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Patter
         for name in names:
             PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))
             PATTERNS[name].sort(key=lambda entry: entry.order)
+        return pattern
+
+    return register
+
+
+CALLS: dict[str, Pattern] = {}
+"""The pattern that replaces custom calls, by call target."""
+
+
+def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for custom calls with these call targets."""
+
+    def register(pattern: Pattern) -> Pattern:
+        for target in targets:
+            assert target not in CALLS, target
+            CALLS[target] = pattern
         return pattern
 
     return register
@@ -162,15 +178,6 @@ class Emitter(RegionBuilder):
         regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
         return self.emit_all("stablehlo.while", initial, types, None, regions)
 
-    def for_(self, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
-        """Emits a loop over `body(emitter, i, *carries)` for 0 <= i < `count`; gives the final loop-carried values."""
-        i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-        return self.while_(
-            [self.constant(0, i32), *initial],
-            lambda b, i, *_: b.compare(i, b.constant(count, i32), "LT"),
-            lambda b, i, *xs: [b.add(i, b.constant(1, i32)), *body(b, i, *xs)],
-        )[1:]
-
     def bitcast(self, x: Any, element_type: Any) -> Any:
         """The bits of x as elements of another type of equal width."""
         return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
@@ -243,11 +250,11 @@ def within(op: Any) -> list[Any]:
     return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
 
 
-def rewrite(module: Any, names: Collection[str], pattern: Pattern) -> int:
-    """Replaces the ops of these names for which a pattern gives results, in place; gives the number of these ops."""
+def rewrite(root: Any, patterns: Mapping[str, Pattern]) -> int:
+    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
     count = 0
-    for op in functions.within(module.operation, names):
-        results = pattern(Emitter(ir.InsertionPoint(op), op.location), op.operation)
+    for op in functions.within(root.operation, patterns):
+        results = patterns[op.name](Emitter(ir.InsertionPoint(op), op.location), op.operation)
         if results is not None:
             functions.replace(op, results)
             count += 1

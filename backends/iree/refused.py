@@ -10,6 +10,7 @@ from tiduc.backends.iree.emitter import is_static, within
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COLLECTIVES
 
@@ -53,7 +54,7 @@ def check(module: Any, settings: Settings) -> None:
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name != "func.func":
             continue
-        calls = called.setdefault(ir.StringAttr(function.attributes["sym_name"]).value, {})
+        calls = called.setdefault(symbol(function), {})
         for x in [x for block in function.regions[0].blocks for x in block.arguments]:
             _check_size("an argument", x.type, x.location)
         for op in within(function):

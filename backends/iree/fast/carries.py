@@ -14,14 +14,13 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
-from tiduc.backends.iree.fast.slices import UPDATE
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import restored, stored
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, with_element
 
 
-def signed_carries(loop: Any) -> None:
+def signed_carries(b: Emitter, loop: Any) -> None:
     """Converts the carries of one loop, without the loops in it, in place."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
@@ -67,7 +66,7 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
 def updates_between(x: Any, old: Any) -> list[Any]:
     """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
     chain = []
-    while update := defined_by(x, UPDATE):
+    while update := defined_by(x, "stablehlo.dynamic_update_slice"):
         chain.append(update)
         x = update.operands[0]
     return chain[::-1] if x == old else []

@@ -33,12 +33,7 @@ _WORK = 2**20  # multiplications; for fewer, IREE's own code is as good
 @stage
 def convolutions_to_products(module: Any) -> int:
     """Rewrites convolutions in place if that pays; gives their number."""
-    return rewrite(module, ["stablehlo.convolution"], _faster)
-
-
-def _faster(b: Emitter, op: Any) -> list[Any] | None:
-    convolution = _read(op)
-    return convolution.rewritten(b) if convolution else None
+    return rewrite(module, {"stablehlo.convolution": _faster})
 
 
 @dataclass(frozen=True)
@@ -117,8 +112,8 @@ class Convolution:
         return b.concatenate(slices, 1)
 
 
-def _read(op: Any) -> Convolution | None:
-    """An op as a `Convolution`; None if the op is another one or computes little."""
+def _faster(b: Emitter, op: Any) -> list[Any] | None:
+    """The result of a convolution in a faster way; None if there is none, or if the convolution computes little."""
     (x, w), y = op.operands, op.results[0]
     types = (x.type, w.type, y.type)
     if any(not t.has_static_shape or 0 in t.shape for t in types) or is_complex(y):
@@ -132,4 +127,5 @@ def _read(op: Any) -> Convolution | None:
     if set(window.base) - {1} or math.prod(shape(y)) * taps < _WORK:
         return None
     places = [shape(y)[d] for d in layout.output[2:]]
-    return Convolution(op, layout, window, places, [d for d, turned in enumerate(reversal(op)) if turned])
+    turned = [d for d, backwards in enumerate(reversal(op)) if backwards]
+    return Convolution(op, layout, window, places, turned).rewritten(b)

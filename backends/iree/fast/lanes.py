@@ -37,7 +37,7 @@ _LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
 @stage
 def reductions_in_lanes(module: Any) -> int:
     """Rewrites reductions in place; gives their number."""
-    return rewrite(module, ["stablehlo.reduce"], lambda b, op: _in_lanes(b, op) if _pays(op) else None)
+    return rewrite(module, {"stablehlo.reduce": lambda b, op: _in_lanes(b, op) if _pays(op) else None})
 
 
 def _pays(op: Any) -> bool:
@@ -79,4 +79,5 @@ def _summed(b: Emitter, op: Any) -> Any:
     product = defined_by(x, "stablehlo.multiply")
     if reducer(op) != "stablehlo.add" or product is None or len(list(x.uses)) > 1:
         return x
-    return b.fma(*product.operands, b.constant(-0.0, x))
+    left, right = product.operands
+    return b.fma(left, right, b.constant(-0.0, x))

@@ -12,22 +12,29 @@ are packed into few. IREE fails to compile some loops; the program is then compi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.dependences import defined_by
-from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless, within
-from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, count_of, is_cheap
+from tiduc.backends.iree.emitter import (
+    Emitter,
+    Pattern,
+    is_boolean,
+    is_unsigned,
+    replace_uses,
+    rewrite,
+    signless,
+    within,
+)
+from tiduc.backends.iree.fast import forms
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
-from tiduc.backends.iree.fast.slices import GATHER, as_slice, is_one_slice
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
-from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import element, shape
@@ -109,14 +116,14 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _IN_KERNELS
-        chosen = inner.name in BRANCHES and is_cheap(inner)
-        if not known and not chosen and not is_one_slice(inner):
+        chosen = inner.name in forms.BRANCHES and forms.is_cheap(inner)
+        if not known and not chosen and not forms.is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
         if inner.name == "stablehlo.pad" and _odd(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and count_of(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and forms.count_of(inner) > _PRODUCTS:
             return False
         if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
             continue
@@ -175,9 +182,7 @@ def _on_stack(loop: Any) -> list[int]:
 def to_kernel(loop: Any) -> None:
     """Puts a loop into a dispatch, in place."""
     for rewrites in _REWRITES:
-        for inner in within(loop)[::-1]:
-            if inner.name in rewrites:
-                rewrites[inner.name](inner)
+        rewrite(loop, rewrites)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)
@@ -230,36 +235,18 @@ def _is_table(x: Any) -> bool:
     return (turned or _size(x) > _INLINED) and splat(x) is None
 
 
-def _concatenated(pad: Any) -> None:
-    """Rewrites a pad as a concatenation: IREE compiles a pad to one operation on a vector as large as the array."""
-    b = Emitter(ir.InsertionPoint(pad), pad.location)
-    x, value = pad.operands
-    low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
-    for d, counts in enumerate(zip(low, high, strict=True)):
-        shapes = [[n if i == d else size for i, size in enumerate(shape(x))] for n in counts]
-        before, after = ([b.broadcast_in_dim(value, [], sizes)] if sizes[d] else [] for sizes in shapes)
-        if before or after:
-            x = b.concatenate([*before, x, *after], d)
-    replace(pad, [x])
-
-
-def _in_line(kernel: Any) -> None:
-    """Inlines a dispatch: moves its body before it and erases it."""
+def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
+    """The results of a dispatch that is inlined: moves its body before it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
-    replace(kernel, end.operands)
+    return list(end.operands)
 
 
-def _without(barrier: Any) -> None:
-    """Removes a barrier."""
-    replace(barrier, barrier.operands)
-
-
-_REWRITES: tuple[dict[str, Callable[[Any], None]], ...] = (
-    dict.fromkeys(BRANCHES, as_choice),
-    {"stablehlo.while": signed_carries, KERNEL: _in_line, GATHER: as_slice},
-    {"stablehlo.pad": _concatenated, "stablehlo.optimization_barrier": _without},
+_REWRITES: tuple[dict[str, Pattern], ...] = (
+    dict.fromkeys(forms.BRANCHES, forms.as_choice),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, forms.GATHER: forms.as_slice},
+    {"stablehlo.pad": forms.as_concatenation, "stablehlo.optimization_barrier": lambda b, op: op.operands},
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 

@@ -60,9 +60,8 @@ def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
     """The result of a scatter of which `is_single` holds: the slice is in range or out of range as a whole."""
     x, indices, update = op.operands
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
-    indexed = places.d.scattered_dims_to_operand_dims
-    starts = b.reshape(places.indices(b, indices), [len(indexed)])
-    for k, i in enumerate(indexed):
+    starts = b.reshape(places.indices(b, indices), [len(places.indexed)])
+    for k, i in enumerate(places.indexed):
         start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
             (start,) = b.barrier(start)  # else the host would read the narrow number, as unsigned

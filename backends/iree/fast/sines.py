@@ -36,7 +36,7 @@ def sines_to_kernels(module: Any) -> int:
 
     Skips ops in loops and conditionals, since these may become kernels themselves.
     """
-    return rewrite(module, FUNCTIONS, lambda b, op: _in_kernel(b, op) if _pays(op) else None)
+    return rewrite(module, dict.fromkeys(FUNCTIONS, lambda b, op: _in_kernel(b, op) if _pays(op) else None))
 
 
 def _pays(op: Any) -> bool:

@@ -27,7 +27,7 @@ from tiduc.dialect.types import element, is_empty, shape
     "dynamic/scatter_rows",
     untested="writes out of bounds",
 )
-def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any]:
+def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows of one operand."""
     if len(op.results) > 1:
         raise refused(op, "its sizes are open, and its operands several")
@@ -46,7 +46,7 @@ def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any]:
     "On GPUs, one thread applies all updates, and may end after 65,535; scatters many updates in parts.",
     "vulkan/counts",
 )
-def scatter(b: Emitter, op: Any) -> Sequence[Any]:
+def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.
 
     Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing dimensions that
@@ -75,6 +75,7 @@ class Places:
         d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
         sizes, updates = arrays.sizes_of(b, scatter.operands[0]), arrays.sizes_of(b, scatter.operands[-1])
         self.d, self.sizes, self.shape = d, sizes, updates
+        self.indexed = list(d.scattered_dims_to_operand_dims)
         fixed = (*d.inserted_window_dims, *d.input_batching_dims)
         self.windowed = dict(
             zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True)
@@ -98,16 +99,11 @@ class Places:
     @property
     def is_one_slice(self) -> bool:
         """Whether there is one update, which has size 1 in indexed dimensions and covers the others whole."""
-        indexed = list(self.d.scattered_dims_to_operand_dims)
-        size = [1 if i in indexed else n for i, n in enumerate(self.sizes)]
-        return bool(indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
+        size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
+        return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
 
     def _whole(self, i: int) -> bool:
-        return (
-            i in self.windowed
-            and self.window[i] == self.sizes[i]
-            and i not in self.d.scattered_dims_to_operand_dims
-        )
+        return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
 
     def rows(self, b: Emitter, indices: Any) -> Any:
         """The row of each update, as a matrix of one column; `count` for an update out of range."""
@@ -130,8 +126,7 @@ class Places:
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
         batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
         batching = dict(zip(d.input_batching_dims, d.scatter_indices_batching_dims, strict=True))
-        entries = d.scattered_dims_to_operand_dims
-        at = starts(k, indices, d.index_vector_dim, entries, batching, batch, len(sizes))
+        at = starts(k, indices, d.index_vector_dim, self.indexed, batching, batch, len(sizes))
         row: Any = 0
         for i, n in enumerate(sizes):
             if i in self.windowed:
@@ -192,6 +187,7 @@ def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[A
         new = [b.reshape(b.dynamic_slice(u, (k, j), [1, 1]), []) for u in news]
         combined = b.inlined(op.regions[0], [*old, *new])
         pairs = zip(tables, combined, strict=True)
-        return [b.dynamic_update_slice(t, b.reshape(v, [1, 1]), (row, j)) for t, v in pairs]
+        return [b.add(i, 1), *(b.dynamic_update_slice(t, b.reshape(v, [1, 1]), (row, j)) for t, v in pairs)]
 
-    return list(b.for_(count * width, tables, body))
+    start = b.constant(0, ir.RankedTensorType.get([], signless(32)))
+    return list(b.while_([start, *tables], lambda b, i, *_: b.compare(i, count * width, "LT"), body)[1:])

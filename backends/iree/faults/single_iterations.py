@@ -14,7 +14,7 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.context import run_passes
-from tiduc.dialect.functions import replace
+from tiduc.dialect.functions import replace, symbol
 from tiduc.dialect.graph import operations
 
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
@@ -34,7 +34,7 @@ def simplify_loops(module: Any) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
     ops = within(module.operation)
     callees = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
-    functions = [op for op in ops if op.name == "func.func" and op.attributes["sym_name"].value in callees]
+    functions = [op for op in ops if op.name == "func.func" and symbol(op) in callees]
     if any(inner.name == "stablehlo.while" for function in functions for inner in within(function)):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
     _whole_slices(module)

@@ -51,7 +51,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def sine(b: Emitter, x: Any, near: bool) -> Any:
     """sin(x) for floats of up to 32 bits; `near` promises that all are below `NEAR`."""
-    return b.convert(_sine(b, _wide(b, x), near), element(x))
+    return b.convert(_sine(b, b.convert(x, ir.F64Type.get()), near), element(x))
 
 
 def cosine(b: Emitter, x: Any, near: bool) -> Any:
@@ -59,12 +59,12 @@ def cosine(b: Emitter, x: Any, near: bool) -> Any:
 
     cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
     """
-    return b.convert(_sine(b, b.negate(_wide(b, x)), near, 0.5), element(x))
+    return b.convert(_sine(b, b.negate(b.convert(x, ir.F64Type.get())), near, 0.5), element(x))
 
 
 def tangent(b: Emitter, x: Any, near: bool) -> Any:
     """sin(x) / cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
-    wide = _wide(b, x)
+    wide = b.convert(x, ir.F64Type.get())
     most, last, sign = _reduced(b, wide, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
     left = b.subtract(b.constant(0.5, wide), b.abs(most))
@@ -77,10 +77,6 @@ def tangent(b: Emitter, x: Any, near: bool) -> Any:
 
 FUNCTIONS = {"stablehlo.sine": sine, "stablehlo.cosine": cosine, "stablehlo.tan": tangent}
 """The functions by op name."""
-
-
-def _wide(b: Emitter, x: Any) -> Any:
-    return b.convert(x, ir.F64Type.get())
 
 
 def _sine(b: Emitter, x: Any, near: bool, more: float | None = None) -> Any:

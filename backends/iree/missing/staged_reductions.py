@@ -12,18 +12,16 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.bodies import Fill, reducer
-from tiduc.dialect.types import dims, is_complex, is_dynamic, shape, with_shape
+from tiduc.dialect.types import dims, is_complex, shape, with_shape
 
 _STEPS = 2**12
 """The most elements that one thread reduces."""
 
 
 def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The results of a reduction in stages; None where one stage is enough."""
+    """The results of a reduction of static shapes in stages; None where one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
-    if any(is_dynamic(x.type) for x in xs):
-        return None
     dimensions = sorted(op.attributes["dimensions"])
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
         return None

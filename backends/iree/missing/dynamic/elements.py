@@ -71,11 +71,8 @@ def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interi
         moved = [place - n for place, n in zip(places, low, strict=True)]
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
-        on_elements = [
-            k.equal(place, at * step)
-            for place, at, step in zip(moved, within, steps, strict=True)
-            if step != 1
-        ]
+        divided = zip(moved, within, steps, strict=True)
+        on_elements = [k.equal(place, at * step) for place, at, step in divided if step != 1]
         return _either(k, x, within, own, k.element(value), on_elements)
 
     return arrays.computed(b, sizes, element(x), [x, value], fill)
