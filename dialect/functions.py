@@ -9,8 +9,8 @@ from tiduc.dialect.attributes import readable
 from tiduc.dialect.graph import operations
 
 
-def within(op: Any, names: Collection[str] = ()) -> list[Any]:
-    """An op and the ops nested in it, inner ones first; only ops of these names, if any are given."""
+def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
+    """An op and the ops nested in it, inner ones first by default; only ops of these names, if any are given."""
     ops: list[Any] = []
 
     def look(inner: Any) -> Any:
@@ -18,7 +18,7 @@ def within(op: Any, names: Collection[str] = ()) -> list[Any]:
             ops.append(inner)
         return ir.WalkResult.ADVANCE
 
-    op.walk(look)
+    op.walk(look, order)
     return ops
 
 

@@ -212,6 +212,20 @@ class Layout:
         return hlo.ConvDimensionNumbers.get(*ends)
 
 
+def group_counts(op: Any) -> tuple[int, int]:
+    """The feature group count and the batch group count of a convolution."""
+    names = "feature_group_count", "batch_group_count"
+    features, batches = (ir.IntegerAttr(op.attributes[name]).value for name in names)
+    return features, batches
+
+
+def reversal(op: Any) -> list[bool]:
+    """Whether a convolution's window is reversed, for each spatial dimension."""
+    if "window_reversal" in op.attributes:
+        return list(op.attributes["window_reversal"])
+    return [False] * (op.operands[0].type.rank - 2)
+
+
 def convolution(
     b: Any, x: Any, w: Any, window: Window, layout: Layout, groups: tuple[int, int], precision: Any | None
 ) -> Any:

@@ -120,7 +120,7 @@ class _Assertions:
     def bound_inputs(self) -> None:
         """No dimension of an input is larger than `LARGEST`."""
         if sizes := [self._atom(i) for i in range(self._function.input_sizes)]:
-            met = self._at_most(functools.reduce(larger, sizes), LARGEST)
+            met = self._k.at_most(functools.reduce(larger, sizes), LARGEST)
             self._assert(met, f"a dimension has more than {LARGEST} elements")
 
     def hold(self, placed: Placed) -> None:
@@ -135,26 +135,17 @@ class _Assertions:
             return self._fits([self._form(n) for n in check.a], as_number(check.b) or 0)
         a, b = self._form(check.a), self._form(check.b)
         if check.relation == AT_MOST:
-            return self._at_most(a, b)
+            return self._k.at_most(a, b)
         # Broadcasts repeat a size of 1: of the first operand, or of either.
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
-        return self._any([self._equal(a, b), *(self._equal(n, 1) for n in ones)])
+        return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[Any], most: int) -> Any:
         """The product of sizes is at most a number, found by division, which does not overflow."""
         left: Any = most
         for n in sizes:
             left = left // larger(n, 1)
-        return self._any([self._at_most(1, left), *(self._equal(n, 0) for n in sizes)])
-
-    def _any(self, conditions: Sequence[Any]) -> Any:
-        return functools.reduce(lambda p, q: self._k.arith("ori", p, q), conditions)
-
-    def _equal(self, m: Any, n: Any) -> Any:
-        return self._k.equal(self._k.index(m), self._k.index(n))
-
-    def _at_most(self, m: Any, n: Any) -> Any:
-        return self._k.at_most(self._k.index(m), self._k.index(n))
+        return self._k.any([self._k.at_most(1, left), *(self._k.equal(n, 0) for n in sizes)])
 
     def _form(self, form: Form) -> Any:
         return sum(math.prod(map(self._atom, monomial), start=factor) for monomial, factor in form)
@@ -174,8 +165,7 @@ class _Assertions:
             return m // larger(n, 1)
         if kind == "maximum":
             return larger(m, n)
-        m, n = self._k.index(m), self._k.index(n)
-        return read(self._k.either(self._equal(m, 1), n, m))
+        return read(self._k.either(self._k.equal(m, 1), n, m))
 
     def _value(self, kind: str, of: Any, where: Any) -> Any:
         x, index = of.mlir, ir.IndexType.get()

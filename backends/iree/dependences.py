@@ -34,6 +34,11 @@ def behind(x: Any) -> tuple[Any, ...]:
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
+def defined_by(x: Any, *names: str) -> Any | None:
+    """The op that computes a value, if the op has one of these names; else None."""
+    return x.owner if _is_result(x) and x.owner.name in names else None
+
+
 def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
     """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
     yield x

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect import functions
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import operations
@@ -56,6 +57,22 @@ def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Patter
     return register
 
 
+CALLS: dict[str, Pattern] = {}
+"""The pattern that replaces custom calls, by call target."""
+
+
+def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for custom calls with these call targets."""
+
+    def register(pattern: Pattern) -> Pattern:
+        for target in targets:
+            assert target not in CALLS, target
+            CALLS[target] = pattern
+        return pattern
+
+    return register
+
+
 class Emitter(RegionBuilder):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
@@ -72,9 +89,9 @@ class Emitter(RegionBuilder):
         """The insertion point."""
         return self._ip
 
-    def at(self, ip: Any) -> "Emitter":
-        """An emitter at another insertion point, with these settings; its ops are recorded here."""
-        inner = Emitter(ip, self.location, self.settings)
+    def at(self, ip: Any) -> Self:
+        """An emitter of this class at another insertion point, with these settings; its ops are recorded here."""
+        inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
         return inner
 
@@ -96,7 +113,7 @@ class Emitter(RegionBuilder):
         """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
         if any(isinstance(x, int | float) for x in operands):
             *_, array = (x for x in operands if isinstance(x, ir.Value))
-            operands = [self.like(x, array) if isinstance(x, int | float) else x for x in operands]
+            operands = [self.constant(x, array) if isinstance(x, int | float) else x for x in operands]
         return super().emit(name, operands, type_, attributes)
 
     def clone(
@@ -134,15 +151,26 @@ class Emitter(RegionBuilder):
             self.copied(inner, values)
         raise AssertionError("a region without a return")
 
-    def region(self, types: Sequence[Any], fill: Callable[..., Sequence[Any]]) -> Fill:
-        """A `Fill` that fills a region with `fill(emitter, *arguments)`; the region may read values from outside."""
+    def region(
+        self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
+    ) -> Fill:
+        """A `Fill` that fills a region with `fill(emitter, *arguments)`; an op named `end` returns the results.
+
+        The region may read values from outside.
+        """
+        arguments = list(types)
 
         def run(region: Any) -> None:
-            block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
+            block = region.blocks.append(*arguments, arg_locs=[self.location] * len(arguments))
             inner = self.at(ir.InsertionPoint(block))
-            inner.returns(*fill(inner, *block.arguments))
+            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
 
         return run
+
+    def copied_region(self, region: Any) -> Fill:
+        """A `Fill` that copies a region that reads no values from outside."""
+        types = [x.type for x in region.blocks[0].arguments]
+        return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
     def while_(
         self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
@@ -151,15 +179,6 @@ class Emitter(RegionBuilder):
         types = [x.type for x in initial]
         regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
         return self.emit_all("stablehlo.while", initial, types, None, regions)
-
-    def for_(self, count: int, initial: Sequence[Any], body: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
-        """Emits a loop over `body(emitter, i, *carries)` for 0 <= i < `count`; gives the final loop-carried values."""
-        i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-        return self.while_(
-            [self.constant(0, i32), *initial],
-            lambda b, i, *_: b.compare(i, b.constant(count, i32), "LT"),
-            lambda b, i, *xs: [b.add(i, b.constant(1, i32)), *body(b, i, *xs)],
-        )[1:]
 
     def bitcast(self, x: Any, element_type: Any) -> Any:
         """The bits of x as elements of another type of equal width."""
@@ -178,10 +197,6 @@ class Emitter(RegionBuilder):
     def table(self, values: ArrayLike, element_type: Any) -> Any:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
-
-    def like(self, value: complex, x: Any) -> Any:
-        """A splat of `value` with the type of x, which may have dynamic dimensions."""
-        return self.constant(value, x)
 
     def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
         """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
@@ -222,6 +237,11 @@ def is_unsigned(x: Any) -> bool:
     return isinstance(type_, ir.IntegerType) and type_.is_unsigned
 
 
+def is_static(type_: Any) -> bool:
+    """Whether a type is a tensor type without dynamic dimensions."""
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+
+
 def is_boolean(x: Any) -> bool:
     """Whether the elements of a value are predicates (i1)."""
     return bool(element(x) == signless(1))
@@ -238,14 +258,19 @@ def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
 
 def within(op: Any) -> list[Any]:
     """An op and all ops nested in it, in pre-order."""
-    ops: list[Any] = []
+    return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
 
-    def note(inner: Any) -> Any:
-        ops.append(inner.operation)
-        return ir.WalkResult.ADVANCE
 
-    op.walk(note, ir.WalkOrder.PRE_ORDER)
-    return ops
+def rewrite(root: Any, patterns: Mapping[str, Pattern]) -> int:
+    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
+    count = 0
+    for op in functions.within(root.operation, patterns):
+        with rewriting(op) as b:
+            results = patterns[op.name](b, op.operation)
+        if results is not None:
+            functions.replace(op, results)
+            count += 1
+    return count
 
 
 def replace_uses(uses: Iterable[Any], y: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.dialect.types import element
 
 _WIDTHS = 8, 16, 32, 64
@@ -66,7 +67,6 @@ def _function(op: Any) -> Callable[..., Any] | None:
 
 def splat(x: Any) -> Any | None:
     """The attribute of a splat constant's number; None if x is not a splat constant."""
-    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.constant":
-        return None
-    value = x.owner.attributes["value"]
+    constant = defined_by(x, "stablehlo.constant")
+    value = constant.attributes["value"] if constant else None
     return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None

@@ -8,6 +8,7 @@ from typing import Any
 from tiduc.backends.iree.emitter import DYNAMIC, ON_CPUS, ON_SPIRV, PATTERNS, Pattern, rewriting, within
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.functions import replace
 
 ROOMS = ("faults", "missing", "fast", "linear_algebra")
 """The folders whose modules register patterns when they are imported."""
@@ -36,9 +37,7 @@ def apply_patterns(module: Any, settings: Settings) -> None:
             if len(op.regions):
                 inside = set(within(op))
                 waiting = [inner for inner in waiting if inner not in inside]
-            for old, new in zip(op.results, results, strict=True):
-                old.replace_all_uses_with(new)
-            op.erase()
+            replace(op, results)
 
 
 def _patterns(op: Any, settings: Settings) -> list[Pattern]:

@@ -6,10 +6,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emitter import is_static, within
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COLLECTIVES
 
@@ -53,7 +54,7 @@ def check(module: Any, settings: Settings) -> None:
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name != "func.func":
             continue
-        calls = called.setdefault(ir.StringAttr(function.attributes["sym_name"]).value, {})
+        calls = called.setdefault(symbol(function), {})
         for x in [x for block in function.regions[0].blocks for x in block.arguments]:
             _check_size("an argument", x.type, x.location)
         for op in within(function):
@@ -69,11 +70,7 @@ def check(module: Any, settings: Settings) -> None:
 
 def _check_size(what: str, type_: Any, location: Any) -> None:
     """Sizes of larger arrays overflow where they are multiplied."""
-    if (
-        isinstance(type_, ir.RankedTensorType)
-        and type_.has_static_shape
-        and math.prod(type_.shape) >= _LARGEST
-    ):
+    if is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 

@@ -15,11 +15,9 @@ and the kernel's dimensions i and (q, o) are regrouped to (q, i) and o.
 
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty, shape
-from tiduc.dialect.windows import Layout, convolution, window_of_convolution
+from tiduc.dialect.windows import Layout, convolution, group_counts, reversal, window_of_convolution
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 
@@ -36,13 +34,13 @@ def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
 
 
 def _toward_input(b: Any, op: Definition, w: Any, ct: Any) -> Any:
-    layout, (features, batches) = Layout.of(op), _groups(op)
+    layout, (features, batches) = Layout.of(op), group_counts(op)
     sizes = [shape(op.operands[0])[d] for d in layout.input[2:]]
     places = [shape(ct)[d] for d in layout.output[2:]]
     window = window_of_convolution(op).adjoint(sizes, places)
     i, o, *spatial = layout.kernel
     flipped = [
-        d for d, reversed_ in zip(spatial, _reversal(op), strict=True) if not reversed_ and shape(w)[d] > 1
+        d for d, reversed_ in zip(spatial, reversal(op), strict=True) if not reversed_ and shape(w)[d] > 1
     ]
     kernel = _move_groups(b, b.reverse(w, flipped) if flipped else w, features * batches, o, i)
     turned = Layout(layout.output, (o, i, *spatial), layout.input)
@@ -51,14 +49,14 @@ def _toward_input(b: Any, op: Definition, w: Any, ct: Any) -> Any:
 
 
 def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
-    layout, (features, batches) = Layout.of(op), _groups(op)
+    layout, (features, batches) = Layout.of(op), group_counts(op)
     sizes = [shape(x)[d] for d in layout.input[2:]]
     places = [shape(ct)[d] for d in layout.output[2:]]
     window = window_of_convolution(op).correlation(sizes, places)
     batch, feature, *spatial = layout.input
     turned = Layout((feature, batch, *spatial), layout.output, layout.kernel)
     dw = convolution(b, x, ct, window, turned, (batches, features), _precision(op))
-    flipped = [d for d, reversed_ in zip(layout.kernel[2:], _reversal(op), strict=True) if reversed_]
+    flipped = [d for d, reversed_ in zip(layout.kernel[2:], reversal(op), strict=True) if reversed_]
     return b.reverse(dw, flipped) if flipped else dw
 
 
@@ -75,18 +73,6 @@ def _move_groups(b: Any, x: Any, groups: int, source: int, target: int) -> Any:
     sizes[source] //= groups
     sizes[target] *= groups
     return b.reshape(moved, sizes)
-
-
-def _groups(op: Definition) -> tuple[int, int]:
-    names = "feature_group_count", "batch_group_count"
-    features, batches = (ir.IntegerAttr(op.attributes[name]).value for name in names)
-    return features, batches
-
-
-def _reversal(op: Definition) -> list[bool]:
-    if "window_reversal" in op.attributes:
-        return list(op.attributes["window_reversal"])
-    return [False] * (op.result.type.rank - 2)
 
 
 def _precision(op: Definition) -> Any | None:

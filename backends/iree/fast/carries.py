@@ -12,14 +12,15 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
-from tiduc.backends.iree.fast.slices import UPDATE
 from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.missing.dynamic.arrays import restored, stored
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, with_element
 
 
-def signed_carries(loop: Any) -> None:
+def signed_carries(b: Emitter, loop: Any) -> None:
     """Converts the carries of one loop, without the loops in it, in place."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
@@ -51,7 +52,7 @@ def _signed(b: Emitter, x: Any) -> Any:
     if value is not None:
         number, end = int(value.value), 1 << type_.element_type.width
         return b.constant(number - end if 2 * number >= end else number, type_)
-    return b.convert(x, type_.element_type) if is_boolean(x) else b.bitcast(x, type_.element_type)
+    return stored(b, x)
 
 
 def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
@@ -59,15 +60,13 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
     if readers:
-        b = Emitter(place, loop.location)
-        back = b.compare(x, b.constant(0, x.type), "NE") if kind == signless(1) else b.bitcast(x, kind)
-        replace_uses(readers, back)
+        replace_uses(readers, restored(Emitter(place, loop.location), x, kind))
 
 
 def updates_between(x: Any, old: Any) -> list[Any]:
     """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
     chain = []
-    while not isinstance(x.owner, ir.Block) and x.owner.name == UPDATE:
-        chain.append(x.owner)
-        x = x.owner.operands[0]
+    while update := defined_by(x, "stablehlo.dynamic_update_slice"):
+        chain.append(update)
+        x = update.operands[0]
     return chain[::-1] if x == old else []

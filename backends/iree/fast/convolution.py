@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, rewriting, within
+from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element, is_complex, shape, with_shape
-from tiduc.dialect.windows import Layout, Window, window_of_convolution
+from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of_convolution
 
 _SLICES = 128  # slices that make the patches, at most
 _BYTES = 2**26  # of the patches, at most
@@ -33,17 +33,7 @@ _WORK = 2**20  # multiplications; for fewer, IREE's own code is as good
 @stage
 def convolutions_to_products(module: Any) -> int:
     """Rewrites convolutions in place if that pays; gives their number."""
-    count = 0
-    for op in within(module.operation):
-        convolution = _read(op) if op.name == "stablehlo.convolution" else None
-        if convolution is not None:
-            with rewriting(op) as b:
-                y = convolution.rewritten(b)
-            if y is not None:
-                op.results[0].replace_all_uses_with(y)
-                op.erase()
-                count += 1
-    return count
+    return rewrite(module, {"stablehlo.convolution": _faster})
 
 
 @dataclass(frozen=True)
@@ -59,7 +49,7 @@ class Convolution:
     places: list[int]
     reversed: list[int]
 
-    def rewritten(self, b: Emitter) -> Any | None:
+    def rewritten(self, b: Emitter) -> list[Any] | None:
         """Emits the convolution's result in a faster way; None if there is none."""
         # With one window position, the convolution is a product of matrices already.
         if 1 < math.prod(self.places) < math.prod(self.window.sizes):
@@ -69,7 +59,7 @@ class Convolution:
         else:
             return None
         batch, features, *spatial = self.layout.output
-        return y if y is None else b.transpose(y, np.argsort([batch, *spatial, features]))
+        return None if y is None else [b.transpose(y, np.argsort([batch, *spatial, features]))]
 
     def _image(self, b: Emitter) -> Any:
         """The image as (batch, places..., features)."""
@@ -122,22 +112,20 @@ class Convolution:
         return b.concatenate(slices, 1)
 
 
-def _read(op: Any) -> Convolution | None:
-    """An op as a `Convolution`; None if the op is another one or computes little."""
-    x, w = op.operands
-    y = op.results[0]
+def _faster(b: Emitter, op: Any) -> list[Any] | None:
+    """The result of a convolution in a faster way; None if there is none, or if the convolution computes little."""
+    (x, w), y = op.operands, op.results[0]
     types = (x.type, w.type, y.type)
     if any(not t.has_static_shape or 0 in t.shape for t in types) or is_complex(y):
         return None
     if len({element(v) for v in (x, w, y)}) > 1 or not isinstance(element(y), ir.F32Type | ir.F64Type):
         return None
-    groups = ("feature_group_count", "batch_group_count")
-    if any(ir.IntegerAttr(op.attributes[name]).value != 1 for name in groups):
+    if group_counts(op) != (1, 1):
         return None
     layout, window = Layout.of(op), window_of_convolution(op)
     taps = math.prod(shape(w)) // shape(w)[layout.kernel[1]]
     if set(window.base) - {1} or math.prod(shape(y)) * taps < _WORK:
         return None
-    turned = op.attributes["window_reversal"] if "window_reversal" in op.attributes else ()
     places = [shape(y)[d] for d in layout.output[2:]]
-    return Convolution(op, layout, window, places, [d for d, backwards in enumerate(turned) if backwards])
+    turned = [d for d, backwards in enumerate(reversal(op)) if backwards]
+    return Convolution(op, layout, window, places, turned).rewritten(b)

@@ -68,7 +68,7 @@ class Powers(NamedTuple):
 def exponential(b: Emitter, x: Any) -> Any:
     """A polynomial, as vector code."""
     powers = _powers(b, x)
-    y = b.add(powers.less, b.like(1, x))
+    y = b.add(powers.less, 1)
     return b.multiply(b.multiply(y, powers.first), powers.second)
 
 
@@ -78,16 +78,11 @@ def exponential(b: Emitter, x: Any) -> Any:
 )
 def logistic(b: Emitter, x: Any) -> Any:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
-    one = b.like(1, x)
-    return b.divide(one, b.add(one, exponential(b, b.negate(x))))
+    return b.divide(b.constant(1, x), b.add(exponential(b, b.negate(x)), 1))
 
 
-@of_f64(
-    "exponential_minus_one",
-    "For f64 the formula of faults/ takes a logarithm and two divisions: a polynomial instead.",
-)
 def exponential_minus_one(b: Emitter, x: Any) -> Any:
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), computed without an overflow of 2^n."""
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) of f64, computed without an overflow of 2^n."""
     powers = _powers(b, x)
     rest = b.subtract(powers.first, powers.inverse)
     y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
@@ -102,20 +97,20 @@ def tanh(b: Emitter, x: Any) -> Any:
     """-m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))
-    return with_sign(b, b.abs(b.divide(m, b.add(b.like(2, x), m))), x)
+    return with_sign(b, b.abs(b.divide(m, b.add(m, 2))), x)
 
 
 def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
     """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
-    y = b.like(coefficients[-1], x)
+    y = b.constant(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
-        y = b.add(b.multiply(y, x), b.like(coefficient, x))
+        y = b.add(b.multiply(y, x), coefficient)
     return y
 
 
 def unless_zero(b: Emitter, x: Any, y: Any) -> Any:
     """y, but x where x is zero, which keeps the sign of -0."""
-    return b.select(b.compare(x, b.like(0, x), "EQ"), x, y)
+    return b.select(b.compare(x, 0, "EQ"), x, y)
 
 
 def with_sign(b: Emitter, y: Any, x: Any) -> Any:
@@ -128,19 +123,16 @@ def with_sign(b: Emitter, y: Any, x: Any) -> Any:
 def _powers(b: Emitter, x: Any) -> Powers:
     """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
     for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
-        limit = b.like(bound, x)
-        x = b.select(b.compare(x, limit, direction), limit, x)
-    whole = b.like(WHOLE, x)
-    n = b.subtract(b.add(b.multiply(x, b.like(1 / sum(LOG_2), x)), whole), whole)
+        x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
+    n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
     r = x
     for part in LOG_2:
-        r = b.subtract(r, b.multiply(n, b.like(part, x)))
+        r = b.subtract(r, b.multiply(n, part))
     less = b.add(r, b.multiply(b.multiply(r, r), polynomial(b, r, _Q)))
-    half = b.add(b.multiply(n, b.like(0.5, x)), whole)
+    half = b.add(b.multiply(n, 0.5), WHOLE)
     first = _shifted(b, half)
-    second = _shifted(b, b.add(b.subtract(n, b.subtract(half, whole)), whole))
-    bias = b.like(_BIAS, first)
-    powers = (b.add(bias, first), b.add(bias, second), b.subtract(bias, second))
+    second = _shifted(b, b.add(b.subtract(n, b.subtract(half, WHOLE)), WHOLE))
+    powers = (b.add(first, _BIAS), b.add(second, _BIAS), b.subtract(b.constant(_BIAS, second), second))
     first, second, inverse = (b.bitcast(bits, element(x)) for bits in powers)
     return Powers(first, second, inverse, less)
 
@@ -148,4 +140,4 @@ def _powers(b: Emitter, x: Any) -> Powers:
 def _shifted(b: Emitter, whole: Any) -> Any:
     """The bits k << 52, for `whole` = `WHOLE` + k; added to the bits of 1, they give those of 2^k."""
     bits = b.bitcast(whole, signless(64))
-    return b.emit("stablehlo.shift_left", (bits, b.like(52, bits)), bits.type)
+    return b.shift_left(bits, 52)

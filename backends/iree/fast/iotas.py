@@ -13,6 +13,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.types import is_dynamic
@@ -36,16 +37,11 @@ def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _counted(x: Any) -> int | None:
     """The dimension of an iota, or of a reshape of one to a single nonunit dimension; None for other values."""
-    if not isinstance(x, ir.OpResult):
-        return None
-    if x.owner.name == "stablehlo.iota":
-        return int(ir.IntegerAttr(x.owner.attributes["iota_dimension"]).value)
-    if x.owner.name == "stablehlo.reshape":
-        of, lines = _counted(x.owner.operands[0]), [i for i, n in enumerate(x.type.shape) if n != 1]
-        if (
-            of is not None
-            and len(lines) == 1
-            and x.type.shape[lines[0]] == x.owner.operands[0].type.shape[of]
-        ):
-            return lines[0]
+    if iota := defined_by(x, "stablehlo.iota"):
+        return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
+    if reshape := defined_by(x, "stablehlo.reshape"):
+        (before,), long = reshape.operands, [i for i, n in enumerate(x.type.shape) if n != 1]
+        of = _counted(before)
+        if of is not None and [x.type.shape[i] for i in long] == [before.type.shape[of]]:
+            return long[0]
     return None

@@ -8,13 +8,14 @@ MLIR bindings do not define the dialect `flow`, so its ops are written in generi
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by, traced
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
-from tiduc.backends.iree.missing.dynamic.sizes import Size
+from tiduc.backends.iree.missing.dynamic.sizes import Size, read
 from tiduc.dialect.context import context
 from tiduc.dialect.types import element
 
@@ -36,7 +37,10 @@ class Kernel(Emitter):
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def number(self, value: float, type_: Any) -> Any:
-        """A constant of a scalar type."""
+        """A constant of a scalar type; of a complex type, 0."""
+        if isinstance(type_, ir.ComplexType):
+            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
+            return self.emit("complex.constant", (), type_, {"value": parts})
         of_float = isinstance(type_, ir.FloatType)
         attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
         return self.emit("arith.constant", (), type_, {"value": attribute})
@@ -44,13 +48,6 @@ class Kernel(Emitter):
     def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
         """The sizes that are known at run time only, as values."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
-
-    def zero(self, type_: Any) -> Any:
-        """0 of a scalar type."""
-        if isinstance(type_, ir.ComplexType):
-            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
-            return self.emit("complex.constant", (), type_, {"value": parts})
-        return self.number(0, type_)
 
     def arith(self, name: str, *xs: Any) -> Any:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
@@ -76,18 +73,24 @@ class Kernel(Emitter):
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def differs_from_zero(self, x: Any) -> Any:
-        """x != 0, for an integer."""
-        return self.compared("ne", x, self.zero(x.type))
-
     def either(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
 
-    def all(self, conditions: Sequence[Any]) -> Any:
-        """Whether all of one or more conditions hold."""
-        return functools.reduce(lambda p, q: self.arith("andi", p, q), conditions)
+    def all(self, conditions: Iterable[Any]) -> Any:
+        """Whether all conditions hold."""
+        return functools.reduce(
+            lambda p, q: self.arith("andi", p, q), conditions, self.number(1, signless(1))
+        )
+
+    def any(self, conditions: Iterable[Any]) -> Any:
+        """Whether one of the conditions holds."""
+        return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
+
+    def no(self, condition: Any) -> Any:
+        """Whether a condition does not hold."""
+        return self.arith("xori", condition, self.number(1, signless(1)))
 
     def cast(self, x: Any, type_: Any) -> Any:
         """A number of type index converted to another integer type, or the reverse."""
@@ -111,7 +114,7 @@ class Kernel(Emitter):
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x y + z, rounded once, of arrays without dimensions: as a scalar op, which IREE needs within a kernel."""
-        scalars = [self.element(v if isinstance(v, ir.Value) else self.like(v, x)) for v in (x, y, z)]
+        scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
     def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
@@ -119,10 +122,10 @@ class Kernel(Emitter):
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def line(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
-        """The row-major index of a place in an array of these sizes."""
-        at = place[0]
-        for n, i in zip(sizes[1:], place[1:], strict=True):
-            at = self.arith("addi", self.arith("muli", at, n), i)
+        """The row-major index, as a size, of a place in an array of these sizes."""
+        at: Any = 0
+        for n, i in zip(sizes, place, strict=True):
+            at = at * n + i
         return at
 
     def applied(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
@@ -137,15 +140,19 @@ class Kernel(Emitter):
         otherwise: Callable[["Kernel"], Sequence[Any]],
     ) -> Any:
         """The result, of the given type, of one of two branches (`scf.if`); only that branch runs."""
-        regions = [self._filled((), fill, "scf.yield") for fill in (then, otherwise)]
+        regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), [type_], None, regions)[0]
 
     def loop(
         self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[Any, ...]:
-        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries."""
+        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries.
+
+        The index i is a size.
+        """
         types = [x.type for x in initial]
-        fill = self._filled((ir.IndexType.get(), *types), body, "scf.yield")
+        arguments = ir.IndexType.get(), *types
+        fill = self.region(arguments, lambda k, i, *carries: body(k, read(i), *carries), "scf.yield")
         bounds = map(self.index, (start, end, step))
         return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
 
@@ -153,33 +160,36 @@ class Kernel(Emitter):
         self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> Sequence[Any]:
         """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`."""
+        if not sizes:
+            return body(self, [], *initial)
 
-        def along(k: Kernel, place: Sequence[Any], carries: Sequence[Any]) -> Sequence[Any]:
-            if len(place) == len(sizes):
-                return body(k, place, *carries)
-            return k.loop(
-                0, sizes[len(place)], 1, carries, lambda k, i, *carries: along(k, [*place, i], carries)
-            )
+        def inner(k: Kernel, i: Any, *carries: Any) -> Sequence[Any]:
+            return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
-        return along(self, [], initial)
+        return self.loop(0, sizes[0], 1, initial, inner)
+
+    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any]) -> Any:
+        """Array `output` with the results of `body(kernel, *elements)`, a loop over all places (`linalg.generic`).
+
+        The elements are those of the arrays xs, which have the shape of the output, and those of the output before.
+        """
+        arrays, rank = [*xs, output], output.type.rank
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get(
+                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * len(arrays)
+            ),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(xs), 1]),
+        }
+        fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
+        return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
     def filled(self, to: Any, x: Any) -> Any:
         """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
-
-    def _filled(
-        self, types: Sequence[Any], fill: Callable[..., Sequence[Any]], end: str
-    ) -> Callable[[Any], None]:
-        """A function that fills a region with `fill(kernel, *arguments)`; an op named `end` returns the results."""
-
-        def run(region: Any) -> None:
-            block = region.blocks.append(*types, arg_locs=[self.location] * len(types))
-            inner = Kernel(ir.InsertionPoint(block), self.location)
-            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
-            self.emitted += inner.emitted
-
-        return run
 
 
 def dispatch(
@@ -191,8 +201,8 @@ def dispatch(
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
-    once = kernel._filled((), lambda k: [k.index(1)] * 3, "flow.return")
-    body = kernel._filled((), fill, "flow.return")
+    once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
+    body = kernel.region((), fill, "flow.return")
     of_results = kernel.dynamic(sizes) * len(types)
     segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
@@ -228,7 +238,5 @@ def applies(op: Any, least: int = 1) -> bool:
 
 def behind_barrier(b: Emitter, x: Any) -> Any:
     """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
-    of = x
-    while not isinstance(of.owner, ir.Block) and of.owner.name == "stablehlo.reshape":
-        of = of.owner.operands[0]
-    return x if isinstance(of.owner, ir.Block) or of.owner.name == "stablehlo.constant" else b.barrier(x)[0]
+    *_, of = traced(x, ["stablehlo.reshape"])
+    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.barrier(x)[0]

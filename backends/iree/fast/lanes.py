@@ -19,7 +19,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, rewriting, within
+from tiduc.backends.iree.dependences import defined_by
+from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
@@ -36,16 +37,7 @@ _LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
 @stage
 def reductions_in_lanes(module: Any) -> int:
     """Rewrites reductions in place; gives their number."""
-    count = 0
-    for op in within(module.operation):
-        if op.name == "stablehlo.reduce" and _pays(op):
-            with rewriting(op) as b:
-                y = _in_lanes(b, op)
-            if y is not None:
-                op.results[0].replace_all_uses_with(y)
-                op.erase()
-                count += 1
-    return count
+    return rewrite(module, {"stablehlo.reduce": lambda b, op: _in_lanes(b, op) if _pays(op) else None})
 
 
 def _pays(op: Any) -> bool:
@@ -59,7 +51,7 @@ def _pays(op: Any) -> bool:
     return dimensions == list(range(rank - len(dimensions), rank))
 
 
-def _in_lanes(b: Emitter, op: Any) -> Any | None:
+def _in_lanes(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a reduction, in two steps; None for a reduction to several numbers without lanes that fit."""
     sizes, init = shape(op.operands[0]), op.operands[1]
     kept = sizes[: len(sizes) - len(op.attributes["dimensions"])]
@@ -78,15 +70,14 @@ def _in_lanes(b: Emitter, op: Any) -> Any | None:
     steps = -(-n // lanes)
     # Lanes start from the neutral element, so that the initial value counts once.
     x = b.reduce(b.reshape(x, [*kept, steps, lanes]), neutral, [len(kept)], combine)
-    return b.reduce(x, init, [len(kept)], combine)
+    return [b.reduce(x, init, [len(kept)], combine)]
 
 
 def _summed(b: Emitter, op: Any) -> Any:
     """The array to reduce; a product that only a sum reads becomes x y + (-0), no matrix product to IREE."""
     x = op.operands[0]
-    if reducer(op) != "stablehlo.add" or not isinstance(x, ir.OpResult) or len(list(x.uses)) > 1:
+    product = defined_by(x, "stablehlo.multiply")
+    if reducer(op) != "stablehlo.add" or product is None or len(list(x.uses)) > 1:
         return x
-    if x.owner.name != "stablehlo.multiply":
-        return x
-    left, right = x.owner.operands
+    left, right = product.operands
     return b.fma(left, right, b.constant(-0.0, x))

@@ -1,10 +1,9 @@
-"""log and log_plus_one of f64 as polynomials, which compile to vector code.
+"""log of f64 as a polynomial, which compiles to vector code.
 
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
 IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2; 2 atanh(s) is
-f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place,
-those of log_plus_one within 2.
+f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place.
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, hexadecimal, of_f64, polynomial, unless_zero
+from tiduc.backends.iree.fast.exponentials import LOG_2, WHOLE, hexadecimal, of_f64, polynomial
 from tiduc.dialect.types import element
 
 _P = hexadecimal("""
@@ -28,36 +27,20 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 def log(b: Emitter, x: Any) -> Any:
     """A polynomial, as vector code."""
     bits = b.bitcast(x, signless(64))
-    from_root = b.subtract(bits, b.like(_ROOT, bits))
-    k = b.emit("stablehlo.shift_right_arithmetic", (from_root, b.like(52, bits)), bits.type)
-    power = b.emit("stablehlo.shift_left", (k, b.like(52, bits)), bits.type)
+    from_root = b.subtract(bits, _ROOT)
+    k = b.emit("stablehlo.shift_right_arithmetic", (from_root, 52), bits.type)
+    power = b.shift_left(k, 52)
     # By their bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
-    n = b.subtract(b.bitcast(b.add(k, b.like(_WHOLE, k)), element(x)), b.like(WHOLE, x))
-    f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), b.like(1, x))
-    s = b.divide(f, b.add(f, b.like(2, x)))
+    n = b.subtract(b.bitcast(b.add(k, _WHOLE), element(x)), WHOLE)
+    f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), 1)
+    s = b.divide(f, b.add(f, 2))
     square = b.multiply(s, s)
-    half = b.multiply(b.multiply(f, f), b.like(0.5, x))
+    half = b.multiply(b.multiply(f, f), 0.5)
     # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), of which only f is large if k = 0.
     rest = b.multiply(s, b.add(half, b.multiply(square, polynomial(b, square, _P))))
-    low = b.add(rest, b.multiply(n, b.like(LOG_2[1], x)))
-    y = b.subtract(b.multiply(n, b.like(LOG_2[0], x)), b.subtract(b.subtract(half, low), f))
-    zero, infinity = b.like(0, x), b.like(np.inf, x)
+    low = b.add(rest, b.multiply(n, LOG_2[1]))
+    y = b.subtract(b.multiply(n, LOG_2[0]), b.subtract(b.subtract(half, low), f))
     # Denormal numbers are treated as 0.
-    y = b.select(b.compare(x, b.like(np.finfo(np.float64).tiny, x), "LT"), b.negate(infinity), y)
-    y = b.select(b.compare(x, zero, "LT"), b.like(np.nan, x), y)
-    return b.select(b.compare(x, infinity, "LT"), y, x)
-
-
-@of_f64(
-    "log_plus_one",
-    "For f64 the formula of faults/ takes two divisions: log(u) + (rounding error of u) / u, u = 1 + x.",
-)
-def log_plus_one(b: Emitter, x: Any) -> Any:
-    """log(u) + (rounding error of u) / u, u = 1 + x."""
-    one = b.like(1, x)
-    u = b.add(x, one)
-    lost = b.subtract(x, b.subtract(u, one))
-    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
-    kept = b.or_(b.compare(lost, b.like(0, x), "EQ"), b.compare(u, b.like(np.inf, x), "EQ"))
-    logarithm = log(b, u)
-    return unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))
+    y = b.select(b.compare(x, float(np.finfo(np.float64).tiny), "LT"), b.constant(-np.inf, x), y)
+    y = b.select(b.compare(x, 0, "LT"), b.constant(np.nan, x), y)
+    return b.select(b.compare(x, np.inf, "LT"), y, x)

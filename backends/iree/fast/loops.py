@@ -12,23 +12,32 @@ are packed into few. IREE fails to compile some loops; the program is then compi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless, within
-from tiduc.backends.iree.fast.branches import BRANCHES, as_choice, count_of, is_cheap
+from tiduc.backends.iree.dependences import defined_by
+from tiduc.backends.iree.emitter import (
+    Emitter,
+    Pattern,
+    is_boolean,
+    is_unsigned,
+    replace_uses,
+    rewrite,
+    signless,
+    within,
+)
+from tiduc.backends.iree.fast import forms
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
-from tiduc.backends.iree.fast.slices import GATHER, as_slice, is_one_slice
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, shape
 
 STACK = 2**18
 """The most bytes of intermediate arrays in a kernel; the compiler gets this limit from targets.py."""
@@ -107,14 +116,14 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _IN_KERNELS
-        chosen = inner.name in BRANCHES and is_cheap(inner)
-        if not known and not chosen and not is_one_slice(inner):
+        chosen = inner.name in forms.BRANCHES and forms.is_cheap(inner)
+        if not known and not chosen and not forms.is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
         if inner.name == "stablehlo.pad" and _odd(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and count_of(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and forms.count_of(inner) > _PRODUCTS:
             return False
         if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
             continue
@@ -123,7 +132,9 @@ def fits(loop: Any) -> bool:
             return False
         stack += sum(sizes) // _FUSED
     # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
-    constants = [x for x in (*loop.operands, *captured(loop)) if _is_constant(x) and _is_table(x)]
+    constants = [
+        x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
+    ]
     if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
         return False
     kept = _on_stack(loop)
@@ -171,9 +182,7 @@ def _on_stack(loop: Any) -> list[int]:
 def to_kernel(loop: Any) -> None:
     """Puts a loop into a dispatch, in place."""
     for rewrites in _REWRITES:
-        for inner in within(loop)[::-1]:
-            if inner.name in rewrites:
-                rewrites[inner.name](inner)
+        rewrite(loop, rewrites)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
     _read_through_barriers(b, loop)
@@ -182,7 +191,7 @@ def to_kernel(loop: Any) -> None:
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
-        never = k.differs_from_zero(k.element(zero))
+        never = k.compared("ne", k.element(zero), k.number(0, signless(32)))
         for inner in within(loop):
             if inner.name == "stablehlo.while":
                 _in_place(inner, never)
@@ -211,16 +220,13 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
 
 def _read(loop: Any) -> list[Any]:
     """The captured and initial values of a loop that are not constants."""
-    return [x for x in dict.fromkeys((*loop.operands, *captured(loop))) if not _is_constant(x)]
+    values = dict.fromkeys((*loop.operands, *captured(loop)))
+    return [x for x in values if not defined_by(x, "stablehlo.constant")]
 
 
 def _wanted(loop: Any) -> list[Any]:
     """The results of a loop that something reads."""
     return [y for y in loop.results if list(y.uses)]
-
-
-def _is_constant(x: Any) -> bool:
-    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant"
 
 
 def _is_table(x: Any) -> bool:
@@ -229,46 +235,18 @@ def _is_table(x: Any) -> bool:
     return (turned or _size(x) > _INLINED) and splat(x) is None
 
 
-def _concatenated(pad: Any) -> None:
-    """Rewrites a pad as a concatenation: IREE compiles a pad to one operation on a vector as large as the array."""
-    b = Emitter(ir.InsertionPoint(pad), pad.location)
-    x, value = pad.operands
-    for d, low in enumerate(pad.attributes["edge_padding_low"]):
-        sizes, parts = shape(x), [x]
-        for n, place in ((low, 0), (pad.attributes["edge_padding_high"][d], len(parts))):
-            if n:
-                rows = b.broadcast_in_dim(value, [], with_shape(x.type, [*sizes[:d], n, *sizes[d + 1 :]]))
-                parts = [rows, *parts] if place == 0 else [*parts, rows]
-        if len(parts) > 1:
-            x = b.concatenate(parts, d)
-    pad.results[0].replace_all_uses_with(x)
-    pad.erase()
-
-
-def _in_line(kernel: Any) -> None:
-    """Inlines a dispatch: moves its body before it and erases it."""
+def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
+    """The results of a dispatch that is inlined: moves its body before it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
-    _replace(kernel, end.operands)
+    return list(end.operands)
 
 
-def _without(barrier: Any) -> None:
-    """Removes a barrier."""
-    _replace(barrier, barrier.operands)
-
-
-def _replace(op: Any, values: Any) -> None:
-    """Replaces the results of an op by values and erases the op."""
-    for y, x in zip(op.results, list(values), strict=True):
-        y.replace_all_uses_with(x)
-    op.erase()
-
-
-_REWRITES: tuple[dict[str, Callable[[Any], None]], ...] = (
-    dict.fromkeys(BRANCHES, as_choice),
-    {"stablehlo.while": signed_carries, KERNEL: _in_line, GATHER: as_slice},
-    {"stablehlo.pad": _concatenated, "stablehlo.optimization_barrier": _without},
+_REWRITES: tuple[dict[str, Pattern], ...] = (
+    dict.fromkeys(forms.BRANCHES, forms.as_choice),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, forms.GATHER: forms.as_slice},
+    {"stablehlo.pad": forms.as_concatenation, "stablehlo.optimization_barrier": lambda b, op: op.operands},
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 
@@ -312,7 +290,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
 def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
-    return k.choice(condition, x.type, lambda k: [k.put(k.zero(element(x)), x, *first)], lambda k: [x])
+    return k.choice(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
 
 
 def _is_read_after(x: Any, update: Any) -> bool:

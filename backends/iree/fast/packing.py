@@ -15,9 +15,11 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, within
 from tiduc.backends.iree.fast.carries import updates_between
 from tiduc.backends.iree.known import splat
+from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, is_dynamic, shape, with_shape
 
@@ -81,8 +83,7 @@ def read_packed(loop: Any) -> None:
             b = Emitter(ir.InsertionPoint(op), op.location)
             start = [b.constant(n, op.operands[1].type), *list(op.operands)[1:]]
             sizes = shape(op.results[0])
-            op.results[0].replace_all_uses_with(b.reshape(b.dynamic_slice(array, start, [1, *sizes]), sizes))
-            op.erase()
+            replace(op, [b.reshape(b.dynamic_slice(array, start, [1, *sizes]), sizes)])
 
 
 def _groups(loop: Any) -> list[list[int]]:
@@ -156,12 +157,11 @@ def _part(b: Emitter, x: Any, n: int) -> Any:
 
 def _packed(x: Any) -> tuple[Any, int] | None:
     """The packed array of which x is a part made by `_part`, and the part's index; None for other values."""
-    if isinstance(x.owner, ir.Block) or x.owner.name != "stablehlo.reshape":
+    reshape = defined_by(x, "stablehlo.reshape")
+    part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
+    if part is None:
         return None
-    part = x.owner.operands[0]
-    if isinstance(part.owner, ir.Block) or part.owner.name != "stablehlo.slice":
-        return None
-    array = part.owner.operands[0]
-    starts, strides = (list(part.owner.attributes[name]) for name in ("start_indices", "strides"))
-    whole = shape(array)[1:] == shape(x) and shape(part) == [1, *shape(x)] and strides[0] == 1
+    array = part.operands[0]
+    starts, strides = (list(part.attributes[name]) for name in ("start_indices", "strides"))
+    whole = shape(array)[1:] == shape(x) and shape(part.results[0]) == [1, *shape(x)] and strides[0] == 1
     return (array, starts[0]) if whole else None

@@ -38,7 +38,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     dividend, divisor = known_number(x), known_number(y)
     if dividend is not None and divisor:
-        return [b.like(float(np.fmod(dividend, divisor)), x)]
+        return [b.constant(float(np.fmod(dividend, divisor)), x)]
     return [_by_steps(b, x, y)] if b.cpu and b.fused and element(x).width <= 32 else None
 
 
@@ -46,11 +46,11 @@ def _by_steps(b: Emitter, x: Any, y: Any) -> Any:
     f64 = ir.F64Type.get()
     wide = b.convert(x, f64)
     r, size = b.abs(wide), b.abs(b.convert(y, f64))
-    size = b.select(b.compare(size, b.like(np.inf, size), "EQ"), b.like(_LARGE, size), size)
-    inverse = b.divide(b.like(1, size), size)
+    size = b.select(b.compare(size, b.constant(np.inf, size), "EQ"), b.constant(_LARGE, size), size)
+    inverse = b.divide(b.constant(1, size), size)
     for step in _STEPS:
-        whole = b.like(step, r)
+        whole = b.constant(step, r)
         times = b.subtract(b.fma(r, inverse, whole), whole)
         r = b.fma(b.negate(times), size, r)
-    r = b.select(b.compare(r, b.like(0, r), "LT"), b.add(r, size), r)
+    r = b.select(b.compare(r, b.constant(0, r), "LT"), b.add(r, size), r)
     return b.convert(with_sign(b, r, wide), element(x))

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.dependences import reached
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.missing.dynamic.arrays import below_sign, restored
 from tiduc.dialect.traits import PRODUCTS, VIEWS
-from tiduc.dialect.types import element, shape, with_element
+from tiduc.dialect.types import element, shape
 
 
 @legalize("stablehlo.reverse", where=ON_CPUS)
@@ -16,12 +17,12 @@ from tiduc.dialect.types import element, shape, with_element
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]
-    plain = with_element(x.type, signless(element(x).width)) if is_unsigned(x) else x.type
+    plain = below_sign(b, x)
     # Inside a loop, which may become a kernel, the op stays.
-    if not holds(plain, _LARGE) or is_in_loop(op) or _is_factor(op):
+    if not holds(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
-    y = _by_loops(b, b.bitcast(x, element(plain)), list(op.attributes["dimensions"]))
-    return [b.bitcast(y, element(x))]
+    y = _by_loops(b, plain, list(op.attributes["dimensions"]))
+    return [restored(b, y, element(x))]
 
 
 _LARGE = 2**12
@@ -47,10 +48,8 @@ def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
     (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
 
     def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
-        source = [
-            k.arith("subi", n - 1, i) if d in dimensions else i
-            for d, n, i in zip(kept, sizes, place, strict=True)
-        ]
+        moved = zip(kept, sizes, place, strict=True)
+        source = [n - 1 - i if d in dimensions else i for d, n, i in moved]
         return [k.put(k.element(y, *source), out, *place)]
 
     (reversed_,) = dispatch(b, [y.type], lambda k: k.nest(sizes, [k.empty(y.type)], move))

@@ -36,15 +36,14 @@ _LONG = 32
 @slow("A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
-    count, places = len(op.results), Places.of(op)
+    count, places = len(op.results), Places(b, op)
     if is_in_loop(op) and is_single(op, places):
         return [_one_slice(b, op, places)]
     xs = list(op.operands)[:count]
     if not _pays(op, places):
         return None
     news = places.updates_of(b, list(op.operands)[count + 1 :])
-    tables = [b.reshape(x, [places.count, places.width]) for x in xs]
-    updated = _by_loops(b, op, tables, places.rows(b, op.operands[count]), news)
+    updated = _by_loops(b, op, places, places.indices(b, op.operands[count]), news)
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
 
 
@@ -61,7 +60,9 @@ def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
     """The result of a scatter of which `is_single` holds: the slice is in range or out of range as a whole."""
     x, indices, update = op.operands
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
-    for i, start in places.starts(b, indices).items():
+    starts = b.reshape(places.indices(b, indices), [len(places.indexed)])
+    for k, i in enumerate(places.indexed):
+        start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
             (start,) = b.barrier(start)  # else the host would read the narrow number, as unsigned
         at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
@@ -79,9 +80,8 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
     for inner in ops:
-        type_ = with_element(old.type, element(inner.results[0]))
-        attributes = {name: inner.attributes[name] for name in inner.attributes}
-        values[inner.results[0]] = b.emit(inner.name, [values[x] for x in inner.operands], type_, attributes)
+        type_, operands = with_element(old.type, element(inner.results[0])), map(values.get, inner.operands)
+        (values[inner.results[0]],) = b.clone(inner, dict(enumerate(operands)), [type_])
     return values[end.operands[0]]
 
 
@@ -98,30 +98,31 @@ def _pays(op: Any, places: Places) -> bool:
     )
 
 
-def _by_loops(b: Emitter, op: Any, tables: Sequence[Any], where: Any, news: Sequence[Any]) -> list[Any]:
-    """The arrays `tables` with the updates `news` of some rows, which the op's body combines in order.
+def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:
+    """The updated arrays, in one dimension; the op's body combines old and new elements in order.
 
-    `where` is a column of row indices; the number of rows marks an update that is dropped.
+    `news` are the rows of the updates.
     """
-    size, count = shape(tables[0]), shape(where)[0]
+    xs, width = list(op.operands)[: len(news)], places.width
     # One-dimensional, since the compiler drops dimensions of size 1.
-    rows, *arrays = (b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in (where, *tables, *news))
-    olds, updates = arrays[: len(tables)], arrays[len(tables) :]
+    olds, updates = (
+        [b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
+    )
+    indices = behind_barrier(b, indices)
 
     def fill(k: Kernel) -> Sequence[Any]:
-        def update(k: Kernel, n: Any, *outs: Any) -> Sequence[Any]:
-            row = k.index_at(rows, n)
+        def update(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
+            row, is_inside = places.row(k, place, indices)
+            number = k.line(places.leading, place)
 
             def combine(k: Kernel, column: Any, *outs: Any) -> Sequence[Any]:
-                at, new = (k.line(size, (i, column)) for i in (row, n))
+                at, new = (k.line([places.count, width], (i, column)) for i in (row, number))
                 pairs = [*(k.element(x, at) for x in outs), *(k.element(u, new) for u in updates)]
                 values = k.applied(op.regions[0], pairs)
                 return [k.put(v, x, at) for v, x in zip(values, outs, strict=True)]
 
-            columns = k.either(k.below(row, size[0]), size[1], 0)
-            return k.loop(0, columns, 1, outs, combine)
+            return k.loop(0, k.either(is_inside, width, 0), 1, outs, combine)
 
-        return k.loop(0, count, 1, [k.filled(k.empty(x.type), x) for x in olds], update)
+        return k.nest(places.leading, [k.filled(k.empty(x.type), x) for x in olds], update)
 
-    results = dispatch(b, [x.type for x in olds], fill)
-    return [b.reshape(y, shape(x)) for y, x in zip(results, tables, strict=True)]
+    return list(dispatch(b, [x.type for x in olds], fill))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.emitter import Emitter, rewrite, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.trigonometry import FUNCTIONS, NEAR
@@ -36,12 +36,7 @@ def sines_to_kernels(module: Any) -> int:
 
     Skips ops in loops and conditionals, since these may become kernels themselves.
     """
-    ops = [op for op in within(module.operation) if op.name in FUNCTIONS and _pays(op)]
-    for op in ops:
-        y = _in_kernel(Emitter(ir.InsertionPoint(op), op.location), op.operands[0], FUNCTIONS[op.name])
-        op.results[0].replace_all_uses_with(y)
-        op.erase()
-    return len(ops)
+    return rewrite(module, dict.fromkeys(FUNCTIONS, lambda b, op: _in_kernel(b, op) if _pays(op) else None))
 
 
 def _pays(op: Any) -> bool:
@@ -51,8 +46,12 @@ def _pays(op: Any) -> bool:
     return isinstance(element(type_), ir.F32Type | ir.BF16Type) and prod(type_.shape) >= _LARGE
 
 
-def _in_kernel(b: Emitter, x: Any, function: Callable[..., Any]) -> Any:
-    """The function of each element of the array x, from one dispatch."""
+def _in_kernel(b: Emitter, op: Any) -> list[Any]:
+    """The function of each element of an array, from one dispatch.
+
+    IREE fuses elementwise ops itself, but not within kernels, where each op would need an array.
+    """
+    (x,), function = op.operands, FUNCTIONS[op.name]
     flat = b.reshape(x, [prod(x.type.shape)])
     most, limit = _largest(b, flat)
 
@@ -60,12 +59,15 @@ def _in_kernel(b: Emitter, x: Any, function: Callable[..., Any]) -> Any:
         output = k.empty(flat.type)  # both branches write to this memory
 
         def values(near: bool) -> Callable[[Kernel], Sequence[Any]]:
-            return lambda k: [_elementwise(k, flat, output, lambda k, v: function(k, v, near))]
+            def at_place(k: Kernel, v: Any, _: Any) -> Any:
+                return k.element(function(k, k.scalar(v), near))
+
+            return lambda k: [Kernel(k.place, k.location, _FUSED).generic([flat], output, at_place)]
 
         far = k.at_most(k.number(limit, most.type.element_type), k.element(most))
         return [k.choice(far, flat.type, values(False), values(True))]
 
-    return b.reshape(dispatch(b, [flat.type], fill)[0], x.type.shape)
+    return [b.reshape(y, x.type.shape) for y in dispatch(b, [flat.type], fill)]
 
 
 def _largest(b: Emitter, x: Any) -> tuple[Any, int]:
@@ -75,23 +77,3 @@ def _largest(b: Emitter, x: Any) -> tuple[Any, int]:
     zero = b.constant(0, ir.RankedTensorType.get([], signless(width)))
     limit = int(np.float32(NEAR).view(np.int32)) >> (32 - width)
     return b.reduce(sizes, zero, [0], "stablehlo.maximum"), limit
-
-
-def _elementwise(k: Kernel, x: Any, output: Any, function: Callable[[Kernel, Any], Any]) -> Any:
-    """Writes the function of each element of x to `output`; both have one dimension.
-
-    IREE fuses elementwise ops itself, but not within kernels: each op would need an array.
-    """
-
-    def run(region: Any) -> None:
-        block = region.blocks.append(element(x), element(output), arg_locs=[k.location] * 2)
-        inner = Kernel(ir.InsertionPoint(block), k.location, _FUSED)
-        y = function(inner, inner.scalar(block.arguments[0]))
-        inner.emit_all("linalg.yield", (inner.element(y),), ())
-
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(1))] * 2),
-        "iterator_types": ir.Attribute.parse("[#linalg.iterator_type<parallel>]"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-    }
-    return k.emit_all("linalg.generic", (x, output), [output.type], attributes, [run])[0]

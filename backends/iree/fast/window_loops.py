@@ -58,11 +58,8 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
             values = start
             for offsets in itertools.product(*map(range, w.sizes)):
                 at, inside = _place(k, w, (sizes, places), place, offsets)
-                if inside is None:
-                    read = [k.element(x, k.line(sizes, at)) for x in xs]
-                else:
-                    line = k.either(inside, k.line(sizes, at), 0)
-                    read = [k.either(inside, k.element(x, line), y) for x, y in zip(xs, start, strict=True)]
+                line = k.either(inside, k.line(sizes, at), 0)
+                read = [k.either(inside, k.element(x, line), y) for x, y in zip(xs, start, strict=True)]
                 values = k.applied(op.regions[0], [*values, *read])
             at = k.line(places, place)
             return [k.put(v, out, at) for v, out in zip(values, outs, strict=True)]
@@ -74,15 +71,15 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
 
 def _place(
     k: Kernel, w: Window, shapes: tuple[list[int], list[int]], place: Sequence[Any], offsets: Sequence[int]
-) -> tuple[list[Any], Any | None]:
-    """The element at `offsets` in the window at `place`, and whether it is no padding; None if it never is padding.
+) -> tuple[list[Any], Any]:
+    """The element at `offsets` in the window at `place`, and whether it is no padding, a constant if it never is.
 
     `shapes` are those of operand and result.
     """
     at, inside = [], []
     for d, (i, n, m) in enumerate(zip(place, *shapes, strict=True)):
         shift = offsets[d] * w.dilation[d] - w.low[d]
-        at.append(k.arith("addi", k.arith("muli", i, w.strides[d]), shift))
+        at.append(i * w.strides[d] + shift)
         if shift < 0 or (m - 1) * w.strides[d] + shift >= n:
             inside.append(k.below(at[-1], n))  # false for negative indices, too
-    return at, k.all(inside) if inside else None
+    return at, k.all(inside)

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emitter import is_static, within
 
 TILED = 64, 2**23
 """Data tiling pays from here on: a product's smallest dimension, and its number of multiplications."""
@@ -37,27 +36,29 @@ def work(module: Any) -> Work:
     looping = {op for loop in ops if loop.name == "stablehlo.while" for op in within(loop)}
     for op in ops:
         before = total
-        sizes = [math.prod(y.type.shape) for y in op.results if _is_static(y.type)]
+        sizes = [math.prod(y.type.shape) for y in op.results if is_static(y.type)]
         total += sum(sizes)
-        if op.name == "stablehlo.dot_general" and sizes and all(_is_static(x.type) for x in op.operands):
+        if op.name == "stablehlo.dot_general" and sizes and all(is_static(x.type) for x in op.operands):
             least, multiplications, batches = _product(op)
             tiled |= least >= TILED[0] and multiplications >= TILED[1]
             total += multiplications * batches
-        elif op.name == "stablehlo.convolution" and sizes and _is_static(op.operands[1].type):
+        elif op.name == "stablehlo.convolution" and sizes and is_static(op.operands[1].type):
             total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
         in_loops += total - before if op in looping else 0
     return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
 
 
-def _is_static(type_: Any) -> bool:
-    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+def contracted_size(op: Any) -> int:
+    """The number of products that a dot_general adds for each element of its result."""
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return math.prod(op.operands[0].type.shape[i] for i in numbers.lhs_contracting_dimensions)
 
 
 def _product(op: Any) -> tuple[int, int, int]:
     """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
     numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
-    summed = math.prod(x[i] for i in numbers.lhs_contracting_dimensions)
+    summed = contracted_size(op)
     batches = max(math.prod(x[i] for i in numbers.lhs_batching_dimensions), 1)
     rows = math.prod(x) // max(batches * summed, 1)
     columns = math.prod(y) // max(batches * summed, 1)

@@ -61,7 +61,7 @@ def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
     """r and n with x = r + n pi / 2 and |r| at most about pi / 4; n modulo four is in the last two bits of n."""
     i32 = signless(32)
     far = b.compare(b.abs(x), _NEAR, "GE")
-    near = b.select(far, b.like(0, x), x)
+    near = b.select(far, b.constant(0, x), x)
     count = b.round_nearest_even(b.multiply(near, 2 / np.pi))
     r = near
     for part in _QUARTER:
@@ -99,15 +99,15 @@ def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
 def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
     """32 bits of 1 / 2 pi, starting `shift` bits into the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
-    rest = b.subtract(b.like(32, shift), shift)
+    rest = b.subtract(b.constant(32, shift), shift)
     return b.or_(b.shift_left(word, shift), b.shift_right_logical(following, rest))
 
 
 def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
     """`words[number]`, for a number up to 4."""
-    y = b.like(words[0], number)
+    y = b.constant(words[0], number)
     for i, word in enumerate(words[1:5], 1):
-        y = b.select(b.compare(number, i, "EQ"), b.like(word, number), y)
+        y = b.select(b.compare(number, i, "EQ"), b.constant(word, number), y)
     return y
 
 

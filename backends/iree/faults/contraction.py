@@ -1,7 +1,6 @@
 """dot_general, convolution and batch_norm_grad: empty sums; complex and grouped convolutions."""
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any
 
 from torch_mlir import ir
@@ -13,7 +12,7 @@ from tiduc.backends.iree.faults.windows import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
-from tiduc.dialect.windows import window_of_convolution
+from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
 from tiduc.passes.rules.batch_norm import gradient
 
 
@@ -67,13 +66,11 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _reverse_kernel(b: Emitter, op: Any) -> None:
     """Changes a convolution of reversed windows, in place, to one with a reversed kernel."""
-    if "window_reversal" not in op.attributes:
-        return
-    spatial = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"]).kernel_spatial_dimensions
-    turned = [d for d, backwards in zip(spatial, op.attributes["window_reversal"], strict=True) if backwards]
+    turned = [d for d, backwards in zip(Layout.of(op).kernel[2:], reversal(op), strict=True) if backwards]
     if turned:
         op.operands[1] = b.reverse(op.operands[1], turned)
-    del op.attributes["window_reversal"]
+    if "window_reversal" in op.attributes:
+        del op.attributes["window_reversal"]
 
 
 def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -82,28 +79,25 @@ def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.constant(0, op.results[0].type)] if is_empty else None
 
 
-_GROUPS = "feature_group_count", "batch_group_count"
-
-
 def _grouped(b: Emitter, op: Any) -> Any:
     """One convolution for each group, concatenated along the result's feature dimension; None for a single group."""
-    kind, count = max(
-        ((name, ir.IntegerAttr(op.attributes[name]).value) for name in _GROUPS), key=itemgetter(1)
-    )
+    features, batches = group_counts(op)
+    count = max(features, batches)
     if count == 1:
         return None
     if count > 64 or is_complex(op.results[0].type):
         raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
     d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    of_x = d.input_feature_dimension if kind == _GROUPS[0] else d.input_batch_dimension
+    of_x = d.input_feature_dimension if features > 1 else d.input_batch_dimension
     along = zip(op.operands, (of_x, d.kernel_output_feature_dimension), strict=True)
     groups = [(x, dimension, shape(x)[dimension] // count) for x, dimension in along]
     whole, to = op.results[0].type, d.output_feature_dimension
     sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
     parts, one = list[Any](), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
+    single = {"feature_group_count": one, "batch_group_count": one}
     for k in range(count):
         x, y = (b.cut(x, dimension, k * n, (k + 1) * n) for x, dimension, n in groups)
-        parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], {kind: one})
+        parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], single)
     return b.concatenate(parts, to)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.calls import CALLS
 from tiduc.backends.iree.dependences import behind, reached, read_by
-from tiduc.backends.iree.emitter import Emitter, is_in_loop, legalize
+from tiduc.backends.iree.emitter import CALLS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes

@@ -39,8 +39,8 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
     number = b.maximum(b.select(b.compare(x, x, "EQ"), x, 0), float(lowest))
     is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer before this power of two
-    y = b.emit("stablehlo.convert", (b.select(is_beyond, b.like(0, x), number),), type_)
-    greatest = b.not_(b.like(0, y)) if to.is_unsigned else b.like(beyond - 1, y)
+    y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
+    greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)
     return [b.select(is_beyond, greatest, y)]
 
 

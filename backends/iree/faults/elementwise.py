@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
-from tiduc.backends.iree.fast.exponentials import with_sign
+from tiduc.backends.iree.fast import exponentials
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
@@ -69,21 +69,21 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
     magnitude = _power_of_size(b, size, y)
     # Takes the sign bit rather than x < 0, which does not hold for -0.
-    signed = b.select(odd, with_sign(b, magnitude, x), magnitude)
+    signed = b.select(odd, exponentials.with_sign(b, magnitude, x), magnitude)
     result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
     ones = b.or_(b.or_(b.compare(y, 0, "EQ"), b.compare(x, 1, "EQ")), unit)
-    return [b.select(ones, b.like(1, x), result)]
+    return [b.select(ones, b.constant(1, x), result)]
 
 
 def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
     """x^y for a finite exponent known at compile time, which decides most special cases then."""
     if not exponent:
-        return b.like(1, x)
-    magnitude = _power_of_size(b, b.abs(x), b.like(exponent, x))
+        return b.constant(1, x)
+    magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
     if not exponent.is_integer():
-        return b.select(_is_below_0(b, x), b.like(np.nan, x), magnitude)
-    return with_sign(b, magnitude, x) if exponent % 2 else magnitude
+        return b.select(_is_below_0(b, x), b.constant(np.nan, x), magnitude)
+    return exponentials.with_sign(b, magnitude, x) if exponent % 2 else magnitude
 
 
 def _is_below_0(b: Emitter, x: Any) -> Any:
@@ -95,10 +95,10 @@ def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
     """|x|^y for `size` = |x|; for GPUs, whose functions leave the case 0 undefined, this case is selected."""
     if b.cpu:
         return b.power(size, y)
-    is_zero, zero = b.compare(size, 0, "EQ"), b.like(0, y)
+    is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
     above = b.select(b.compare(y, 0, "GT"), zero, y)
-    at_zero = b.select(b.compare(y, 0, "LT"), b.like(np.inf, y), above)
-    return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.like(1, y), size), y))
+    at_zero = b.select(b.compare(y, 0, "LT"), b.constant(np.inf, y), above)
+    return b.select(is_zero, at_zero, b.power(b.select(is_zero, b.constant(1, y), size), y))
 
 
 @legalize("stablehlo.atan2")
@@ -112,11 +112,11 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     y, x = op.operands
     if not is_float(x):
         return None
-    size, one = b.abs(y), b.like(1, x)
+    size, one = b.abs(y), b.constant(1, x)
     zeros = b.and_(b.compare(x, 0, "EQ"), b.compare(size, 0, "EQ"))
     infinities = b.and_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(size, np.inf, "EQ"))
-    of_x = b.select(b.or_(zeros, infinities), with_sign(b, one, x), x)
-    return [with_sign(b, b.atan2(b.select(infinities, one, size), of_x), y)]
+    of_x = b.select(b.or_(zeros, infinities), exponentials.with_sign(b, one, x), x)
+    return [exponentials.with_sign(b, b.atan2(b.select(infinities, one, size), of_x), y)]
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
@@ -132,7 +132,7 @@ def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
     # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
-    return [b.select(tiny, b.like(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
+    return [b.select(tiny, b.constant(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
@@ -173,32 +173,25 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 
 
 @legalize("stablehlo.log_plus_one")
-@wrong("Loses 11 bits of f64; emits log(u) x / (u - 1), u = 1 + x.", "log_plus_one")
+@wrong("Loses 11 bits of f64; emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one")
 def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """log(u) x / (u - 1), and x where u is 1 or infinite.
-
-    The rounding errors of u in the numerator and in the denominator cancel (Kahan). fast/ has polynomials for CPUs.
-    """
+    """log(u) + (rounding error of u) / u, u = 1 + x; within 2 units in the last place if log(u) is within one."""
     x = op.operands[0]
     if not is_f64(x):
         return None
     u = b.add(x, 1)
-    plain = b.or_(b.compare(u, 1, "EQ"), b.compare(u, np.inf, "EQ"))
-    y = b.divide(b.multiply(b.log(u), x), b.select(plain, b.like(1, x), b.subtract(u, 1)))
-    return [b.select(plain, x, y)]
+    lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
+    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
+    kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
+    return [exponentials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
 
 @legalize("stablehlo.exponential_minus_one")
-@wrong("Loses 12 bits of f64; emits (u - 1) x / log(u), u = e^x.", "exponential_minus_one")
+@wrong("Loses 12 bits of f64; emits a polynomial.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """(u - 1) x / log(u); x where u is 1, and u - 1 for large x."""
-    x = op.operands[0]
-    if not is_f64(x):
-        return None
-    u = b.exponential(x)
-    near, large, less = b.compare(u, 1, "EQ"), b.compare(b.abs(x), 1, "GT"), b.subtract(u, 1)
-    y = b.divide(b.multiply(less, x), b.log(b.select(b.or_(near, large), b.like(2, x), u)))
-    return [b.select(near, x, b.select(large, less, y))]
+    """A polynomial, for f64."""
+    (x,) = op.operands
+    return [exponentials.exponential_minus_one(b, x)] if is_f64(x) else None
 
 
 @legalize("stablehlo.maximum", "stablehlo.minimum")
@@ -247,7 +240,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     (r,) = b.clone(op, {})
     other = b.select(b.compare(x, 0, "LT"), b.compare(r, 0, "GT"), b.compare(r, 0, "LT"))
-    return [b.select(other, b.add(r, with_sign(b, b.abs(y), x)), r)]
+    return [b.select(other, b.add(r, exponentials.with_sign(b, b.abs(y), x)), r)]
 
 
 @legalize("stablehlo.reduce_precision")

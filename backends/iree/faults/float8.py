@@ -19,6 +19,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.functions import replace
 from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
 
@@ -60,9 +61,7 @@ def _widen(op: Any) -> None:
         results = [
             b.convert(z, element(y)) if is_float8(y) else z for y, z in zip(op.results, wide, strict=True)
         ]
-    for y, z in zip(op.results, results, strict=True):
-        y.replace_all_uses_with(z)
-    op.erase()
+    replace(op, results)
 
 
 def _without_error(b: Emitter, x: Any) -> Any:
@@ -117,7 +116,7 @@ def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
     rounded = b.and_(
         b.compare(size, normal, "LT"), b.compare(size, normal * (1 - 2.0 ** -(mantissa + 1)), "GE")
     )
-    least = b.select(b.compare(wide, 0, "LT"), b.like(-normal, wide), normal)
+    least = b.select(b.compare(wide, 0, "LT"), b.constant(-normal, wide), normal)
     return [b.convert(b.select(rounded, least, wide), to)]
 
 
@@ -133,5 +132,5 @@ def _to_odd(b: Emitter, x: Any) -> Any:
     bits = b.bitcast(near, signless(32))
     even = b.compare(b.and_(bits, 1), 0, "EQ")
     up, down = (b.and_(even, b.compare(rounded, size, direction)) for direction in ("LT", "GT"))
-    step = b.select(up, b.like(1, bits), b.select(down, b.like(-1, bits), 0))
+    step = b.select(up, b.constant(1, bits), b.select(down, b.constant(-1, bits), 0))
     return b.bitcast(b.add(bits, step), ir.F32Type.get())

@@ -14,6 +14,7 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.context import run_passes
+from tiduc.dialect.functions import replace, symbol
 from tiduc.dialect.graph import operations
 
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
@@ -33,7 +34,7 @@ def simplify_loops(module: Any) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
     ops = within(module.operation)
     callees = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
-    functions = [op for op in ops if op.name == "func.func" and op.attributes["sym_name"].value in callees]
+    functions = [op for op in ops if op.name == "func.func" and symbol(op) in callees]
     if any(inner.name == "stablehlo.while" for function in functions for inner in within(function)):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
     _whole_slices(module)
@@ -49,9 +50,7 @@ def simplify_loops(module: Any) -> None:
         results = b.inlined(op.regions[1], op.operands) if times else list(op.operands)
         inlined = [inner for copy in b.emitted for inner in within(copy)]
         waiting += [inner for inner in inlined if inner.name == "stablehlo.while"][::-1]
-        for old, new in zip(op.results, results, strict=True):
-            old.replace_all_uses_with(new)
-        op.erase()
+        replace(op, results)
 
 
 def _whole_slices(module: Any) -> None:
@@ -60,8 +59,7 @@ def _whole_slices(module: Any) -> None:
         whole = _WHOLE.get(op.name)
         if whole is not None and op.operands[0].type == op.operands[whole].type == op.results[0].type:
             if op.results[0].type.has_static_shape:
-                op.results[0].replace_all_uses_with(op.operands[whole])
-                op.erase()
+                replace(op, [op.operands[whole]])
 
 
 def few_iterations(op: Any) -> int | None:

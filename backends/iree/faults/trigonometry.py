@@ -51,7 +51,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def sine(b: Emitter, x: Any, near: bool) -> Any:
     """sin(x) for floats of up to 32 bits; `near` promises that all are below `NEAR`."""
-    return b.convert(_sine(b, _wide(b, x), near), element(x))
+    return b.convert(_sine(b, b.convert(x, ir.F64Type.get()), near), element(x))
 
 
 def cosine(b: Emitter, x: Any, near: bool) -> Any:
@@ -59,15 +59,15 @@ def cosine(b: Emitter, x: Any, near: bool) -> Any:
 
     cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
     """
-    return b.convert(_sine(b, b.negate(_wide(b, x)), near, 0.5), element(x))
+    return b.convert(_sine(b, b.negate(b.convert(x, ir.F64Type.get())), near, 0.5), element(x))
 
 
 def tangent(b: Emitter, x: Any, near: bool) -> Any:
     """sin(x) / cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
-    wide = _wide(b, x)
+    wide = b.convert(x, ir.F64Type.get())
     most, last, sign = _reduced(b, wide, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
-    left = b.subtract(b.like(0.5, wide), b.abs(most))
+    left = b.subtract(b.constant(0.5, wide), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (wide, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
@@ -77,10 +77,6 @@ def tangent(b: Emitter, x: Any, near: bool) -> Any:
 
 FUNCTIONS = {"stablehlo.sine": sine, "stablehlo.cosine": cosine, "stablehlo.tan": tangent}
 """The functions by op name."""
-
-
-def _wide(b: Emitter, x: Any) -> Any:
-    return b.convert(x, ir.F64Type.get())
 
 
 def _sine(b: Emitter, x: Any, near: bool, more: float | None = None) -> Any:
@@ -94,8 +90,8 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
 
     The sign of the result is the parity of k, in the sign bit of an integer.
     """
-    whole, (*leading, last) = b.like(WHOLE, x), _parts(b, x, near)
-    start = b.like(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
+    whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
+    start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
     if b.fused and more is None:
         shifted = _sum(b, x, leading, whole)
     else:  # small products first: only the last sum rounds much
@@ -107,7 +103,7 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
 
 def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
     """sin(pi g), negated where the bit `sign` is set."""
-    square, y = b.multiply(g, g), b.like(_SINE[-1], g)
+    square, y = b.multiply(g, g), b.constant(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
         y = _sum(b, y, [square], coefficient)
     y = b.bitcast(b.multiply(y, g), signless(64))
@@ -117,11 +113,11 @@ def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
 def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
     """The parts of 1 / pi for each argument, without the bits that give whole turns."""
     widths = (53,) if b.fused else (26, 27)
-    parts = tuple(b.like(part, x) for part in _split(0, widths))
+    parts = tuple(b.constant(part, x) for part in _split(0, widths))
     for start, left_out in () if near else _REGIONS:
         far = b.compare(b.abs(x), start, "GE")
         others = zip(_split(left_out, widths), parts, strict=True)
-        parts = tuple(b.select(far, b.like(part, x), old) for part, old in others)
+        parts = tuple(b.select(far, b.constant(part, x), old) for part, old in others)
     return parts
 
 

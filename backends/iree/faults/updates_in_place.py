@@ -143,9 +143,7 @@ def copied(b: Emitter, x: Any) -> Any:
     (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     always, sizes = b.compare(number, b.constant(0, number), "EQ"), sizes_of(b, x)
     # A scalar condition would choose one of two arrays and copy none.
-    if is_dynamic(x.type):
-        return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
-    return b.select(b.broadcast_in_dim(always, [], sizes), x, b.constant(0, x))
+    return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
 
 
 def is_carry(x: Any) -> bool:

@@ -51,11 +51,12 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     _, chosen = windows_over(b, (x, places), inits, window_of(op), body)
     flat = int(np.prod(shape(source)))
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
-    combine = b.region([init.type] * 2, lambda b, *xs: b.inlined(op.regions[1], xs))
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))
     operands = start, b.reshape(chosen, [flat, 1]), b.reshape(source, [flat])
     attributes = {"scatter_dimension_numbers": numbers}
-    (y,) = b.emit_all("stablehlo.scatter", operands, (start.type,), attributes, [combine])
+    (y,) = b.emit_all(
+        "stablehlo.scatter", operands, (start.type,), attributes, [b.copied_region(op.regions[1])]
+    )
     return [b.reshape(y, sizes)]
 
 
@@ -100,9 +101,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     interior = [n - 1 for n in window.base]
     padded = [b.pad(x, init, window.low, window.high, interior) for x, init in zip(xs, inits, strict=True)]
-    types = [x.type for x in op.regions[0].blocks[0].arguments]
-    body = b.region(types, lambda b, *xs: b.inlined(op.regions[0], xs))
-    return windows_over(b, padded, inits, window.unpadded(), body)
+    return windows_over(b, padded, inits, window.unpadded(), b.copied_region(op.regions[0]))
 
 
 def drop_excess(b: Emitter, op: Any) -> None:

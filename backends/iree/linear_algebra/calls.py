@@ -10,8 +10,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.calls import legalize_call
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emitter import Emitter, legalize, legalize_call
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.linear_algebra.implementations import compute
 from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings

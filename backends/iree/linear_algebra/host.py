@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
+from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.signatures import positions
 from tiduc.dialect.types import element, is_complex, shape
@@ -25,8 +26,9 @@ _MODULE = "tiduc_lapack"
 
 def calls_back(module: Any) -> bool:
     """Whether a module imports the host's functions."""
-    functions = (op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func")
-    return any(ir.StringAttr(op.attributes["sym_name"]).value.startswith(f"{_MODULE}.") for op in functions)
+    return any(
+        symbol(op).startswith(f"{_MODULE}.") for op in operations(module.operation.regions[0].blocks[0])
+    )
 
 
 # ---- factorizations: those of implementations.py ----------------------------------------------------------------

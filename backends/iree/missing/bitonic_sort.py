@@ -19,13 +19,7 @@ import numpy as np
 
 from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.missing.dynamic.arrays import (
-    computed,
-    in_shape,
-    mapped,
-    scalar_of,
-    sizes_of,
-)
+from tiduc.backends.iree.missing.dynamic.arrays import computed, in_shape, mapped, scalar_of, sizes_of
 from tiduc.backends.iree.missing.merge_sort import at_index, places_along
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element

@@ -54,7 +54,7 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
         if kind == "RFFT" and axis == last:
             z = b.cut(z, last, 0, n // 2 + 1)
     if sign > 0:
-        z = b.multiply(z, b.like(1 / math.prod(lengths), z))
+        z = b.multiply(z, b.constant(1 / math.prod(lengths), z))
     re, im = (b.reshape(b.cut(z, 0, i, i + 1), shape(z)[1:]) for i in range(2))
     return [re if kind == "IRFFT" else b.complex(re, im)]
 

@@ -15,16 +15,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
+from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.missing.dynamic.arrays import (
-    behind_barrier,
-    computed,
-    in_shape,
-    scalar_of,
-    sizes_of,
-)
-from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.backends.iree.missing.dynamic import arrays
+from tiduc.backends.iree.missing.dynamic.sizes import read, smaller
 from tiduc.dialect.types import element, is_dynamic, shape, with_element
 
 
@@ -40,7 +34,7 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     i32 = signless(32)
     places = places_along(b, rows.keys[0], 1)
     scalar = ir.RankedTensorType.get([], i32)
-    n = scalar_of(b, rows.size[1])
+    n = arrays.scalar_of(b, rows.size[1])
 
     def merged(b: Emitter, width: Any, places: Any) -> Sequence[Any]:
         (longer,) = dispatch(b, [places.type], lambda k: [_merged(k, rows, width, places)], rows.size)
@@ -57,7 +51,7 @@ class Rows:
     """The operands of a sort as arrays of rows, each of which is sorted."""
 
     op: Any
-    kinds: list[Any]  # element types, before `_stored`
+    kinds: list[Any]  # element types, before `stored`
     keys: list[Any]
     size: tuple[Any, Any]
     order: list[int]  # the permutation that puts the sorted dimension last
@@ -68,28 +62,30 @@ class Rows:
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
             for place in (x, y):
-                pairs.append(_as(k, k.scalar(k.element(key, row, place)), kind))
+                pairs.append(arrays.restored(k, k.scalar(k.element(key, row, place)), kind))
         (first,) = k.inlined(self.op.regions[0], pairs)
         return k.element(first)
 
     def in_order(self, b: Emitter, places: Any) -> list[Any]:
         """The operands with their rows in the order of `places`, which may have fewer columns."""
         size = self.size if is_dynamic(places.type) else shape(places)
-        ys = [computed(b, size, element(x), [x, places], at_index(1)) for x in self.keys]
+        ys = [arrays.computed(b, size, element(x), [x, places], at_index(1)) for x in self.keys]
         turned, back = [*self.turned[:-1], size[1]], np.argsort(self.order)
-        results = [b.transpose(in_shape(b, y, turned), back) for y in ys]
-        return [_as(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
+        results = [b.transpose(arrays.in_shape(b, y, turned), back) for y in ys]
+        return [arrays.restored(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
 
 
 def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
     """The operands of a sort, with the sorted dimension last, in element types that a dispatch takes."""
-    sizes = sizes_of(b, op.operands[0])
+    sizes = arrays.sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
     size = math.prod(turned[:-1]), turned[-1]
     kinds = [element(x) for x in op.operands]
     # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
-    keys = behind_barrier(b, *(in_shape(b, b.transpose(_stored(b, x), order), size) for x in op.operands))
+    keys = arrays.behind_barrier(
+        b, *(arrays.in_shape(b, b.transpose(arrays.stored(b, x), order), size) for x in op.operands)
+    )
     return Rows(op, kinds, keys, size, order, turned)
 
 
@@ -97,7 +93,9 @@ def places_along(b: Emitter, x: Any, dimension: int) -> Any:
     """The index of each element of x along a dimension."""
     i32 = signless(32)
     if is_dynamic(x.type):
-        return computed(b, sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32))
+        return arrays.computed(
+            b, arrays.sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32)
+        )
     return b.iota(dimension, with_element(x.type, i32))
 
 
@@ -112,55 +110,27 @@ def at_index(dimension: int) -> Callable[..., Any]:
     return fill
 
 
-def _stored(b: Emitter, x: Any) -> Any:
-    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
-    if is_boolean(x):
-        return b.convert(x, signless(8))
-    return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
-
-
-def _as(b: Emitter, v: Any, kind: Any) -> Any:
-    """The inverse of `_stored`: the same numbers in the element type `kind`."""
-    if element(v) == kind:
-        return v
-    return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
-
-
 def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
     """Merges sorted runs of `width` pairwise to runs twice as long, as arrays of indices."""
-    count, n = map(k.index, rows.size)
-    zero, one = k.index(0), k.index(1)
-    width = k.cast(k.element(width), ir.IndexType.get())
-    twice = k.arith("addi", width, width)
-
-    def number(k: Kernel, row: Any, x: Any) -> Any:
-        """The number at x, as stored and as an index."""
-        place = k.element(places, row, x)
-        return place, k.cast(place, ir.IndexType.get())
+    (count, n), width = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
-        return k.loop(zero, n, twice, [out], lambda k, start, out: [pair(k, row, start, out)])
+        return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: Any, start: Any, out: Any) -> Any:
         """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
-        middle = k.arith("minui", k.arith("addi", start, width), n)
-        end = k.arith("minui", k.arith("addi", start, twice), n)
-        last, last_right = k.arith("subi", middle, one), k.arith("subi", end, one)
+        middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
         def take(k: Kernel, at: Any, out: Any, i: Any, j: Any) -> Sequence[Any]:
             # A run that has ended is read at its last element, in vain: a branch would take longer.
-            (left, x), (right, y) = (
-                number(k, row, k.arith("minui", i, last)),
-                number(k, row, k.arith("minui", j, last_right)),
-            )
-            true = k.emit("arith.constant", (), signless(1), {"value": ir.BoolAttr.get(True)})
-            right_ended = k.arith("xori", k.below(j, end), true)
-            no_less = k.arith("xori", rows.comes_first(k, row, y, x), true)
-            mine = k.arith("andi", k.below(i, middle), k.arith("ori", right_ended, no_less))
-            out = k.put(k.either(mine, left, right), out, row, at)
-            i_next, j_next = k.arith("addi", i, one), k.arith("addi", j, one)
-            return [out, k.either(mine, i_next, i), k.either(mine, j, j_next)]
+            heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
+            left, right = (k.element(places, row, head) for head in heads)
+            x, y = (k.index_at(places, row, head) for head in heads)
+            right_is_first = k.all([k.below(j, end), rows.comes_first(k, row, y, x)])
+            is_left = k.all([k.below(i, middle), k.no(right_is_first)])
+            out = k.put(k.either(is_left, left, right), out, row, at)
+            return [out, k.either(is_left, read(i) + 1, i), k.either(is_left, j, read(j) + 1)]
 
-        return k.loop(start, end, one, [out, start, middle], take)[0]
+        return k.loop(start, end, 1, [out, k.index(start), k.index(middle)], take)[0]
 
-    return k.loop(zero, count, one, [k.empty(places.type, rows.size)], row_of)[0]
+    return k.loop(0, count, 1, [k.empty(places.type, rows.size)], row_of)[0]

@@ -53,11 +53,11 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
     if bits(x) != 64:
         return None
     i32, wide = signless(32), b.bitcast(x, signless(64))
-    upper = b.convert(b.emit("stablehlo.shift_right_logical", (wide, b.like(32, wide)), wide.type), i32)
+    upper = b.convert(b.emit("stablehlo.shift_right_logical", (wide, b.constant(32, wide)), wide.type), i32)
     lower = b.convert(wide, i32)
-    none = b.compare(upper, b.like(0, upper), "EQ")
+    none = b.compare(upper, b.constant(0, upper), "EQ")
     zeros = b.emit(op.name, (b.select(none, lower, upper),), upper.type)
-    return [b.convert(b.select(none, b.add(zeros, b.like(32, zeros)), zeros), element(x))]
+    return [b.convert(b.select(none, b.add(zeros, b.constant(32, zeros)), zeros), element(x))]
 
 
 @legalize("stablehlo.constant", where=ON_SPIRV)
@@ -84,7 +84,7 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
         return None
     wide = b.convert(x, ir.F32Type.get())
-    return [b.convert(b.add(wide, b.like(0, wide)), element(type_))]  # wide is never -0
+    return [b.convert(b.add(wide, b.constant(0, wide)), element(type_))]  # wide is never -0
 
 
 @legalize("stablehlo.iota", where=ON_SPIRV)

@@ -11,26 +11,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.dialect.bodies import Fill
-from tiduc.dialect.graph import operations
-from tiduc.dialect.types import dims, is_complex, is_dynamic, shape, with_shape
+from tiduc.dialect.bodies import Fill, reducer
+from tiduc.dialect.types import dims, is_complex, shape, with_shape
 
 _STEPS = 2**12
 """The most elements that one thread reduces."""
 
 
 def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The results of a reduction in stages; None where one stage is enough."""
+    """The results of a reduction of static shapes in stages; None where one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
-    if any(is_dynamic(x.type) for x in xs):
-        return None
     dimensions = sorted(op.attributes["dimensions"])
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
         return None
-    body = b.region(
-        [x.type for x in op.regions[0].blocks[0].arguments], lambda b, *xs: b.inlined(op.regions[0], xs)
-    )
+    body = b.copied_region(op.regions[0])
     for d in reversed(dimensions):  # from the last, so that the others keep their numbers
         n = shape(xs[0])[d]
         if n > _STEPS:
@@ -52,11 +47,7 @@ def _reduced(
 
 def _is_plain(op: Any) -> bool:
     """Whether the body is a single op on real numbers: IREE gives it to many threads."""
-    return (
-        len(op.results) == 1
-        and not is_complex(op.results[0])
-        and len(list(operations(op.regions[0].blocks[0]))) <= 2
-    )
+    return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 
 def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
+from tiduc.backends.iree.dependences import defined_by
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
@@ -34,7 +35,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
     if is_dynamic(x.type):
-        x = _below_sign(b, x)
+        x = below_sign(b, x)
     return [
         read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
         for d, n in enumerate(x.type.shape)
@@ -57,24 +58,24 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
 
 def _constant(x: Any, i: int = 0) -> int | None:
     """The integer at place i of a constant vector, perhaps an operand of a concatenation; else None."""
-    while isinstance(x, ir.OpResult) and x.owner.name == "stablehlo.concatenate":
-        for y in x.owner.operands:
+    while joined := defined_by(x, "stablehlo.concatenate"):
+        for y in joined.operands:
             if i < y.type.shape[0]:
                 break
             i -= y.type.shape[0]
         x = y
-    if not isinstance(x, ir.OpResult) or x.owner.name != "stablehlo.constant":
+    constant = defined_by(x, "stablehlo.constant")
+    if constant is None:
         return None
-    values = np.array(ir.DenseIntElementsAttr(x.owner.attributes["value"]))
-    return int(values.reshape(-1)[i])
+    return int(np.array(ir.DenseIntElementsAttr(constant.attributes["value"])).reshape(-1)[i])
 
 
-def wide(b: Emitter, x: Any) -> Any:
-    """Integers as i64, clamped to the range of 32 bits: IREE may read indices as 32-bit integers."""
+def wide(b: Emitter, x: Any, largest: int = _LARGEST) -> Any:
+    """Integers as i64, clamped to at most `largest` and its negative: IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
-        x = b.minimum(x, b.repeated(_LARGEST, element(x), x))
+        x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
     elif element(x).width > 32:
-        low, high = (b.repeated(n, element(x), x) for n in (-_LARGEST, _LARGEST))
+        low, high = (b.repeated(n, element(x), x) for n in (-largest, largest))
         x = b.minimum(b.maximum(x, low), high)
     return b.convert(x, signless(64))
 
@@ -102,7 +103,9 @@ def scalar_of(b: Emitter, n: Any) -> Any:
 
 def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
-
+    if not is_dynamic(x.type) and all(isinstance(n, int) for n in (*start, *sizes)):
+        ends = [first + (n - 1) * step + 1 for first, n, step in zip(start, sizes, strides, strict=True)]
+        return b.slice(x, start, ends, strides)
     k = _numbers(b)
 
     def taken(x: Any) -> Any:
@@ -155,6 +158,8 @@ def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
 
 def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """An array of these sizes with the scalar x in each place."""
+    if all(isinstance(n, int) for n in sizes):
+        return b.broadcast_in_dim(x, [], sizes)
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
 
 
@@ -165,30 +170,15 @@ def computed(
 
     The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
     """
-    plain = [_below_sign(b, x) for x in arrays]
-    own = _signed(element_type)
-    type_, k = type_of(sizes, own), _numbers(b)
-    empty = k.empty(type_, sizes)
-    rank = len(sizes)
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]),
-        "iterator_types": ir.ArrayAttr.get([parallel] * rank),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
-    }
+    plain = [below_sign(b, x) for x in arrays]
+    k = Kernel(b.place, b.location, b.settings)
 
-    def run(region: Any) -> None:
-        block = region.blocks.append(own, arg_locs=[b.location])
-        inner = Kernel(ir.InsertionPoint(block), b.location, b.settings)
-        i64 = signless(64)
-        places = [
-            read(inner.emit("linalg.index", (), ir.IndexType.get(), {"dim": ir.IntegerAttr.get(i64, d)}))
-            for d in range(rank)
-        ]
-        inner.emit_all("linalg.yield", (fill(inner, places, *plain),), ())
+    def at_place(k: Kernel, _: Any) -> Any:
+        numbers = [{"dim": ir.IntegerAttr.get(signless(64), d)} for d in range(len(sizes))]
+        return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
 
-    y = b.emit_all("linalg.generic", (empty,), (type_,), attributes, [run])[0]
-    return y if own == element_type else b.bitcast(y, element_type)
+    y = k.generic([], k.empty(type_of(sizes, _signed(element_type)), sizes), at_place)
+    return restored(b, y, element_type)
 
 
 def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
@@ -203,7 +193,7 @@ def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
 
 def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
     """Whether a place is within an array of these sizes."""
-    return k.all([k.below(k.index(i), k.index(n)) for i, n in zip(place, sizes, strict=True)])
+    return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
 
 def _numbers(b: Emitter) -> Kernel:
@@ -220,12 +210,23 @@ def _signed(type_: Any) -> Any:
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
-def _below_sign(b: Emitter, x: Any) -> Any:
+def below_sign(b: Emitter, x: Any) -> Any:
     """x with unsigned integers bitcast to signless ones."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
+def stored(b: Emitter, x: Any) -> Any:
+    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
+    return b.convert(x, signless(8)) if is_boolean(x) else below_sign(b, x)
+
+
+def restored(b: Emitter, v: Any, kind: Any) -> Any:
+    """The inverse of `stored`: the same numbers in the element type `kind`."""
+    if element(v) == kind:
+        return v
+    return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
+
+
 def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
     """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
-    y = moved(_below_sign(b, x))
-    return b.bitcast(y, element(x)) if is_unsigned(x) else y
+    return restored(b, moved(below_sign(b, x)), element(x))

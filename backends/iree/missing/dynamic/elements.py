@@ -6,17 +6,10 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.missing.dynamic.arrays import (
-    computed,
-    in_shape_of,
-    inside,
-    number,
-    sizes_of,
-    wide,
-)
+from tiduc.backends.iree.missing.dynamic import arrays
 from tiduc.backends.iree.missing.dynamic.sizes import clamped, known, padded, read
 from tiduc.dialect.types import element
 
@@ -26,7 +19,7 @@ from tiduc.dialect.types import element
 def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
     """`tensor.reshape`."""
     x, sizes = op.operands
-    return [in_shape_of(b, x, sizes, op.results[0].type)]
+    return [arrays.in_shape_of(b, x, sizes, op.results[0].type)]
 
 
 @legalize("stablehlo.dynamic_update_slice", where=DYNAMIC)
@@ -36,14 +29,14 @@ def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
 def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
     x, update, *starts = op.operands
-    sizes, own = sizes_of(b, x), sizes_of(b, update)
-    at = [clamped(number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
+    sizes, own = arrays.sizes_of(b, x), arrays.sizes_of(b, update)
+    at = [clamped(arrays.number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
 
     def fill(k: Kernel, places: Sequence[Any], x: Any, update: Any) -> Any:
         within = [place - start for place, start in zip(places, at, strict=True)]
         return _either(k, update, within, own, k.element(x, *places))
 
-    return [computed(b, sizes, element(x), [x, update], fill)]
+    return [arrays.computed(b, sizes, element(x), [x, update], fill)]
 
 
 @legalize("stablehlo.dynamic_pad")
@@ -53,7 +46,7 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
     low, high, interior = (
-        [number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
+        [arrays.number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
     )
     return [_padded(b, op, low, high, interior)]
 
@@ -71,21 +64,18 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]) -> Any:
     x, value = op.operands[:2]
-    own = sizes_of(b, x)
+    own = arrays.sizes_of(b, x)
     sizes = known(op.results[0].type, padded(own, low, high, interior))
 
     def fill(k: Kernel, places: Sequence[Any], x: Any, value: Any) -> Any:
         moved = [place - n for place, n in zip(places, low, strict=True)]
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
-        on_elements = [
-            k.equal(k.index(place), k.index(at * step))
-            for place, at, step in zip(moved, within, steps, strict=True)
-            if step != 1
-        ]
+        divided = zip(moved, within, steps, strict=True)
+        on_elements = [k.equal(place, at * step) for place, at, step in divided if step != 1]
         return _either(k, x, within, own, k.element(value), on_elements)
 
-    return computed(b, sizes, element(x), [x, value], fill)
+    return arrays.computed(b, sizes, element(x), [x, value], fill)
 
 
 def _either(
@@ -96,7 +86,7 @@ def _either(
     Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
     in any case, at a clamped place, and selected.
     """
-    met = k.all([inside(k, place, sizes), *conditions])
+    met = k.all([arrays.inside(k, place, sizes), *conditions])
     if k.cpu:
         return k.choice(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
     near = [clamped(i, n - 1) for i, n in zip(place, sizes, strict=True)]
@@ -121,17 +111,17 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
 def dynamic_gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The result, element by element."""
     sizes = op.operands[2]
-    return [_gathered(b, op, [number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
+    return [_gathered(b, op, [arrays.number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
 
 def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
     """The result of a gather whose slices have the sizes `taken`."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-    own, rank = sizes_of(b, x), len(op.results[0].type.shape)
+    own, rank = arrays.sizes_of(b, x), len(op.results[0].type.shape)
     fixed = (*d.collapsed_slice_dims, *d.operand_batching_dims)
     windowed = [i for i in range(len(own)) if i not in fixed]
-    outer = iter([n for i, n in enumerate(sizes_of(b, indices)) if i != d.index_vector_dim])
+    outer = iter([n for i, n in enumerate(arrays.sizes_of(b, indices)) if i != d.index_vector_dim])
     inner = iter([taken[i] for i in windowed])
     sizes = [next(inner) if j in d.offset_dims else next(outer) for j in range(rank)]
     batching = dict(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
@@ -145,7 +135,9 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
             at[i] += places[j]
         return k.element(x, *at)
 
-    return computed(b, known(op.results[0].type, sizes), element(x), [x, wide(b, indices)], fill)
+    return arrays.computed(
+        b, known(op.results[0].type, sizes), element(x), [x, arrays.wide(b, indices)], fill
+    )
 
 
 def starts(
@@ -186,19 +178,19 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
-    own, first = [sizes_of(b, x) for x in op.operands], [0]
+    own, first = [arrays.sizes_of(b, x) for x in op.operands], [0]
     for sizes in own:
         first.append(first[-1] + sizes[d])
     whole = known(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
     def fill(k: Kernel, places: Sequence[Any], *xs: Any) -> Any:
-        value = k.zero(xs[0].type.element_type)
+        value = k.number(0, xs[0].type.element_type)
         for x, sizes, start in zip(xs, own, first[:-1], strict=True):
             at = [n - start if j == d else n for j, n in enumerate(places)]
             value = _either(k, x, at, sizes, value)
         return value
 
-    return [computed(b, whole, element(op.results[0]), list(op.operands), fill)]
+    return [arrays.computed(b, whole, element(op.results[0]), list(op.operands), fill)]
 
 
 @legalize("stablehlo.get_dimension_size", where=DYNAMIC)
@@ -206,4 +198,4 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The size of unsigned integers, as signless ones."""
     (x,) = op.operands
-    return b.clone(op, {0: b.bitcast(x, signless(element(x).width))}) if is_unsigned(x) else None
+    return b.clone(op, {0: arrays.below_sign(b, x)}) if is_unsigned(x) else None

@@ -14,7 +14,7 @@ from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, s
 from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import dims, element
-from tiduc.dialect.windows import Layout, Window, window_of, window_of_convolution
+from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of, window_of_convolution
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
@@ -95,8 +95,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     if all(x.type.shape[i] >= 0 for i in spatial):
         return None
     _, _, *places = (kernel.type.shape[i] for i in layout.kernel)
-    groups = (ir.IntegerAttr(op.attributes[name]).value for name in _GROUPS)
-    if min(places, default=0) < 1 or math.prod(places) > _PLACES or any(count > 1 for count in groups):
+    if min(places, default=0) < 1 or math.prod(places) > _PLACES or group_counts(op) != (1, 1):
         raise refused(op, "windows of this kind over dynamic dimensions are not supported")
     x = b.transpose(x, [batch, *spatial, features])
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
@@ -107,14 +106,12 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 _PLACES = 256
-_GROUPS = "feature_group_count", "batch_group_count"
 
 
 def _summed(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     """The sum over a kernel's places; the batch comes first, and features last."""
     w = window_of_convolution(op)
     rank = len(w.sizes)
-    turned = list(op.attributes["window_reversal"]) if "window_reversal" in op.attributes else [False] * rank
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
     type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
@@ -125,7 +122,7 @@ def _summed(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     for place in np.ndindex(*w.sizes):
         first = [i * dilation for i, dilation in zip(place, w.dilation, strict=True)]
         window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *w.strides, 1])
-        at = [n - 1 - i if back else i for i, n, back in zip(place, w.sizes, turned, strict=True)]
+        at = [n - 1 - i if back else i for i, n, back in zip(place, w.sizes, reversal(op), strict=True)]
         ends = [*(i + 1 for i in at), *kernel.type.shape[rank:]]
         matrix = b.slice(kernel, [*at, 0, 0], ends, [1] * (rank + 2))
         matrix = b.reshape(matrix, kernel.type.shape[rank:])
