@@ -50,8 +50,12 @@ LAYERS = {
         tuple(
             f"tiduc.{name}"
             for name in (
+                "activity",
+                "calling",
+                "explain.costs",
                 "jacobians",
                 "jets",
+                "pictures",
                 "pipeline",
                 "ports",
                 "products",
@@ -60,6 +64,8 @@ LAYERS = {
                 "seeds",
                 "signatures",
                 "tensors",
+                "view",
+                "vmap",
             )
         ),
         COMPILER,
@@ -194,6 +200,8 @@ LOCAL = {
     ("tiduc.models.untrusted", "sympy"): OPTIONAL,
     ("tiduc.models.untrusted", "torch"): OPTIONAL,
     ("tiduc.program", "tiduc.backends.iree.prepare"): SLOW,
+    ("tiduc.program", "tiduc.explain.costs"): SLOW,
+    ("tiduc.program", "tiduc.pictures"): SLOW,
     ("tiduc.runtime.process", "resource"): PLATFORM,
     ("tiduc.runtime.weights", "iree"): SLOW,
     ("tiduc.runtime.worker", "fcntl"): PLATFORM,
