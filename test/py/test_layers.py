@@ -180,6 +180,8 @@ LOCAL = {
     ("tiduc.driver", "traceback"): SLOW,
     ("tiduc.eager.executors", "tiduc.backends.iree.compile"): SLOW,
     ("tiduc.eager.executors", "tiduc.runtime.run"): SLOW,
+    ("tiduc.interop", "tiduc.interop.in_jax"): OPTIONAL,
+    ("tiduc.interop", "tiduc.interop.in_torch"): OPTIONAL,
     ("tiduc.models.files", "tiduc.models.from_jax"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_onnx"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_torch"): SLOW,
