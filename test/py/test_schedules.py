@@ -8,7 +8,7 @@ from test_training import LINEAR, W, model
 
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.weights import read_weights, write_weights
-from tiduc.training.schedules import Schedule, constant, cosine, exponential_steps, warm_up
+from tiduc.training.schedules import Schedule, constant, cosine, step_decay, warm_up
 from tiduc.training.step import train_step
 
 
@@ -23,8 +23,8 @@ def test_formulas() -> None:
     half = 0.1 + 0.2 * (1 + np.cos(np.pi / 4)) / 2
     np.testing.assert_allclose(rates(cosine(0.3, 4, 0.1), 6)[1:5], [half, 0.2, 0.4 - half, 0.1], rtol=1e-6)
     np.testing.assert_allclose(rates(cosine(0.3, 4, 0.1), 9)[5:], [0.1] * 4, rtol=1e-6)
-    np.testing.assert_allclose(rates(exponential_steps(1, 2, 0.5), 5), [1, 1, 0.5, 0.5, 0.25])
-    warm = rates(warm_up(exponential_steps(1, 1, 0.5), 4), 7)
+    np.testing.assert_allclose(rates(step_decay(1, 2, 0.5), 5), [1, 1, 0.5, 0.5, 0.25])
+    warm = rates(warm_up(step_decay(1, 1, 0.5), 4), 7)
     np.testing.assert_allclose(warm, [0.25, 0.5, 0.75, 1, 1, 0.5, 0.25])
 
 
@@ -32,7 +32,7 @@ def test_pytorch() -> None:
     torch = pytest.importorskip("torch")
     for ours, name, arguments in (
         (cosine(0.3, 8, 0.01), "CosineAnnealingLR", (8, 0.01)),
-        (exponential_steps(0.3, 3, 0.2), "StepLR", (3, 0.2)),
+        (step_decay(0.3, 3, 0.2), "StepLR", (3, 0.2)),
     ):
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.3)
         theirs = getattr(torch.optim.lr_scheduler, name)(optimizer, *arguments)

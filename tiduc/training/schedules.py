@@ -2,7 +2,7 @@
 
     constant(r)                            r
     cosine(r, steps, end)                  end + (r - end) (1 + cos(pi min(n / steps, 1))) / 2
-    exponential_steps(r, every, factor)    r factor^(n // every)
+    step_decay(r, every, factor)           r factor^(n // every)
     warm_up(schedule, steps)               schedule(0) (n + 1) / steps for n < steps, then schedule(n - steps)
 
 Steps count from 0. The formulas are those of PyTorch's `CosineAnnealingLR` up to its last step and of its `StepLR`.
@@ -42,7 +42,7 @@ def cosine(rate: float, steps: int, end: float = 0.0) -> Schedule:
     return Schedule(lambda step: end + (rate - end) * (1 + cos(pi * min(step / steps, 1))) / 2)
 
 
-def exponential_steps(rate: float, every: int, factor: float = 0.1) -> Schedule:
+def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
     """A rate that is multiplied by `factor` after each `every` steps."""
     _check("rate", rate, 0)
     _check("every", every, 1)
