@@ -102,13 +102,16 @@ def _train_step(
     with about(model):
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
-        chosen = {
-            "train": train,
-            "freeze": (*BUFFERS, *freeze),
-            "decay": decay or ("*",),
-            "clip_norm": clip_norm,
-        }
-        step = train_step(program, _loss(loss), optimizer, **chosen, **given)
+        step = train_step(
+            program,
+            _loss(loss),
+            optimizer,
+            train=train,
+            freeze=(*BUFFERS, *freeze),
+            decay=decay or ("*",),
+            clip_norm=clip_norm,
+            **given,
+        )
         _tell(program, step)
         vmfb = None
         if not output.endswith(".mlir"):

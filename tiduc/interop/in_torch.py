@@ -22,7 +22,7 @@ def function(program: Program) -> Callable[..., Any]:
     return run
 
 
-class _Call(torch.autograd.Function):  # type: ignore[misc]
+class _Call(torch.autograd.Function):
     """One call of a program; a derivative of the call is a call of the derived program."""
 
     @staticmethod
