@@ -33,6 +33,10 @@ class Lowered:
     signature: Signature
     name: str
 
+    def as_text(self) -> str:
+        """The StableHLO text."""
+        return str(self.module)
+
 
 LOOPS, CALLBACK = "loops", "callback"
 LAPACK = (LOOPS, CALLBACK)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tiduc.passes.materialize_merge import Zero, materialize_merge
     from tiduc.passes.resolve import resolve
     from tiduc.passes.rules import OPSET
+    from tiduc.passes.rules.registry import OpSet
     from tiduc.passes.structure.structure import structure
     from tiduc.ports import Port
     from tiduc.program import Program, from_module, load
@@ -71,6 +72,7 @@ _WHERE = {
     "tiduc.passes.link": ("link",),
     "tiduc.opt": ("run_pipeline",),
     "tiduc.passes.rules": ("OPSET",),
+    "tiduc.passes.rules.registry": ("OpSet",),
     "tiduc.runtime.run": ("Executable",),
     "tiduc.runtime.signature": ("Signature",),
     "tiduc.runtime.weights": ("read_weights", "write_weights"),
@@ -87,7 +89,7 @@ _WHERE = {
         "InputError",
     ),
 }
-_SUBPACKAGES = ("eager", "runtime")  # subpackages with public names of their own
+_SUBPACKAGES = ("eager", "interop", "runtime")  # modules with public names of their own
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -97,6 +99,7 @@ __all__ = [
     "Graph",
     "InputError",
     "Model",
+    "OpSet",
     "ParseError",
     "Port",
     "Program",
@@ -138,6 +141,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"tiduc.{name}")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("tiduc")  # slow to import
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'tiduc' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
@@ -145,4 +150,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_SUBPACKAGES, "__version__"})

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import named_attributes, readable
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph
 from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
 from tiduc.passes.importing.import_stablehlo import name_in
@@ -65,6 +66,17 @@ class Function(Protocol):
 def smooth(program: Function, ports: Sequence[Port]) -> list[Port]:
     """The ports whose type has tangents."""
     return [port for port in ports if program.opset.builder.tangent_type(port.type) is not None]
+
+
+def differentiated(program: Function, wrt: Wrt) -> list[Port]:
+    """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
+    if wrt is None:
+        return smooth(program, program.inputs)
+    ports = chosen(program.inputs, wrt)
+    for port in ports:
+        if program.opset.builder.tangent_type(port.type) is None:
+            raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
+    return ports
 
 
 def described(port: Port) -> Value:
@@ -155,6 +167,22 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
             attributes[NAME] = ir.StringAttr.get(port.name)
         described.append(ir.DictAttr.get(attributes))
     return ir.ArrayAttr.get(described)
+
+
+def ports_of(graph: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """The inputs and outputs of a graph, with the names and attributes of the function that it was imported from."""
+    results = [y for y in graph.outputs if y is not None]
+    arg_attrs = graph.attributes.get("arg_attrs") or [None] * len(graph.inputs)
+    res_attrs = graph.attributes.get("res_attrs") or [None] * len(results)
+    inputs = [
+        Port(key, x.type, key, attributes)
+        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
+    ]
+    outputs = [
+        Port(result_name(attributes, i, graph.location), x.type, x, attributes)
+        for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
+    ]
+    return with_ports((), inputs), with_ports((), outputs)
 
 
 def result_name(attributes: Any, position: int, location: Any) -> str:

@@ -2,15 +2,15 @@
 
 import functools
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tiduc.backends.backend import LOOPS, Given, Lowered, Options, Runnable, compile_program
+from tiduc.calling import Call
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
-from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.jacobians import hessian, jacobian, laplacian
@@ -21,16 +21,18 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
-from tiduc.ports import Port, Wrt, chosen, result_name, shown, smooth, with_ports
+from tiduc.ports import Port, Wrt, differentiated, ports_of, shown, with_ports
 from tiduc.products import grad, jvp, vjp
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
 from tiduc.signatures import signature_of
 from tiduc.tensors import tensor
+from tiduc.vmap import Axes, vmap
 
 if TYPE_CHECKING:
     from tiduc.backends.iree.compile import Source
+    from tiduc.explain.costs import Cost
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
 
@@ -52,7 +54,7 @@ class Program:
     loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
     memory: str = ""  # how many bytes it may take: 100MB, 0.3x, min; empty for no limit
 
-    # ---- derivatives ---------------------------------------------------------------------------------------
+    # ---- derivatives and batches ---------------------------------------------------------------------------
 
     @stage
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
@@ -159,13 +161,23 @@ class Program:
         return self._with_results(laplacian(self, wrt), value)
 
     def rematerialize(self, memory: str) -> "Program":
-        """The program within a budget of memory, which it and derivatives of it get when they are lowered.
+        """The program within a budget of memory, which its derivatives keep.
 
-        `memory` is a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share of the peak
-        without a budget, such as "0.3x"; or "min". Values are recomputed where that takes least time. Lowering raises
-        `RequestError` for another text, and for a budget below the least one, which it names.
+        `memory` is a number of bytes such as "100MB", arguments and results included; a share of the peak such as
+        "0.3x"; or "min". Lowering raises `RequestError` for other texts, and for less than the least feasible number.
         """
         return replace(self, memory=memory)
+
+    @stage
+    def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Program":
+        """The program for `size` values of some inputs at once, as `jax.vmap`; inputs and outputs keep their names.
+
+        `in_axes` and `out_axes` say where the new dimension of each input and output is: one number for all, one each
+        in order, or a mapping by name; None for an input that all values share. `RequestError` where an axis does not
+        fit, or a shape is dynamic; `Unsupported` where an op cannot be batched.
+        """
+        inputs, outputs = vmap(self, size, in_axes, out_axes)
+        return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 
@@ -236,6 +248,18 @@ class Program:
         """The names and types of its inputs and outputs; `RequestError` where one is not a tensor."""
         return signature_of(self)
 
+    def cost(self) -> "Cost":
+        """The FLOPs, transcendentals and bytes of the lowered program; docs/explain.md has the formulas."""
+        from tiduc.explain.costs import find_cost
+
+        return find_cost(lowered(self))
+
+    def _repr_html_(self) -> str:
+        """The signature and the picture that a notebook shows."""
+        from tiduc.pictures import as_html
+
+        return as_html(self)
+
     # ---- files and compiled modules ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -268,16 +292,38 @@ class Program:
         `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written. Without `fast`, the
         program gets the rewrites that IREE needs for correct values, and none for speed.
         """
-        return compile_program(self.lowered_program, engine, Options(target, lapack, limits, cached, fast))
+        return compile_program(self.lower(), engine, Options(target, lapack, limits, cached, fast))
+
+    def on(self, target: str) -> Call:
+        """The program as a function, compiled for a target at the first request; the errors are those of `compile`."""
+        if target not in self._calls:
+            self._calls[target] = Call(self.compile(target), self.defaults)
+        return self._calls[target]
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Runs the program on this CPU: arrays by position or input name give the output, or a tuple of outputs.
+
+        The first call compiles the program. `InputError` where an argument does not fit its input.
+        """
+        return self.on("cpu")(*arguments, **named)
+
+    @functools.cached_property
+    def _calls(self) -> dict[str, Call]:
+        """The compiled functions by target."""
+        return {}
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The arrays of inputs that a call may leave out: none, except for the weights of a `Model`."""
+        return {}
 
     def source(self, target: str = "cpu", lapack: str = LOOPS, fast: bool = True) -> "Source":
         """The source that IREE compiles for a target; `CompileError` where the target lacks an element type."""
         from tiduc.backends.iree.prepare import source_of  # IREE takes longer to import than all of tiduc
 
-        return source_of(self.lowered_program, Options(target, lapack, fast=fast))
+        return source_of(self.lower(), Options(target, lapack, fast=fast))
 
-    @property
-    def lowered_program(self) -> Lowered:
+    def lower(self) -> Lowered:
         """The program as backends see it; `Unsupported` where a custom op has no lowering to StableHLO."""
         module = self.module.operation.clone().operation
         apply_lowerings(module, self.opset)
@@ -287,13 +333,7 @@ class Program:
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
-        if wrt is None:
-            return smooth(self, self.inputs)
-        ports = chosen(self.inputs, wrt)
-        for port in ports:
-            if self.opset.builder.tangent_type(port.type) is None:
-                raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
-        return ports
+        return differentiated(self, wrt)
 
     def _with_inputs(self, given: Sequence[Port], results: Sequence[Port]) -> "Program":
         """A program with further inputs that returns these results after the outputs."""
@@ -348,24 +388,14 @@ def from_module(
     imported = import_stablehlo(module, entry, opset, inline, relu)
     view = resolve(imported)
     graph = view.graph(entry)
-    results = [y for y in graph.outputs if y is not None]
-    arg_attrs, res_attrs = _dicts(graph, "arg_attrs", graph.inputs), _dicts(graph, "res_attrs", results)
-    inputs = [
-        Port(key, x.type, key, attributes)
-        for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
-    ]
-    outputs = [
-        Port(result_name(attributes, i, graph.location), x.type, x, attributes)
-        for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
-    ]
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))
-    ports = with_ports((), inputs), with_ports((), outputs)
-    return Program(view, graph.name, *ports, beside, opset, loop_memory)
+    return Program(view, graph.name, *ports_of(graph), beside, opset, loop_memory)
+
+
+def lowered(program: Program) -> Program:
+    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
+    return from_module(program.module, program.name, program.opset)
 
 
 def _unpickled(stablehlo: bytes, name: str, opset: OpSet | None, loop_memory: str) -> Program:
     return load(stablehlo, name, opset or OPSET, loop_memory=loop_memory)
-
-
-def _dicts(graph: Graph, name: str, ports: Collection[Any]) -> list[Any]:
-    return list(graph.attributes[name]) if name in graph.attributes else [None] * len(ports)

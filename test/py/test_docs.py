@@ -26,7 +26,7 @@ import pytest
 from tiduc.dialect.context import parse
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
@@ -66,7 +66,7 @@ def generator() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "name", ["dialect.md", "ops.md", "passes.md", "cli.md", "iree.md", "../tiduc/tables/help.json"]
+    "name", ["dialect.md", "ops.md", "passes.md", "cli.md", "api.md", "iree.md", "../tiduc/tables/help.json"]
 )
 def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().pages()[name], "run python docs/generate.py"

@@ -50,8 +50,12 @@ LAYERS = {
         tuple(
             f"tiduc.{name}"
             for name in (
+                "activity",
+                "calling",
+                "explain.costs",
                 "jacobians",
                 "jets",
+                "pictures",
                 "pipeline",
                 "ports",
                 "products",
@@ -60,6 +64,8 @@ LAYERS = {
                 "seeds",
                 "signatures",
                 "tensors",
+                "view",
+                "vmap",
             )
         ),
         COMPILER,
@@ -175,6 +181,8 @@ LOCAL = {
     ("tiduc.driver", "traceback"): SLOW,
     ("tiduc.eager.executors", "tiduc.backends.iree.compile"): SLOW,
     ("tiduc.eager.executors", "tiduc.runtime.run"): SLOW,
+    ("tiduc.interop", "tiduc.interop.in_jax"): OPTIONAL,
+    ("tiduc.interop", "tiduc.interop.in_torch"): OPTIONAL,
     ("tiduc.models.files", "tiduc.models.from_jax"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_onnx"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_torch"): SLOW,
@@ -195,6 +203,8 @@ LOCAL = {
     ("tiduc.models.untrusted", "sympy"): OPTIONAL,
     ("tiduc.models.untrusted", "torch"): OPTIONAL,
     ("tiduc.program", "tiduc.backends.iree.prepare"): SLOW,
+    ("tiduc.program", "tiduc.explain.costs"): SLOW,
+    ("tiduc.program", "tiduc.pictures"): SLOW,
     ("tiduc.runtime.process", "resource"): PLATFORM,
     ("tiduc.runtime.weights", "iree"): SLOW,
     ("tiduc.runtime.worker", "fcntl"): PLATFORM,

@@ -102,7 +102,7 @@ def test_a_custom_loss() -> None:
 # ---- optimizers
 
 
-def steps(optimizer: str, count: int, **settings: float) -> tuple[list[Any], list[Any]]:
+def steps(optimizer: str, count: int, **settings: Any) -> tuple[list[Any], list[Any]]:
     """The losses and the other outputs after a number of steps with rate 0.1."""
     program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
     state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
@@ -150,6 +150,41 @@ def test_adam(beta1: float) -> None:
     np.testing.assert_allclose(actual, w, rtol=3e-6)
     np.testing.assert_allclose(first, m, rtol=1e-5)
     np.testing.assert_allclose(second, v, rtol=1e-5)
+
+
+@pytest.mark.parametrize("decay", ["w", "*.weight"])
+def test_adamw(decay: str) -> None:
+    """The parameter decays only if its name matches the pattern."""
+    w, m, v, d = W, np.zeros_like(W), np.zeros_like(W), 0.3 if decay == "w" else 0.0
+    for n in range(1, 4):
+        g = gradient(w)
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g**2
+        w = w - 0.1 * d * w - 0.1 * (m / (1 - 0.9**n)) / (np.sqrt(v / (1 - 0.999**n)) + 1e-8)
+    _, (actual, step, *_) = steps("adamw", 3, weight_decay=0.3, decay=[decay])
+    assert step == 3
+    np.testing.assert_allclose(actual, w, rtol=1e-5)
+
+
+def test_lion() -> None:
+    w, m = W, np.zeros_like(W)
+    for _ in range(3):
+        g = gradient(w)
+        w = w - np.float32(0.1).astype(np.float64) * (np.sign(0.9 * m + 0.1 * g) + 0.5 * w)
+        m = 0.95 * m + 0.05 * g
+    _, state = steps("lion", 3, beta2=0.95, weight_decay=0.5)
+    np.testing.assert_allclose(state[0], w, rtol=1e-6)
+    np.testing.assert_allclose(state[1], m, rtol=1e-6)
+
+
+@pytest.mark.parametrize("largest", [0.05, 1e6])
+def test_clipping(largest: float) -> None:
+    w, rate = W, np.float32(0.1).astype(np.float64)
+    for _ in range(3):
+        g = gradient(w)
+        w = w - rate * g * min(1, largest / np.linalg.norm(g))
+    _, (actual,) = steps("sgd", 3, clip_norm=largest)
+    np.testing.assert_allclose(actual, w, rtol=1e-12)
 
 
 HALF = """
@@ -221,7 +256,7 @@ def test_buffers_and_frozen_weights() -> None:
     ("wanted", "message"),
     [
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
-        ({"optimizer": "lion"}, "unknown optimizer 'lion'"),
+        ({"optimizer": "rms"}, "unknown optimizer 'rms'"),
         ({"momentum": 0.9}, "sgd has no setting momentum"),
         ({"optimizer": "adam", "beta2": 1.0}, "beta2 must be at least 0 and less than 1, not 1.0"),
         ({"optimizer": "adam", "epsilon": float("nan")}, "epsilon must be at least 0, not nan"),

@@ -154,7 +154,7 @@ def test_lowerings_in_regions_and_of_calls(mine: OpSet) -> None:
       return %y : tensor<?xf64>
     }"""
     program = tiduc.load(text, opset=mine)
-    lowered = text_with_main(program.lowered_program.module)
+    lowered = text_with_main(program.lower().module)
     assert lowered.count("func.func private") == 3 and "foreign." not in lowered.replace("@foreign.", "")
     compare(program.compile()(np.array([1.0, 0.5])), [[0.5, 0.5**17]])
 

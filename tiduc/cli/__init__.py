@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "hessian": ("jacobians", "Full Hessians of each output with respect to each pair of inputs."),
         "laplacian": ("jacobians", "The Laplacian of each output: the trace of its Hessian."),
         "jet": ("orders", "Taylor coefficients, or derivatives in one variable, of any order."),
+        "batch": ("batching", "A program for many values of some inputs at once (vmap)."),
     },
     "Import models": {
         "import": ("importing", "Convert a model of PyTorch, ONNX or JAX to StableHLO."),

@@ -158,7 +158,7 @@ def _data(c: Comparison) -> dict[str, Any]:
 def _engine(engine: str, options: Options) -> Run:
     def compiled(program: Program) -> Call:
         with waiting(f"compiling for {options.target}"):
-            return compile_program(program.lowered_program, engine, options)
+            return compile_program(program.lower(), engine, options)
 
     return compiled if engine == "iree" else partial(at_each_shape, run=compiled)
 

@@ -42,6 +42,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc jet f.mlir --order 8 --derivatives",
         ),
     ),
+    "batch": (
+        (
+            "The gradient of 32 examples, with shared weights",
+            "tiduc batch gradient.mlir --batch-size 32 --in-axes x=0",
+        ),
+        (
+            "The last dimension of both inputs",
+            "tiduc batch f.mlir --batch-size 8 --in-axes -1,-1 --out-axes -1",
+        ),
+    ),
     "split": (("Two programs in a folder", "tiduc split model.mlir --wrt w -o parts"),),
     "train-step": (
         (

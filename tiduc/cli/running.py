@@ -87,7 +87,7 @@ def _run(
             chosen = _Chosen(
                 program.name,
                 program.signature,
-                lambda: compile_program(program.lowered_program, engine, options),
+                lambda: compile_program(program.lower(), engine, options),
             )
     # A large program compiles for minutes, so wrong arguments are reported before.
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)

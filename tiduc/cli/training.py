@@ -35,12 +35,24 @@ from tiduc.training.step import BUFFERS, train_step
     type=click.Choice(list(OPTIMIZERS)),
     default="sgd",
     show_default=True,
-    help="Update rule: gradient descent, gradient descent with momentum, or Adam.",
+    help="Update rule: gradient descent, gradient descent with momentum, Adam, AdamW or Lion.",
 )
 @click.option("--momentum", type=float, help="Momentum coefficient. Default: 0.9.")
-@click.option("--beta1", type=float, help="Decay rate of Adam's first moment. Default: 0.9.")
-@click.option("--beta2", type=float, help="Decay rate of Adam's second moment. Default: 0.999.")
+@click.option("--beta1", type=float, help="Decay rate of the first moment. Default: 0.9.")
+@click.option(
+    "--beta2",
+    type=float,
+    help="Decay rate of the second moment; of Lion's moment. Default: 0.999; for Lion 0.99.",
+)
 @click.option("--epsilon", type=float, help="Term added to the denominator of Adam. Default: 1e-8.")
+@click.option("--weight-decay", type=float, help="Weight decay of AdamW and Lion. Default: 0.01; for Lion 0.")
+@click.option(
+    "--decay",
+    multiple=True,
+    metavar="PATTERN",
+    help="The parameters that decay, such as '*.weight'; by default all.",
+)
+@click.option("--clip-norm", type=float, help="The largest norm of the gradient of all parameters together.")
 @click.option(
     "--train",
     multiple=True,
@@ -73,6 +85,8 @@ def _train_step(
     optimizer: str,
     train: tuple[str, ...],
     freeze: tuple[str, ...],
+    decay: tuple[str, ...],
+    clip_norm: float | None,
     opset: OpSet,
     state: str | None,
     options: Options,
@@ -88,7 +102,16 @@ def _train_step(
     with about(model):
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
-        step = train_step(program, _loss(loss), optimizer, train=train, freeze=(*BUFFERS, *freeze), **given)
+        step = train_step(
+            program,
+            _loss(loss),
+            optimizer,
+            train=train,
+            freeze=(*BUFFERS, *freeze),
+            decay=decay or ("*",),
+            clip_norm=clip_norm,
+            **given,
+        )
         _tell(program, step)
         vmfb = None
         if not output.endswith(".mlir"):

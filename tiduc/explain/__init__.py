@@ -14,7 +14,7 @@ from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import operations
-from tiduc.explain.costs import Cost, OpCost, find_cost, lowered
+from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict
 from tiduc.jets import check_order
@@ -23,7 +23,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rematerialize.rematerialize import memory_curve
 from tiduc.pipeline import lowering, run_stages
 from tiduc.ports import Wrt
-from tiduc.program import Program
+from tiduc.program import Program, lowered
 from tiduc.splitting import split
 from tiduc.view.label import title, type_name
 

@@ -14,7 +14,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph
 from tiduc.dialect.view import BINDING, View
-from tiduc.program import Program, from_module
+from tiduc.ports import Function
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,13 @@ class Cost:
 
 
 @stage
-def find_cost(program: Program) -> Cost:
+def find_cost(program: Function) -> Cost:
     """The cost of a program and of everything that it calls."""
     walk = _Walk(program.view)
     ops = tuple(walk.graph(program.view.graph(program.name), 1))
     return Cost(
         ops, tuple(dict.fromkeys(walk.unknown_loops)), walk.open_sizes, tuple(dict.fromkeys(walk.uncounted))
     )
-
-
-def lowered(program: Program) -> Program:
-    """The program after lowering, loaded again: with StableHLO's loops, and with every value computed once."""
-    return from_module(program.module, program.name, program.opset)
 
 
 class _Walk:

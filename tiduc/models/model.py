@@ -13,6 +13,7 @@ from tiduc.ports import described
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.weights import write_weights
+from tiduc.vmap import Axes
 
 if TYPE_CHECKING:
     from tiduc.runtime.process import Limits
@@ -33,6 +34,24 @@ class Model(Program):
     def __reduce__(self) -> tuple[Any, ...]:
         load, arguments = super().__reduce__()
         return _unpickled, (load, arguments, dict(self.weights), dict(self.held))
+
+    @property
+    def defaults(self) -> Mapping[str, Array]:
+        """The weights, which a call may leave out."""
+        return self.weights
+
+    def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Model":
+        """The model for `size` values of some inputs, as `Program.batch`; weights are shared unless named in `in_axes`.
+
+        One number in `in_axes` is the axis of all inputs that are not weights. A batched weight becomes an input
+        without an array.
+        """
+        if isinstance(in_axes, int):
+            in_axes = {port.name: in_axes for port in self.inputs if port.name not in self.weights}
+        batched = super().batch(in_axes, size, out_axes)
+        own = {p.name for p, q in zip(self.inputs, batched.inputs, strict=True) if p.type == q.type}
+        weights = {name: x for name, x in self.weights.items() if name in own}
+        return _with(batched, weights, self.held)
 
     def arguments(self, *others: Any) -> list[Any]:
         """All arguments in order: the weights, and `others` for the remaining inputs.

@@ -4,18 +4,24 @@
     momentum   v = m v + g;  p - r v                                                             keeps v
     adam       m = b m + (1 - b) g;  v = c v + (1 - c) g^2;                                      keeps m, v,
                p - r / (1 - b^n) m / (sqrt(v) / sqrt(1 - c^n) + e), at step n                    and one n for all
+    adamw      adam's step, from (1 - r d) p                                                     as adam
+    lion       p - r (sign(b m + (1 - b) g) + d p);  m = c m + (1 - c) g                         keeps m
 
-As PyTorch's `SGD` and `Adam`, with a state that begins with zeros. Source of Adam: Kingma, Ba, "Adam: A
-Method for Stochastic Optimization" (2015), algorithm 1.
+As PyTorch's `SGD`, `Adam` and `AdamW`, with a state that begins with zeros. The decay d is 0 for parameters whose name
+does not match a pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A Method for Stochastic Optimization"
+(2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; Chen et al.,
+"Symbolic Discovery of Optimization Algorithms" (2023), program 1.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import element, rank, shape
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,56 @@ class Adam:
         return _less(b, p, b.divide(rate, _bias(b, self.beta1, step)), direction), [first, second]
 
 
-Optimizer = Sgd | Momentum | Adam
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam}
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with decoupled weight decay."""
+
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _is_positive("weight_decay", self.weight_decay)
+
+    def update(
+        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+    ) -> tuple[Any, list[Any]]:
+        """The new parameter, and the new moments of its gradient."""
+        return super().update(b, _decayed(b, p, rate, self.weight_decay), g, state, rate, step)
+
+
+@dataclass(frozen=True)
+class Lion:
+    """Lion: steps of exactly the learning rate in each entry, along the sign of a mixture of gradients."""
+
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
+    kept: tuple[str, ...] = ("first_moment",)
+    counts = False
+
+    def __post_init__(self) -> None:
+        _is_fraction("beta1", self.beta1)
+        _is_fraction("beta2", self.beta2)
+        _is_positive("weight_decay", self.weight_decay)
+
+    def update(
+        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+    ) -> tuple[Any, list[Any]]:
+        """The new parameter, and the new moment of its gradient."""
+        mixed = _mixed(b, self.beta1, state[0], g)
+        direction = b.emit("stablehlo.sign", (mixed,), mixed.type)
+        decayed = _decayed(b, p, rate, self.weight_decay)
+        return _less(b, decayed, rate, direction), [_mixed(b, self.beta2, state[0], g)]
+
+
+Optimizer = Sgd | Momentum | Adam | AdamW | Lion
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "sgd": Sgd,
+    "momentum": Momentum,
+    "adam": Adam,
+    "adamw": AdamW,
+    "lion": Lion,
+}
 
 
 def optimizer(name: str, **settings: float) -> Optimizer:
@@ -95,6 +149,41 @@ def optimizer(name: str, **settings: float) -> Optimizer:
 def _is_fraction(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise RequestError(f"{name} must be at least 0 and less than 1, not {value}")
+
+
+def _is_positive(name: str, value: float) -> None:
+    if not 0 <= value < inf:
+        raise RequestError(f"{name} must be at least 0, not {value}")
+
+
+def without_decay(chosen: Optimizer) -> Optimizer:
+    """The optimizer for a parameter that does not decay."""
+    return replace(chosen, weight_decay=0.0) if isinstance(chosen, AdamW | Lion) else chosen
+
+
+def clipping(b: Any, gradients: Sequence[Any], largest: float) -> Any:
+    """The scalar min(1, largest / norm), where norm is the Euclidean norm of all gradients, in f32 or f64, together.
+
+    As PyTorch's `clip_grad_norm_`, without the 1e-6 that it adds to the norm.
+    """
+    _is_positive("clip_norm", largest)
+    total = b.constant(0.0, ir.RankedTensorType.get([], ir.F32Type.get()))
+    for g in gradients:
+        square = b.reduce_sum(b.multiply(g, g), range(rank(g)))
+        widest = max(element(total), element(square), key=lambda type_: type_.width)
+        total = b.add(b.convert(total, widest), b.convert(square, widest))
+    factor = b.divide(b.constant(largest, total), b.sqrt(total))
+    return b.emit("stablehlo.minimum", (b.constant(1.0, total), factor), total.type)
+
+
+def scaled(b: Any, factor: Any, g: Any) -> Any:
+    """A gradient times a scalar."""
+    return b.multiply(_filled(b, factor, g), g)
+
+
+def _decayed(b: Any, p: Any, rate: Any, decay: float) -> Any:
+    """(1 - rate decay) p."""
+    return p if not decay else _less(b, p, b.multiply(rate, b.constant(decay, rate)), p)
 
 
 def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:

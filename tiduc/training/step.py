@@ -24,7 +24,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, with_ports
 from tiduc.program import Program
 from tiduc.training.losses import UPDATED, wide, with_loss
-from tiduc.training.optimizers import Optimizer
+from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
 
 DONATED = "iree.abi.output"
@@ -42,15 +42,19 @@ def train_step(
     *,
     train: Sequence[str] = (),
     freeze: Sequence[str] = BUFFERS,
+    decay: Sequence[str] = ("*",),
+    clip_norm: float | None = None,
     **settings: float,
 ) -> Model:
     """The training step of a model; its weights are those of the model and the initial zeros of the optimizer.
 
     `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
-    takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum) or "adam" (beta1,
-    beta2, epsilon), with its `settings`. `train` are patterns, as of file names, of the parameters to train;
-    by default all float weights of a `Model` that are not in `Model.held`. Parameters that match `freeze` stay as
-    they are. `RequestError` if there are no parameters, or a parameter is not float.
+    takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2,
+    epsilon), "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters
+    that match `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. `train` are
+    patterns, as of file names, of the parameters to train; by default all float weights of a `Model` that are not in
+    `Model.held`. Parameters that match `freeze` stay as they are. `RequestError` if there are no
+    parameters, or a parameter is not float.
     """
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
@@ -59,7 +63,7 @@ def train_step(
     names = trained_names(model, weights, train, freeze, updated)
     gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
     parameters = [port for port in gradient.inputs if port.name in names]
-    added, values = _update(gradient, parameters, chosen)
+    added, values = _update(gradient, parameters, chosen, decay, clip_norm)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     buffers = [port for port in gradient.inputs if port.name in updated]
     places = [*parameters, *states, *buffers]
@@ -74,7 +78,13 @@ def train_step(
     return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
 
 
-def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) -> tuple[list[Port], list[Any]]:
+def _update(
+    gradient: Program,
+    parameters: Sequence[Port],
+    chosen: Optimizer,
+    decay: Sequence[str],
+    clip_norm: float | None,
+) -> tuple[list[Port], list[Any]]:
     """Inputs for the optimizer state and the rate, and the new values of the parameters and of the state.
 
     For elements narrower than f32, the update is computed in f32, which is wide enough for sums of many small
@@ -85,17 +95,25 @@ def _update(gradient: Program, parameters: Sequence[Port], chosen: Optimizer) ->
     r = b.input(rate.value, rate.type)
     n = b.add(b.input(step.value, step.type), b.constant(1, step.type)) if chosen.counts else None
     states, new, kept = [step][: chosen.counts], [], [n][: chosen.counts]
+    slopes = []
     for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
         p = gradient.view.input(port.value)
         g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
+        slopes.append(b.convert(g, wide(element(p))))
+    if clip_norm is not None:
+        factor = clipping(b, slopes, clip_norm)
+        slopes = [scaled(b, factor, g) for g in slopes]
+    for port, g in zip(parameters, slopes, strict=True):
+        p = gradient.view.input(port.value)
         type_ = with_element(port.type, wide(element(p)))
         beside = [
             Port(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.value}.{state_name}")
             for state_name in chosen.kept
         ]
         state = [b.input(each.value, each.type) for each in beside]
-        p_wide, g_wide = (b.convert(x, element(type_)) for x in (p, g))
-        new_p, more = chosen.update(b, p_wide, g_wide, state, r, n)
+        decays = any(fnmatchcase(port.name, pattern) for pattern in decay)
+        own = chosen if decays else without_decay(chosen)
+        new_p, more = own.update(b, b.convert(p, element(type_)), g, state, r, n)
         states += beside
         new.append(b.convert(new_p, element(p)))
         kept += more

@@ -1,0 +1,53 @@
+"""calling: a compiled program as a Python function, whose arguments are given by position or by name.
+
+gradient = program.grad("x")
+gradient(a, x=x)             compiled for CPUs at the first call
+gradient.on("cuda")(a, x)    compiled for another target, once
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiduc.backends.backend import Runnable
+from tiduc.dialect.errors import InputError
+from tiduc.runtime.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A compiled program as a function of the inputs that have no default value.
+
+    `defaults` are arrays by input name, such as the weights of a model; an argument given by name replaces one.
+    """
+
+    compiled: Runnable
+    defaults: Mapping[str, Array] = field(default_factory=dict)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """The output, or a tuple of the outputs if the program has several or none.
+
+        Arguments are arrays as in `Executable`. `InputError` for a missing, repeated or unknown argument, and for an
+        array of another type than its input.
+        """
+        results = self.compiled(*self.ordered(arguments, named))
+        return results[0] if len(results) == 1 else results
+
+    def ordered(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The arguments of the compiled program, in the order of its inputs."""
+        names = [value.name for value in self.compiled.signature.inputs]
+        listed = ", ".join(names) or "none"
+        if unknown := [name for name in named if name not in names]:
+            raise InputError(f"no input {unknown[0]!r}; the inputs are: {listed}")
+        free = [name for name in names if name not in self.defaults]
+        if len(arguments) > len(free):
+            raise InputError(
+                f"takes {len(free)} arguments ({', '.join(free) or 'none'}), got {len(arguments)}"
+            )
+        given = dict(zip(free, arguments, strict=False))
+        if repeated := [name for name in given if name in named]:
+            raise InputError(f"argument {repeated[0]!r} is given by position and by name")
+        given = {**self.defaults, **given, **named}
+        if missing := [name for name in names if name not in given]:
+            raise InputError(f"no argument for {', '.join(missing)}; the inputs are: {listed}")
+        return [given[name] for name in names]

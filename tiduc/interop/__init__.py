@@ -1,0 +1,35 @@
+"""interop: a program as an op inside a JAX or PyTorch program, which differentiates and batches it there.
+
+    sine = tiduc.interop.jax_function(program)       jax.jit, jax.grad, jax.jvp, jax.vmap, in any order
+    sine = tiduc.interop.torch_function(program)     backward, double backward, torch.func.grad, torch.func.vmap
+
+The framework calls the compiled program on the host's CPU. Its derivatives and batches are programs that tiduc makes,
+so that the derivative of an op is the derivative that tiduc compiles.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tiduc.program import Program
+
+
+def jax_function(program: Program) -> Callable[..., Any]:
+    """The program as a JAX function of the inputs in order; one output is an array, several are a tuple.
+
+    Inside JAX, complex cotangents are conjugated, as JAX expects. The types of the arguments must be those of the
+    program: f64 needs `jax.enable_x64`. `ImportError` where JAX is not installed.
+    """
+    from tiduc.interop.in_jax import function
+
+    return function(program)
+
+
+def torch_function(program: Program) -> Callable[..., Any]:
+    """The program as a PyTorch function of tensors on the CPU, in order; one output is a tensor, several are a tuple.
+
+    Tensors are read and returned without a copy between PyTorch and NumPy. `ImportError` where PyTorch is not
+    installed.
+    """
+    from tiduc.interop.in_torch import function
+
+    return function(program)

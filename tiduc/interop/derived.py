@@ -1,0 +1,37 @@
+"""Programs that the derivatives of an op run: each has the tangents or cotangents alone as outputs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from tiduc.ports import smooth
+from tiduc.program import Program
+
+KEPT = 512
+"""The number of derived programs that are kept, so that a function that is traced again compiles none again."""
+
+
+@lru_cache(KEPT)
+def tangents(program: Program, wrt: tuple[int, ...]) -> Program:
+    """(inputs..., tangents of the inputs at these positions...) -> (tangents of the differentiable outputs...)."""
+    both = program.jvp(list(wrt))
+    return replace(both, outputs=both.outputs[len(program.outputs) :])
+
+
+@lru_cache(KEPT)
+def cotangents(program: Program, wrt: tuple[int, ...], conjugate: bool = False) -> Program:
+    """(inputs..., cotangents of the differentiable outputs...) -> (cotangents of the inputs at these positions...)."""
+    both = program.vjp(list(wrt), conjugate=conjugate)
+    return replace(both, outputs=both.outputs[len(program.outputs) :])
+
+
+@lru_cache(KEPT)
+def batched(program: Program, axes: tuple[int | None, ...], size: int) -> Program:
+    """The program for many values of the inputs with an axis; every output has the new dimension in front."""
+    return program.batch(list(axes), size)
+
+
+def differentiable_outputs(program: Program) -> Sequence[int]:
+    """The positions of the outputs that have tangents."""
+    with_tangents = {port.name for port in smooth(program, program.outputs)}
+    return [i for i, port in enumerate(program.outputs) if port.name in with_tangents]

@@ -1,0 +1,117 @@
+"""vmap: a program for many values of some inputs at once, along a new dimension at any place.
+
+    f(x: 3, w: 3x2) -> y: 2      batched in x, size 8, out axis 1      f(x: 8x3, w: 3x2) -> y: 2x8
+
+`passes/batch.py` batches along a leading dimension. This file transposes inputs and outputs to and from there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.shardy import shardings_among
+from tiduc.dialect.types import is_dynamic, rank, shape, with_shape
+from tiduc.passes.batch import batch
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Function, Port
+
+Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
+"""The batched dimension of each port: one for all, one each in order, or by name; None for no such dimension."""
+
+
+def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[list[Port], list[Port]]:
+    """The inputs and outputs of the program that computes `size` values; the order and the names stay.
+
+    Inputs that a mapping leaves out are shared, and outputs that it leaves out get the new dimension in front. An
+    output of axis None must not depend on a batched input; otherwise `RequestError`, as for an axis out of range, a
+    type that has no batch dimension, and a program without a batched input.
+    """
+    axes = _axes("in_axes", in_axes, program.inputs, None)
+    ends = _axes("out_axes", out_axes, program.outputs, 0)
+    if all(axis is None for axis in axes.values()):
+        raise RequestError("in_axes has no batched input")
+    mapped = [port for port in program.inputs if axes[port.name] is not None]
+    values = list(dict.fromkeys(y.value for y in program.outputs if not isinstance(y.value, Zero)))
+    keys = [port.value for port in mapped]
+    graph = batch(program.view, values, keys, size, program.opset)
+    results = dict(zip(values, graph.outputs, strict=True))
+    b: Any = program.opset.builder(program.view, program.view.fresh("V"))
+    given = {
+        port.name: _input(program, b, port, key, size, axes[port.name])
+        for port, key in zip(mapped, graph.keys, strict=True)
+    }
+    shared = {p.name: replace(p, attributes=shardings_among(p.attributes)) for p in program.inputs}
+    outputs = [_output(b, port, results.get(port.value), size, ends[port.name]) for port in program.outputs]
+    b.finish([])
+    return [given.get(port.name, shared[port.name]) for port in program.inputs], outputs
+
+
+def _axes(option: str, given: Any, ports: Sequence[Port], default: int | None) -> dict[str, int | None]:
+    """The axis of each port by name, from 0 to the rank of the port."""
+    names = [port.name for port in ports]
+    if given is None or isinstance(given, int):
+        axes: dict[str, int | None] = dict.fromkeys(names, given)
+    elif isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in names]:
+            raise RequestError(f"{option}: no {unknown[0]!r}; there are {', '.join(names) or 'none'}")
+        axes = {name: given.get(name, default) for name in names}
+    else:
+        if len(given) != len(names):
+            raise RequestError(
+                f"{option} has {len(given)} axes for {len(names)} ({', '.join(names) or 'none'})"
+            )
+        axes = dict(zip(names, given, strict=True))
+    return {port.name: _axis(option, port, axes[port.name]) for port in ports}
+
+
+def _axis(option: str, port: Port, axis: int | None) -> int | None:
+    """An axis that counts from the front; a negative one counts from the end of the batched shape."""
+    if axis is None:
+        return None
+    if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):
+        raise RequestError(
+            f"{port.name!r} of type {port.type} cannot be batched; only tensors of static shape can"
+        )
+    if not -rank(port) - 1 <= axis <= rank(port):
+        raise RequestError(
+            f"{option}: {port.name!r} batched has rank {rank(port) + 1}, and the axis is {axis}"
+        )
+    return axis % (rank(port) + 1)
+
+
+def _input(program: Function, b: Any, port: Port, key: str, size: int, axis: int | None) -> Port:
+    """An input with its new dimension at `axis`, which the batched graph reads under `key`."""
+    assert axis is not None
+    type_ = stacked(port.type, size)
+    if axis == 0:
+        return Port(port.name, type_, key)
+    own = f"{b.graph.name}.{key}"
+    sizes = shape(port)
+    x = b.input(own, with_shape(type_, [*sizes[:axis], size, *sizes[axis:]]))
+    program.view.bind(key, b.transpose(x, [axis, *(d for d in range(rank(x)) if d != axis)]))
+    return Port(port.name, x.type, own)
+
+
+def _output(b: Any, port: Port, value: Any, size: int, axis: int | None) -> Port:
+    """An output with its new dimension at `axis`; `value` is None for a zero."""
+    batched = value is not None and value.type != port.type
+    if axis is None:
+        if batched:
+            raise RequestError(f"out_axes: {port.name!r} depends on a batched input and needs an axis")
+        return replace(port, attributes=shardings_among(port.attributes))
+    type_ = stacked(port.type, size)
+    sizes = shape(port)
+    moved = with_shape(type_, [*sizes[:axis], size, *sizes[axis:]])
+    if value is None:
+        return Port(port.name, moved, Zero(moved))
+    others = range(1, type_.rank)
+    if not batched:
+        return Port(
+            port.name, moved, b.broadcast_in_dim(value, [d for d in range(moved.rank) if d != axis], moved)
+        )
+    order = [*others[:axis], 0, *others[axis:]]
+    return Port(port.name, moved, value if axis == 0 else b.transpose(value, order))
