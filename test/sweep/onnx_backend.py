@@ -2,8 +2,9 @@
 
 Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE where
 the interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md.
-Where the import asks for the value of an input, the test runs again with the test's own value as a constant, and is
-counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is wrong or a process dies.
+Where the import asks for the value of an input or for the size of a result, the test runs again with the test's own
+value or size, and is counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is
+wrong or a process dies.
 With `--every N` only each N-th test runs, and with names only tests whose name contains one of them; both print the
 tables instead. `--light` adds the nine image models, which take minutes.
 """
@@ -41,8 +42,9 @@ ABOUT = """# ONNX's backend tests
 
 The tests of `onnx.backend.test` whose inputs and outputs are numeric tensors, each model as ONNX gives it and each
 input given when the program runs; written by `python test/sweep/onnx_backend.py --light`. *Right with constants* are
-tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), and are right with this
-value. Random results are compared by type and shape. Tests of sequences and strings are not counted.
+tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), or the size of a result
+that depends on data (`--size RESULT.AXIS=N`), and are right with this value or size. Random results are compared by
+type and shape. Tests of sequences and strings are not counted.
 
 """
 OPERATORS = """# Operators of ONNX
@@ -208,24 +210,33 @@ def outcome(case: Case) -> tuple[str, str]:
     names = [value.name for value in case.model.graph.input if value.name not in initialized]
     arrays = dict(zip(names, case.inputs, strict=True))
     try:
-        return (RIGHT if is_right(case, arrays, {}) else WRONG), ""
+        return (RIGHT if is_right(case, arrays) else WRONG), ""
     except tiduc.TiducError as error:
         why = str(error).removeprefix("error: ").partition("\n")[0]
-    if "--constant" not in why:
+    if "--constant" not in why and "--size" not in why:
         return REFUSED, why
     constants = {name: arrays[name] for name in needed_constants(case.model.graph)}
+    ends = zip(case.model.graph.output, case.expected, strict=True)
+    sizes = {f"{y.name}.{d}": n for y, array in ends for d, n in enumerate(array.shape)}
     try:
-        return (CONSTANT if is_right(case, arrays, constants) else WRONG), ""
+        return (
+            CONSTANT if is_right(case, arrays, constants, sizes if "--size" in why else {}) else WRONG
+        ), ""
     except tiduc.TiducError as error:
         return REFUSED, str(error).removeprefix("error: ").partition("\n")[0]
 
 
-def is_right(case: Case, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> bool:
+def is_right(
+    case: Case,
+    arrays: Mapping[str, Any],
+    constants: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> bool:
     """Whether the program gives the test's results; random results are compared by type and shape only."""
     model = type(case.model)()
     model.CopyFrom(case.model)
-    program = tiduc.from_onnx(model, constants=constants)
-    given = [x for name, x in arrays.items() if name not in constants]
+    program = tiduc.from_onnx(model, constants=constants, sizes=sizes)
+    given = [x for name, x in arrays.items() if name not in (constants or {})]
     types = [(y.type.shape, y.type.dtype) for y in program.signature.outputs]
     if types != [(y.shape, y.dtype) for y in case.expected]:
         return False

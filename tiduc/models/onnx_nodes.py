@@ -60,6 +60,17 @@ class Nodes:
             )
         return sizes
 
+    def chosen(self, name: str, axis: int) -> int:
+        """The size along an axis of a result whose size depends on data; `Unsupported` where the size is not given."""
+        n = self.shape(name)[axis] if self.has_rank(name) else None
+        if n is None:
+            place = f"{name}.{axis}"
+            raise Unsupported(
+                f"the size of its result depends on data; give the size with --size {place}=N "
+                f"(sizes={{{place!r}: N}} in Python)"
+            )
+        return n
+
     def is_static(self, name: str) -> bool:
         """Whether all sizes of a value are known."""
         return self.has_rank(name) and None not in self.shape(name)
