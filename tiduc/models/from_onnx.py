@@ -20,6 +20,7 @@ from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
+from tiduc.models.onnx_narrow import widen
 from tiduc.models.onnx_nodes import CALL
 from tiduc.models.onnx_prepare import named, prepare
 from tiduc.models.onnx_refused import refuse_types
@@ -100,7 +101,7 @@ def _serialized(proto: Any) -> bytes:
 def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
     """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
     onnx = _onnx()
-    proto = modernize(onnx, onnx.load_from_string(serialized))
+    proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
     try:
         functions: list[Any] = []
