@@ -6,7 +6,7 @@ Where the import asks for the value of an input or for the size of a result, the
 value or size, and is counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is
 wrong or a process dies.
 With `--every N` only each N-th test runs, and with names only tests whose name contains one of them; both print the
-tables instead. `--light` adds the nine image models, which take minutes.
+tables instead. `--light` adds the nine image models, which take minutes, on the engine that `--engine` names.
 """
 
 import argparse
@@ -90,11 +90,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--light", action="store_true")
+    parser.add_argument("--engine", choices=("iree", "xla"), default="iree")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args(arguments)
     chosen = [case for case in list(cases())[:: given.every] if matches(case.name, given.names)]
     outcomes = list(run_all(chosen, given.jobs))
-    text = page(outcomes, given.every) + (light_table(given.names) if given.light else "")
+    text = page(outcomes, given.every) + (light_table(given.names, given.engine) if given.light else "")
     if given.names or given.every > 1:
         print(text)
     else:
@@ -306,15 +307,15 @@ def is_close(x: Any, y: Any, case: Case) -> bool:
 # ---- the image models --------------------------------------------------------------------------------------
 
 
-def light_table(names: Sequence[str]) -> str:
+def light_table(names: Sequence[str], engine: str) -> str:
     """The image models of the package: import, the stored output, and the gradient with respect to the image."""
     rows = [
-        "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, on IREE, with the input of ONNX's runner. "
+        "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, with the input of ONNX's runner. "
     ]
     rows.append(
         "The error is the largest difference from the stored output, relative to its largest element.\n\n"
     )
-    rows.append("| model | nodes | error | ops of the gradient |\n|---|---|---|---|\n")
+    rows.append("| model | nodes | error | engine | ops of the gradient |\n|---|---|---|---|---|\n")
     for path in sorted((DATA / "light").glob("*.onnx")):
         name = path.stem.removeprefix("light_")
         if matches(name, names):
@@ -323,11 +324,11 @@ def light_table(names: Sequence[str]) -> str:
             (port,) = program.signature.inputs
             sizes = [int(n or 1) for n in port.type.shape]
             image = (np.arange(np.prod(sizes)).reshape(sizes) / np.prod(sizes)).astype(np.float32)
-            (y,) = program.compile()(image)
+            (y,) = program.compile(engine=engine)(image)
             wanted = array(read(path.with_name(f"{path.stem}_output_0.pb")))
             error = np.abs(np.asarray(y) - wanted).max() / np.abs(wanted).max()
             ops = str(program.vjp()).count(" = stablehlo.")
-            rows.append(f"| {name} | {len(model.graph.node)} | {error:.1e} | {ops} |\n")
+            rows.append(f"| {name} | {len(model.graph.node)} | {error:.1e} | {engine} | {ops} |\n")
             print(rows[-1], end="", file=sys.stderr, flush=True)
     return "".join(rows)
 

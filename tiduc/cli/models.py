@@ -40,6 +40,13 @@ CONSTANTS = click.option(
     help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1. Repeatable. Ops whose shapes "
     "depend on an input need this.",
 )
+STRAIGHT_THROUGH = click.option(
+    "--straight-through",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Give the roundings in an ONNX model's quantizations derivative one; by default they have derivative zero.",
+)
 TRUST = click.option(
     "--trust",
     is_flag=True,
@@ -67,7 +74,7 @@ RELU = click.option(
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that reads a program from a file, which may be a model."""
-    return LIFT_CONSTANTS(SIZES(CONSTANTS(TRUST(RELU(command)))))
+    return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(command))))))
 
 
 def with_relus(module: Any) -> Any:
@@ -86,14 +93,16 @@ def is_model(file: str) -> bool:
 def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> Model:
     """The model in a file, imported as the options of the running command say."""
     meta = click.get_current_context().meta
-    sizes, constants, trust, lift = (
-        meta.get(f"{__name__}.{name}") for name in ("sizes", "constants", "trust", "lift_constants")
+    sizes, constants, straight_through, trust, lift = (
+        meta.get(f"{__name__}.{name}")
+        for name in ("sizes", "constants", "straight_through", "trust", "lift_constants")
     )
     return import_model(
         file,
         lift_constants=lift_constants or bool(lift),
         sizes=_numbers(sizes or ()),
         constants=_arrays(constants or ()),
+        straight_through=bool(straight_through),
         trust=bool(trust),
         opset=opset,
     )

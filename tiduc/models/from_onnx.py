@@ -21,11 +21,12 @@ from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
 from tiduc.models.onnx_narrow import widen
-from tiduc.models.onnx_nodes import CALL
+from tiduc.models.onnx_nodes import CALL, STOP
 from tiduc.models.onnx_prepare import named, prepare
 from tiduc.models.onnx_refused import refuse_types
 from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
+from tiduc.models.stops import composite
 from tiduc.models.torch_dialect import import_in_worker, lower_torch
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
@@ -33,7 +34,7 @@ from tiduc.runtime.worker import warm_up
 
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
-_OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text}
+_OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text, f"onnx.{STOP}": composite}
 """Operators that pass torch-mlir as custom calls."""
 
 _RESULT = re.compile(r".+\.\d+")
@@ -64,6 +65,7 @@ def from_onnx(
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    straight_through: bool = False,
     limits: Limits | None = None,
 ) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
@@ -72,7 +74,8 @@ def from_onnx(
     before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
     size, and dimensions of results as `RESULT.AXIS`; the others stay dynamic. `constants` are values of
     inputs, by name, which are then no inputs of the program: some ops need their axes, shapes or counts when
-    they are lowered. `limits` are those of the import, which runs in a separate process.
+    they are lowered. With `straight_through`, a quantization has the derivative of its clipping alone: its
+    rounding has derivative one, instead of zero. `limits` are those of the import, which runs in a separate process.
     `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
     where the import exceeds its limits.
     """
@@ -87,7 +90,7 @@ def from_onnx(
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
     held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
-    written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights))
+    written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights), straight_through)
     return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held)
 
 
@@ -98,14 +101,14 @@ def _serialized(proto: Any) -> bytes:
         raise Unsupported(f"the model cannot be serialized: {_line(error)}") from error
 
 
-def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
+def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
     """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
     onnx = _onnx()
     proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
     try:
         functions: list[Any] = []
-        proto = prepare(onnx, proto, functions)
+        proto = prepare(onnx, proto, functions, straight_through)
         written = lower_torch(_imported(proto, functions), _FIRST, _OPERATORS)
         return written, _own_inputs(proto.graph, weights)
     except Unsupported as error:
