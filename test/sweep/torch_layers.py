@@ -30,6 +30,8 @@ ARRAYS: list[Row] = [
     ("einsum", lambda x, y: torch.einsum("bij,bjk->ik", x, y), [A, B]),
     ("flip", lambda x: torch.flip(x, (0, 1)), [X]),
     ("gather", lambda x: torch.gather(x, 1, I), [X]),
+    ("histc", lambda x: torch.histc(x.detach(), 5, -1, 1) * x.sum(), [X]),
+    ("histc (range of the data)", lambda x: torch.histc(x.detach(), 4) * x.sum(), [X]),
     ("index_add", lambda x, y: torch.index_add(x, 0, torch.tensor([2, 0]), y), [X, draw(2, 4)]),
     ("index_copy", lambda x, y: torch.index_copy(x, 0, torch.tensor([2, 0]), y), [X, draw(2, 4)]),
     ("index_fill", lambda x: torch.index_fill(x, 1, torch.tensor([2, 0]), 3.0), [X]),
@@ -113,11 +115,10 @@ def mixed(x: Any, weights: Any) -> Any:
 
 def counted(logits: Any) -> Any:
     lengths = torch.tensor([6, 5])
-    return F.ctc_loss(
-        logits.log_softmax(-1), torch.tensor([[1, 2, 2], [3, 1, 0]]), lengths, torch.tensor([3, 2])
-    )
+    return F.ctc_loss(logits.log_softmax(-1), FEW, lengths, torch.tensor([3, 2]))
 
 
+FEW = torch.tensor([[1, 2, 2], [3, 1, 0]])
 TARGET = torch.tensor([0, 3, 1])
 IMAGE = draw(1, 2, 6, 6)
 NETWORKS: list[Row] = [
@@ -155,6 +156,18 @@ NETWORKS: list[Row] = [
     ("cosine_similarity", F.cosine_similarity, [X, draw(3, 5)[:, :4]]),
     ("cross_entropy", lambda x: F.cross_entropy(x, TARGET, label_smoothing=0.1), [X]),
     ("ctc_loss", counted, [draw(6, 2, 4)]),
+    (
+        "ctc_loss (concatenated, sum)",
+        lambda x: F.ctc_loss(
+            x.log_softmax(-1), torch.tensor([1, 2, 2, 0]), (6, 5), (3, 1), blank=3, reduction="sum"
+        ),
+        [draw(6, 2, 4)],
+    ),
+    (
+        "ctc_loss (impossible and empty targets)",
+        lambda x: F.ctc_loss(x, FEW, torch.tensor([3, 6]), torch.tensor([3, 0]), zero_infinity=True),
+        [draw(6, 2, 4).log_softmax(-1)],
+    ),
     ("embedding", lambda w: F.embedding(I, w), [draw(4, 3)]),
     ("embedding_bag (mean)", lambda w: F.embedding_bag(I, w), [draw(4, 3)]),
     (

@@ -184,6 +184,20 @@ def bucketize(x: Any, edges: Any, *, out_int32: bool = False, right: bool = Fals
     return searchsorted(edges, x, out_int32=out_int32, right=right)
 
 
+@decomposes(aten.histc.default)
+def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # noqa: A002  PyTorch's names
+    """The number of elements in each of `bins` equal intervals; the last interval contains its end."""
+    flat = x.reshape(-1).to(x.dtype if x.is_floating_point() else torch.float64).detach()
+    low, high = (torch.full([], n, dtype=flat.dtype) for n in (min, max))
+    if min == max:
+        low, high = flat.amin(), flat.amax()
+        is_point = low == high
+        low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
+    place = ((flat - low) * bins / (high - low)).floor().clamp(max=bins - 1).unsqueeze(-1)
+    is_inside = ((flat >= low) & (flat <= high)).unsqueeze(-1)
+    return ((place == torch.arange(bins)) & is_inside).sum(0).to(x.dtype)
+
+
 # ---- accumulation ------------------------------------------------------------------------------------------
 
 
