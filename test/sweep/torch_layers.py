@@ -28,6 +28,7 @@ ARRAYS: list[Row] = [
     ("diagonal_scatter", torch.diagonal_scatter, [ONE, draw(3)]),
     ("diff", torch.diff, [X]),
     ("einsum", lambda x, y: torch.einsum("bij,bjk->ik", x, y), [A, B]),
+    ("empty_like, new_empty", lambda x: filled(torch.empty_like(x), x) + filled(x.new_empty(3, 4), x), [X]),
     ("flip", lambda x: torch.flip(x, (0, 1)), [X]),
     ("gather", lambda x: torch.gather(x, 1, I), [X]),
     ("histc", lambda x: torch.histc(x.detach(), 5, -1, 1) * x.sum(), [X]),
@@ -87,6 +88,11 @@ ARRAYS: list[Row] = [
 def assigned(x: Any) -> Any:
     y = torch.zeros(8, 8, dtype=x.dtype)
     y[:, 1:] = x[:, :-1]
+    return y
+
+
+def filled(y: Any, x: Any) -> Any:
+    y[torch.tensor([2, 0, 1])] = 3 * x
     return y
 
 

@@ -6,6 +6,17 @@ from typing import Any
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch_ops.framework import TABLE, aten, decomposes, torch
 
+# ---- arrays without values ----------------------------------------------------------------------------------
+
+
+@decomposes(aten.empty_like.default, aten.new_empty.default, aten.empty.memory_format)
+def empty(x: Any, size: Any = None, *, dtype: Any = None, **keywords: Any) -> Any:
+    """Zeros, with the sizes `size` if given, else with those of x; x itself may be the sizes."""
+    if not isinstance(x, torch.Tensor):
+        return torch.zeros(x, dtype=dtype)
+    return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
+
+
 # ---- parts of arrays ---------------------------------------------------------------------------------------
 
 
