@@ -27,8 +27,8 @@ SIZES = click.option(
     metavar="NAME=N",
     callback=_keep,
     expose_value=False,
-    help="Set a dynamic dimension of an ONNX model, such as batch=8. Repeatable; other dimensions stay "
-    "dynamic.",
+    help="Set a dynamic dimension of an ONNX model, such as batch=8, or a dimension of a node's result, such as "
+    "boxes.0=100. Repeatable; other dimensions stay dynamic.",
 )
 CONSTANTS = click.option(
     "--constant",

@@ -71,7 +71,6 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
 
 def _scanned(first: Any, skips: Any, scores: Any, runs: Any) -> Any:
     """The last row of the recursion, which keeps a row where a sequence has ended."""
-    from torch._higher_order_ops.scan import scan
 
     def step(carried: Any, given: Any) -> Any:
         (row, skips), (score, runs) = carried, given
@@ -81,5 +80,5 @@ def _scanned(first: Any, skips: Any, scores: Any, runs: Any) -> Any:
         new = torch.logsumexp(torch.stack([row, one, two]), 0) + score
         return (torch.where(runs, new, row), skips.clone()), score.sum()
 
-    (last, _), _ = scan(step, (first, skips), (scores, runs))
+    (last, _), _ = torch._higher_order_ops.scan(step, (first, skips), (scores, runs))
     return last
