@@ -70,8 +70,8 @@ def _overlaps(boxes: Tensor, is_centred: bool, limit: Any) -> Tensor:
     area = size[..., 0] * size[..., 1]
     union = area.reshape(rows, n, 1) + area.reshape(rows, 1, n) - shared
     is_sound = (area.reshape(rows, n, 1) > 0) & (area.reshape(rows, 1, n) > 0) & (shared > 0)
-    exceeds: Tensor = shared / where(is_sound, union, 1) > limit
-    return is_sound & exceeds
+    overlaps: Tensor = is_sound & (shared / where(is_sound, union, 1) > limit)
+    return overlaps
 
 
 def _suppressed(conflicts: Tensor, kept: Tensor) -> Tensor:
