@@ -76,6 +76,8 @@ ARRAYS: list[Row] = [
     ("tril, triu", lambda x: torch.tril(x) - 2 * torch.triu(x, 1), [ONE]),
     ("unfold", lambda x: x.unfold(1, 2, 1), [X]),
     ("unique", lambda x: torch.unique(x > 0) * x.sum(), [X]),
+    ("x[[-1, 0]]", lambda x: x[torch.tensor([-1, 0])] + x[:, [-2]][:2], [X]),
+    ("x[[-1, 0]] = y", lambda x, y: x.index_put((torch.tensor([-1, 0]),), y), [X, draw(2, 4)]),
     ("x[mask]", lambda x: x[x > 0], [X]),
     ("nonzero", lambda x: torch.nonzero(x), [X]),
     ("y[:, 1:] = x[:, :-1]", lambda x: assigned(x), [draw(8, 8)]),

@@ -1,6 +1,7 @@
 """Decompositions of PyTorch's functions that move, select, sort or accumulate elements."""
 
 import sys
+import threading
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
@@ -317,18 +318,34 @@ def _sized(name: str, instead: str) -> Any:
 TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
 
 
+_is_counted = threading.local()
+"""Has the attribute `now` while the indices of an op count from the start."""
+
+
+def _from_start(op: Any, x: Any, indices: Any, *others: Any) -> Any:
+    """The op with indices that count from the start; torch-mlir takes negative indices for 0."""
+    if hasattr(_is_counted, "now"):
+        return NotImplemented
+    places = [i if i is None else torch.where(i < 0, i + x.shape[d], i) for d, i in enumerate(indices)]
+    _is_counted.now = True
+    try:
+        return op(x, places, *others)
+    finally:
+        del _is_counted.now
+
+
 @decomposes(aten.index.Tensor)
 def index(x: Any, indices: Any) -> Any:
     if any(i is not None and i.dtype == torch.bool for i in indices):
         raise Unsupported("the size of the result of x[mask] depends on data; use torch.where(mask, x, 0)")
-    return NotImplemented
+    return _from_start(aten.index.Tensor, x, indices)
 
 
 @decomposes(aten.index_put.default)
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """y[mask] = number is a select."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
-        return NotImplemented
+        return _from_start(aten.index_put.default, x, indices, values, accumulate)
     if len(indices) > 1 or values.numel() != 1:
         raise Unsupported(
             "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
