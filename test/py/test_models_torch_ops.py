@@ -13,6 +13,7 @@ import torch_gradients  # noqa: E402  it needs PyTorch
 SAMPLE = (
     *("linalg.eig", "linalg.inv (complex)", "linalg.lu_solve", "fft.irfftn", "special.i0 (large)", "cummax"),
     *("y[:, 1:] = x[:, :-1]", "y[::2] = x", "multilabel_margin_loss", "nn.GRU (batch_first)", "cond", "scan"),
+    *("ctc_loss", "ctc_loss (impossible and empty targets)", "histc (range of the data)", "x[[-1, 0]]"),
 )
 ROWS = {row[0]: row for rows in torch_gradients.GROUPS.values() for row in rows}
 

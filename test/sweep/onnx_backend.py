@@ -2,10 +2,11 @@
 
 Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE where
 the interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md.
-Where the import asks for the value of an input, the test runs again with the test's own value as a constant, and is
-counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is wrong or a process dies.
+Where the import asks for the value of an input or for the size of a result, the test runs again with the test's own
+value or size, and is counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is
+wrong or a process dies.
 With `--every N` only each N-th test runs, and with names only tests whose name contains one of them; both print the
-tables instead. `--light` adds the nine image models, which take minutes.
+tables instead. `--light` adds the nine image models, which take minutes, on the engine that `--engine` names.
 """
 
 import argparse
@@ -41,8 +42,9 @@ ABOUT = """# ONNX's backend tests
 
 The tests of `onnx.backend.test` whose inputs and outputs are numeric tensors, each model as ONNX gives it and each
 input given when the program runs; written by `python test/sweep/onnx_backend.py --light`. *Right with constants* are
-tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), and are right with this
-value. Random results are compared by type and shape. Tests of sequences and strings are not counted.
+tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), or the size of a result
+that depends on data (`--size RESULT.AXIS=N`), and are right with this value or size. Random results are compared by
+type and shape. Tests of sequences and strings are not counted.
 
 """
 OPERATORS = """# Operators of ONNX
@@ -88,11 +90,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--light", action="store_true")
+    parser.add_argument("--engine", choices=("iree", "xla"), default="iree")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args(arguments)
     chosen = [case for case in list(cases())[:: given.every] if matches(case.name, given.names)]
     outcomes = list(run_all(chosen, given.jobs))
-    text = page(outcomes, given.every) + (light_table(given.names) if given.light else "")
+    text = page(outcomes, given.every) + (light_table(given.names, given.engine) if given.light else "")
     if given.names or given.every > 1:
         print(text)
     else:
@@ -148,7 +151,7 @@ def array(x: Any) -> Any:
 
 
 def is_numeric(dtype: Any) -> bool:
-    return bool(dtype.kind in "biufc" or dtype.name in NARROW)
+    return bool(dtype.kind in "biufc" or dtype.name in (*NARROW, *HELD))
 
 
 # ---- processes ---------------------------------------------------------------------------------------------
@@ -208,30 +211,48 @@ def outcome(case: Case) -> tuple[str, str]:
     names = [value.name for value in case.model.graph.input if value.name not in initialized]
     arrays = dict(zip(names, case.inputs, strict=True))
     try:
-        return (RIGHT if is_right(case, arrays, {}) else WRONG), ""
+        return (RIGHT if is_right(case, arrays) else WRONG), ""
     except tiduc.TiducError as error:
         why = str(error).removeprefix("error: ").partition("\n")[0]
-    if "--constant" not in why:
+    if "--constant" not in why and "--size" not in why:
         return REFUSED, why
     constants = {name: arrays[name] for name in needed_constants(case.model.graph)}
+    ends = zip(case.model.graph.output, case.expected, strict=True)
+    sizes = {f"{y.name}.{d}": n for y, array in ends for d, n in enumerate(array.shape)}
     try:
-        return (CONSTANT if is_right(case, arrays, constants) else WRONG), ""
+        return (
+            CONSTANT if is_right(case, arrays, constants, sizes if "--size" in why else {}) else WRONG
+        ), ""
     except tiduc.TiducError as error:
         return REFUSED, str(error).removeprefix("error: ").partition("\n")[0]
 
 
-def is_right(case: Case, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> bool:
+def is_right(
+    case: Case,
+    arrays: Mapping[str, Any],
+    constants: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> bool:
     """Whether the program gives the test's results; random results are compared by type and shape only."""
     model = type(case.model)()
     model.CopyFrom(case.model)
-    program = tiduc.from_onnx(model, constants=constants)
-    given = [x for name, x in arrays.items() if name not in constants]
+    program = tiduc.from_onnx(model, constants=constants, sizes=sizes)
+    given = [held(x) for name, x in arrays.items() if name not in (constants or {})]
+    expected = [held(y) for y in case.expected]
     types = [(y.type.shape, y.type.dtype) for y in program.signature.outputs]
-    if types != [(y.shape, y.dtype) for y in case.expected]:
+    if types != [(y.shape, y.dtype) for y in expected]:
         return False
     if "stablehlo.rng" in str(program):
         return True
-    return all(is_close(x, y, case) for x, y in zip(ran(program, given), case.expected, strict=True))
+    return all(is_close(x, y, case) for x, y in zip(ran(program, given), expected, strict=True))
+
+
+def held(x: Any) -> Any:
+    """The array as tiduc holds it: integers of 2 and 4 bits are integers of 8 bits."""
+    return x.astype(HELD.get(x.dtype.name, x.dtype))
+
+
+HELD = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def ran(program: Any, given: Sequence[Any]) -> list[Any]:
@@ -244,7 +265,7 @@ def ran(program: Any, given: Sequence[Any]) -> list[Any]:
 
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-NARROW += ("float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2")
+NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
 """Types that NumPy does not have; the bindings of the interpreter do not know them."""
 
 
@@ -286,15 +307,15 @@ def is_close(x: Any, y: Any, case: Case) -> bool:
 # ---- the image models --------------------------------------------------------------------------------------
 
 
-def light_table(names: Sequence[str]) -> str:
+def light_table(names: Sequence[str], engine: str) -> str:
     """The image models of the package: import, the stored output, and the gradient with respect to the image."""
     rows = [
-        "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, on IREE, with the input of ONNX's runner. "
+        "\n## Image models\n\nThe models of `onnx/backend/test/data/light`, with the input of ONNX's runner. "
     ]
     rows.append(
         "The error is the largest difference from the stored output, relative to its largest element.\n\n"
     )
-    rows.append("| model | nodes | error | ops of the gradient |\n|---|---|---|---|\n")
+    rows.append("| model | nodes | error | engine | ops of the gradient |\n|---|---|---|---|---|\n")
     for path in sorted((DATA / "light").glob("*.onnx")):
         name = path.stem.removeprefix("light_")
         if matches(name, names):
@@ -303,11 +324,11 @@ def light_table(names: Sequence[str]) -> str:
             (port,) = program.signature.inputs
             sizes = [int(n or 1) for n in port.type.shape]
             image = (np.arange(np.prod(sizes)).reshape(sizes) / np.prod(sizes)).astype(np.float32)
-            (y,) = program.compile()(image)
+            (y,) = program.compile(engine=engine)(image)
             wanted = array(read(path.with_name(f"{path.stem}_output_0.pb")))
             error = np.abs(np.asarray(y) - wanted).max() / np.abs(wanted).max()
             ops = str(program.vjp()).count(" = stablehlo.")
-            rows.append(f"| {name} | {len(model.graph.node)} | {error:.1e} | {ops} |\n")
+            rows.append(f"| {name} | {len(model.graph.node)} | {error:.1e} | {engine} | {ops} |\n")
             print(rows[-1], end="", file=sys.stderr, flush=True)
     return "".join(rows)
 

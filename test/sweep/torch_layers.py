@@ -28,8 +28,11 @@ ARRAYS: list[Row] = [
     ("diagonal_scatter", torch.diagonal_scatter, [ONE, draw(3)]),
     ("diff", torch.diff, [X]),
     ("einsum", lambda x, y: torch.einsum("bij,bjk->ik", x, y), [A, B]),
+    ("empty_like, new_empty", lambda x: filled(torch.empty_like(x), x) + filled(x.new_empty(3, 4), x), [X]),
     ("flip", lambda x: torch.flip(x, (0, 1)), [X]),
     ("gather", lambda x: torch.gather(x, 1, I), [X]),
+    ("histc", lambda x: torch.histc(x.detach(), 5, -1, 1) * x.sum(), [X]),
+    ("histc (range of the data)", lambda x: torch.histc(x.detach(), 4) * x.sum(), [X]),
     ("index_add", lambda x, y: torch.index_add(x, 0, torch.tensor([2, 0]), y), [X, draw(2, 4)]),
     ("index_copy", lambda x, y: torch.index_copy(x, 0, torch.tensor([2, 0]), y), [X, draw(2, 4)]),
     ("index_fill", lambda x: torch.index_fill(x, 1, torch.tensor([2, 0]), 3.0), [X]),
@@ -73,6 +76,8 @@ ARRAYS: list[Row] = [
     ("tril, triu", lambda x: torch.tril(x) - 2 * torch.triu(x, 1), [ONE]),
     ("unfold", lambda x: x.unfold(1, 2, 1), [X]),
     ("unique", lambda x: torch.unique(x > 0) * x.sum(), [X]),
+    ("x[[-1, 0]]", lambda x: x[torch.tensor([-1, 0])] + x[:, [-2]][:2], [X]),
+    ("x[[-1, 0]] = y", lambda x, y: x.index_put((torch.tensor([-1, 0]),), y), [X, draw(2, 4)]),
     ("x[mask]", lambda x: x[x > 0], [X]),
     ("nonzero", lambda x: torch.nonzero(x), [X]),
     ("y[:, 1:] = x[:, :-1]", lambda x: assigned(x), [draw(8, 8)]),
@@ -85,6 +90,11 @@ ARRAYS: list[Row] = [
 def assigned(x: Any) -> Any:
     y = torch.zeros(8, 8, dtype=x.dtype)
     y[:, 1:] = x[:, :-1]
+    return y
+
+
+def filled(y: Any, x: Any) -> Any:
+    y[torch.tensor([2, 0, 1])] = 3 * x
     return y
 
 
@@ -113,11 +123,10 @@ def mixed(x: Any, weights: Any) -> Any:
 
 def counted(logits: Any) -> Any:
     lengths = torch.tensor([6, 5])
-    return F.ctc_loss(
-        logits.log_softmax(-1), torch.tensor([[1, 2, 2], [3, 1, 0]]), lengths, torch.tensor([3, 2])
-    )
+    return F.ctc_loss(logits.log_softmax(-1), FEW, lengths, torch.tensor([3, 2]))
 
 
+FEW = torch.tensor([[1, 2, 2], [3, 1, 0]])
 TARGET = torch.tensor([0, 3, 1])
 IMAGE = draw(1, 2, 6, 6)
 NETWORKS: list[Row] = [
@@ -155,6 +164,18 @@ NETWORKS: list[Row] = [
     ("cosine_similarity", F.cosine_similarity, [X, draw(3, 5)[:, :4]]),
     ("cross_entropy", lambda x: F.cross_entropy(x, TARGET, label_smoothing=0.1), [X]),
     ("ctc_loss", counted, [draw(6, 2, 4)]),
+    (
+        "ctc_loss (concatenated, sum)",
+        lambda x: F.ctc_loss(
+            x.log_softmax(-1), torch.tensor([1, 2, 2, 0]), (6, 5), (3, 1), blank=3, reduction="sum"
+        ),
+        [draw(6, 2, 4)],
+    ),
+    (
+        "ctc_loss (impossible and empty targets)",
+        lambda x: F.ctc_loss(x, FEW, torch.tensor([3, 6]), torch.tensor([3, 0]), zero_infinity=True),
+        [draw(6, 2, 4).log_softmax(-1)],
+    ),
     ("embedding", lambda w: F.embedding(I, w), [draw(4, 3)]),
     ("embedding_bag (mean)", lambda w: F.embedding_bag(I, w), [draw(4, 3)]),
     (

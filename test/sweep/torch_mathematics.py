@@ -43,6 +43,7 @@ def definite(x: Any) -> Any:
 A, B, TALL, WIDE = draw(2, 3, 3), draw(2, 3, 2), draw(2, 4, 3), draw(2, 3, 4)
 C, X, V, ONE = imaginary(3, 3), draw(3, 4), draw(5), draw(3, 3)
 I = torch.tensor([[0, 2, 1], [1, 0, 2]])  # noqa: E741
+GAMMA = torch.tensor([0.3, 1, 2.5, 7, 1000, 40]).double()
 SIGNAL, SPECTRUM = draw(2, 8), imaginary(2, 5)
 
 
@@ -229,7 +230,8 @@ SPECIAL: list[Row] = [
     ("special.i0 (large)", lambda x: S.i0e(30 * x) + S.i1e(30 * x), [X]),
     ("special.entr", S.entr, [positive(3, 4)]),
     ("special.gammaln", S.gammaln, [positive(3, 4)]),
-    ("special.gammainc", S.gammainc, [torch.tensor([1.5, 2.0]).double(), positive(2)]),
+    ("special.gammainc", lambda x: S.gammainc(GAMMA, x), [torch.tensor([0.2, 0.4, 9, 3, 900, 20]).double()]),
+    ("special.gammaincc", lambda x: S.gammaincc(GAMMA, x), [torch.tensor([0.2, 1, 2, 30, 999, 90]).double()]),
     ("special.ndtri", lambda x: S.ndtri(x / 4), [positive(3, 4)]),
     ("special.xlog1py", S.xlog1py, [X, positive(3, 4)]),
     ("special.zeta", lambda x, y: S.zeta(x.detach() + 2, y.detach()), [positive(3, 4), positive(3, 4)]),

@@ -26,8 +26,8 @@ python test/zoo/run.py --journal zoo.jsonl --write                    # writes t
 ```
 
 Each model runs in a process of its own, with limits of time and memory. A run goes on where the journal ends. The
-figures of November 23, 2026, were taken in one process for all models. The error of `squeezenet1_1` is XLA's rounding,
-which moves a kink: in f64 the error is 8e-16 on XLA, and in f32 on IREE it is 4e-7.
+figures are of November 23, 2026; rows without a compile time were taken in one process for all models. The error of
+`squeezenet1_1` is XLA's rounding, which moves a kink: in f64 the error is 8e-16 on XLA, and in f32 on IREE it is 4e-7.
 
 The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
 *PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or

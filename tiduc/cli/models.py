@@ -29,8 +29,8 @@ SIZES = click.option(
     metavar="NAME=N",
     callback=_keep,
     expose_value=False,
-    help="Set a dynamic dimension of an ONNX model, such as batch=8. Repeatable; other dimensions stay "
-    "dynamic.",
+    help="Set a dynamic dimension of an ONNX model, such as batch=8, or a dimension of a node's result, such as "
+    "boxes.0=100. Repeatable; other dimensions stay dynamic.",
 )
 CONSTANTS = click.option(
     "--constant",
@@ -41,6 +41,13 @@ CONSTANTS = click.option(
     expose_value=False,
     help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1. Repeatable. Ops whose shapes "
     "depend on an input need this.",
+)
+STRAIGHT_THROUGH = click.option(
+    "--straight-through",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Give the roundings in an ONNX model's quantizations derivative one; by default they have derivative zero.",
 )
 TRUST = click.option(
     "--trust",
@@ -69,7 +76,7 @@ RELU = click.option(
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that reads a program from a file, which may be a model."""
-    return LIFT_CONSTANTS(SIZES(CONSTANTS(TRUST(RELU(command)))))
+    return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(command))))))
 
 
 def with_relus(module: Any) -> Any:
@@ -90,14 +97,16 @@ def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> "
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
     meta = click.get_current_context().meta
-    sizes, constants, trust, lift = (
-        meta.get(f"{__name__}.{name}") for name in ("sizes", "constants", "trust", "lift_constants")
+    sizes, constants, straight_through, trust, lift = (
+        meta.get(f"{__name__}.{name}")
+        for name in ("sizes", "constants", "straight_through", "trust", "lift_constants")
     )
     return import_model(
         file,
         lift_constants=lift_constants or bool(lift),
         sizes=_numbers(sizes or ()),
         constants=_arrays(constants or ()),
+        straight_through=bool(straight_through),
         trust=bool(trust),
         opset=opset,
     )

@@ -7,7 +7,7 @@ from tiduc.backends.iree.compile import compile_source
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
-from tiduc.cli.models import CONSTANTS, SIZES, TRUST, imported
+from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models.model import Model
@@ -68,6 +68,7 @@ from tiduc.training.step import BUFFERS, train_step
 )
 @SIZES
 @CONSTANTS
+@STRAIGHT_THROUGH
 @TRUST
 @RULES
 @click.option(

@@ -19,10 +19,11 @@ from tiduc.runtime.worker import Died, Worker
 
 @dataclass(frozen=True)
 class Named:
-    """Dynamic dimensions and inputs of an ONNX model that the caller sets by name; the inputs become constants."""
+    """The options of ONNX models: dimensions and inputs that the caller sets by name, and the estimator."""
 
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]
+    straight_through: bool
 
 
 def import_model(
@@ -31,6 +32,7 @@ def import_model(
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    straight_through: bool = False,
     trust: bool = False,
     isolated: bool = False,
     limits: Limits | None = None,
@@ -40,12 +42,13 @@ def import_model(
 
     With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name,
     and `constants` the values of inputs of an ONNX model, by name; these are then no inputs of the program.
+    With `straight_through`, roundings of an ONNX model's quantizations have derivative one.
     Without `trust`, no code in a `.pt2` file is run. With `isolated`, a separate process reads the file,
     within `limits`; otherwise only torch-mlir's pipelines run in a separate process. `opset` holds the rules for
     the ops of an MLIR file, in which ops of its dialects may occur.
     `RequestError` for another suffix, and for such an `opset` with `isolated`; otherwise the importer's errors.
     """
-    named = Named(sizes or {}, constants or {})
+    named = Named(sizes or {}, constants or {}, straight_through)
     if not isolated:
         return _imported(path, lift_constants, named, trust, limits, opset)
     if opset is not OPSET:
@@ -74,6 +77,8 @@ def _imported(
     for option, given in (("sizes", named.sizes), ("constants", named.constants)):
         if given and suffix != ".onnx":
             raise RequestError(f"{option} can be set by name for ONNX models only", str(path))
+    if named.straight_through and suffix != ".onnx":
+        raise RequestError("straight_through is an option of ONNX models", str(path))
     try:
         if importer is _mlir:
             return _mlir(path, lift_constants, opset=opset)
@@ -86,7 +91,12 @@ def _onnx(path: str | Path, lift_constants: bool, named: Named, trust: bool, lim
     from tiduc.models.from_onnx import from_onnx
 
     return from_onnx(
-        path, lift_constants=lift_constants, sizes=named.sizes, constants=named.constants, limits=limits
+        path,
+        lift_constants=lift_constants,
+        sizes=named.sizes,
+        constants=named.constants,
+        straight_through=named.straight_through,
+        limits=limits,
     )
 
 

@@ -7,6 +7,7 @@ initializers, mostly shapes and axes, and floats that an op needs as constants (
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +20,13 @@ from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
-from tiduc.models.onnx_nodes import CALL
+from tiduc.models.onnx_narrow import widen
+from tiduc.models.onnx_nodes import CALL, STOP
 from tiduc.models.onnx_prepare import named, prepare
 from tiduc.models.onnx_refused import refuse_types
 from tiduc.models.onnx_trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
+from tiduc.models.stops import composite
 from tiduc.models.torch_dialect import import_in_worker, lower_torch
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
@@ -31,8 +34,11 @@ from tiduc.runtime.worker import warm_up
 
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
-_OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text}
+_OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text, f"onnx.{STOP}": composite}
 """Operators that pass torch-mlir as custom calls."""
+
+_RESULT = re.compile(r".+\.\d+")
+"""A dimension of a node's result, as `sizes` names it: `RESULT.AXIS`."""
 
 _WAY_OUT = "; write the operator in others, or cut it out with onnx.utils.extract_model and give its result as an input"
 
@@ -59,15 +65,17 @@ def from_onnx(
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    straight_through: bool = False,
     limits: Limits | None = None,
 ) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
 
     Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
     before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
-    size; the others stay dynamic. `constants` are values of inputs, by name, which are then no inputs of the
-    program: some ops need their axes, shapes or counts when they are lowered. `limits` are those of the
-    import, which runs in a separate process.
+    size, and dimensions of results as `RESULT.AXIS`; the others stay dynamic. `constants` are values of
+    inputs, by name, which are then no inputs of the program: some ops need their axes, shapes or counts when
+    they are lowered. With `straight_through`, a quantization has the derivative of its clipping alone: its
+    rounding has derivative one, instead of zero. `limits` are those of the import, which runs in a separate process.
     `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
     where the import exceeds its limits.
     """
@@ -75,14 +83,14 @@ def from_onnx(
     onnx = _onnx()
     proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
     refuse_types(onnx, proto.graph)
-    _set_sizes(proto.graph, dict(sizes or {}))
+    _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
     with _reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
     held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
-    written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights))
+    written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights), straight_through)
     return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held)
 
 
@@ -93,14 +101,14 @@ def _serialized(proto: Any) -> bytes:
         raise Unsupported(f"the model cannot be serialized: {_line(error)}") from error
 
 
-def _lowered(serialized: bytes, weights: Sequence[str]) -> tuple[bytes, list[str]]:
+def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
     """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
     onnx = _onnx()
-    proto = modernize(onnx, onnx.load_from_string(serialized))
+    proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
     try:
         functions: list[Any] = []
-        proto = prepare(onnx, proto, functions)
+        proto = prepare(onnx, proto, functions, straight_through)
         written = lower_torch(_imported(proto, functions), _FIRST, _OPERATORS)
         return written, _own_inputs(proto.graph, weights)
     except Unsupported as error:
@@ -139,25 +147,39 @@ def _read(onnx: Any, path: Path) -> tuple[Any, str]:
     return model, os.path.dirname(path) or "."
 
 
-def _set_sizes(graph: Any, sizes: Mapping[str, int]) -> None:
-    """Sets dynamic dimensions of the inputs to these sizes; shape inference then propagates them."""
-    known = set()
-    for value in graph.input:
+def _set_sizes(onnx: Any, proto: Any, sizes: Mapping[str, int]) -> None:
+    """Sets dynamic dimensions of the inputs and of results to these sizes; shape inference then propagates them."""
+    graph = proto.graph
+    names = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim}
+    results = {place: n for place, n in sizes.items() if place not in names and _RESULT.fullmatch(place)}
+    if missing := [name for name in sizes if name not in names and name not in results]:
+        raise RequestError(
+            f"no dynamic dimension is called {missing[0]!r}; the names are: {', '.join(sorted(names - {''})) or 'none'}"
+        )
+    if len(results) < len(sizes):
+        del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
         for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param:
-                known.add(dim.dim_param)
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
-    if missing := [name for name in sizes if name not in known]:
-        raise RequestError(
-            f"no dynamic dimension is called {missing[0]!r}; the names are: {', '.join(sorted(known)) or 'none'}"
-        )
-    if sizes:
-        del graph.value_info[:]
-        for value in graph.output:
-            for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_param in sizes:
-                    dim.dim_value = sizes[dim.dim_param]
+    if results:
+        _set_results(onnx, proto, results)
+
+
+def _set_results(onnx: Any, proto: Any, results: Mapping[str, int]) -> None:
+    """Sets the dimensions `RESULT.AXIS` of results of nodes, in place."""
+    inferred = onnx.shape_inference.infer_shapes(proto).graph
+    values = {value.name: value for value in (*inferred.value_info, *inferred.output)}
+    own = {value.name: value for value in (*proto.graph.value_info, *proto.graph.output)}
+    for place, n in results.items():
+        name, _, axis = place.rpartition(".")
+        dims = values[name].type.tensor_type.shape.dim if name in values else []
+        if int(axis) >= len(dims):
+            raise RequestError(f"no result of a node has the dimension {place!r}")
+        if name not in own:
+            own[name] = proto.graph.value_info.add()
+        dims[int(axis)].dim_value = n
+        own[name].CopyFrom(values[name])
 
 
 # ---- weights -----------------------------------------------------------------------------------------------

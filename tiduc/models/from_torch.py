@@ -149,7 +149,7 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     mark_stops(torch, exported)
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    own = {**TABLE, **stops(torch), aten.empty.memory_format: torch.zeros}
+    own = {**TABLE, **stops(torch)}
     table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about PyTorch's own names

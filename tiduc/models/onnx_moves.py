@@ -18,8 +18,6 @@ from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx_nodes import Nodes, element, operand
 from tiduc.models.onnx_tensors import Tensor, clip, concatenate, held, take, tensor, where
 
-_DECLARE = "the size of the result depends on data; declare the shape of the model's output"
-
 
 def bit_cast(nodes: Nodes, node: Any) -> list[str]:
     to = nodes.onnx.helper.tensor_dtype_to_np_dtype(nodes.attributes(node)["to"])
@@ -128,7 +126,7 @@ def column_to_image(nodes: Nodes, node: Any) -> str:
 # ---- places that depend on data ----------------------------------------------------------------------------
 
 
-def _first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
+def first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
     """The first `count` places where a vector of booleans holds, in order."""
     number = condition.astype(np.int32).name
     values, places = nodes.fresh(), nodes.fresh()
@@ -142,22 +140,17 @@ def _first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
 
 def compress(nodes: Nodes, node: Any) -> str:
     axis = nodes.attributes(node).get("axis")
-    if not nodes.is_static(node.output[0]):
-        raise Unsupported(_DECLARE)
     x, condition = (held(nodes, tensor(nodes, name)) for name in node.input)
-    sizes = nodes.sizes(node.output[0])
     x = x.reshape(-1) if axis is None else x
-    count = sizes[0 if axis is None else axis]
-    return take(x, _first_places(nodes, condition, count), axis or 0).name
+    count = nodes.chosen(node.output[0], (axis or 0) % len(x.shape))
+    return take(x, first_places(nodes, condition, count), axis or 0).name
 
 
 def non_zero(nodes: Nodes, node: Any) -> str:
-    if not nodes.is_static(node.output[0]):
-        raise Unsupported(_DECLARE)
     x = held(nodes, tensor(nodes, node.input[0]))
-    count = nodes.sizes(node.output[0])[1]
+    count = nodes.chosen(node.output[0], 1)
     is_set = x.reshape(-1) if x.dtype == bool else ~x.reshape(-1).equals(0)
-    flat, rows = _first_places(nodes, is_set, count), []
+    flat, rows = first_places(nodes, is_set, count), []
     for d in range(len(x.shape)):
         step = int(np.prod(x.shape[d + 1 :]))
         whole = flat.emit("Div", np.asarray(step), shape=flat.shape)

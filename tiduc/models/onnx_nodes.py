@@ -13,13 +13,25 @@ from tiduc.runtime.signature import DTYPES, ELEMENTS
 
 CALL = "TiducCall"
 """The type, and its domain, of a node that calls a StableHLO function; the attribute `text` is the function."""
+STOP = "TiducStop"
+"""The type of a node that stops gradients, in the domain `CALL`."""
 
 
 class Nodes:
     """The state of a rewrite: known types and constants, and the nodes emitted so far."""
 
-    def __init__(self, onnx: Any, model: Any, prepare: Callable[[Any], Any], functions: list[Any]) -> None:
-        """`prepare` makes a model ready for torch-mlir; `functions` collects the models that become functions."""
+    def __init__(
+        self,
+        onnx: Any,
+        model: Any,
+        prepare: Callable[[Any], Any],
+        functions: list[Any],
+        straight_through: bool = False,
+    ) -> None:
+        """`prepare` makes a model ready for torch-mlir; `functions` collects the models that become functions.
+
+        With `straight_through`, quantizations have the derivative of their clipping alone.
+        """
         self.onnx, self.model, self.graph = onnx, model, model.graph
         self.prepare, self.functions = prepare, functions
         self.version = version(model)
@@ -30,6 +42,9 @@ class Nodes:
             x.name: x.type.tensor_type
             for x in (*model.graph.input, *model.graph.value_info, *model.graph.output)
         }
+        self.straight_through = straight_through
+        self.floats: dict[str, str] = {}
+        """The float with the value and the derivative of each quantized number, with `straight_through`."""
         self.emitted: list[Any] = []
         self.renamed: dict[str, str] = {}
         self.again = False
@@ -59,6 +74,17 @@ class Nodes:
                 f"{name!r} has a dynamic dimension and needs a static one; set dimensions with --size NAME=N"
             )
         return sizes
+
+    def chosen(self, name: str, axis: int) -> int:
+        """The size along an axis of a result whose size depends on data; `Unsupported` where the size is not given."""
+        n = self.shape(name)[axis] if self.has_rank(name) else None
+        if n is None:
+            place = f"{name}.{axis}"
+            raise Unsupported(
+                f"the size of its result depends on data; give the size with --size {place}=N "
+                f"(sizes={{{place!r}: N}} in Python)"
+            )
+        return n
 
     def is_static(self, name: str) -> bool:
         """Whether all sizes of a value are known."""
@@ -120,6 +146,15 @@ class Nodes:
         text = body.function(name, results)
         self.emitted.append(self.onnx.helper.make_node(CALL, operands, names, domain=CALL, text=text))
         return names
+
+    def stop(self, x: str, shaped: str, dtype: Any) -> str:
+        """x without its derivative; x has the shape of the value `shaped` and elements of `dtype`."""
+        name = self.fresh()
+        info = self.info(name, self._dynamic(shaped), element(dtype))
+        self.graph.value_info.append(info)
+        self.types[name] = info.type.tensor_type
+        self.emitted.append(self.onnx.helper.make_node(STOP, [x], [name], domain=CALL))
+        return name
 
     def info(self, name: str, sizes: Sequence[Any], element: str) -> Any:
         """ONNX's record of a value's type; sizes that are no `int` are dynamic."""

@@ -17,6 +17,7 @@ from tiduc.models.onnx_at_run_time import AT_RUN_TIME
 from tiduc.models.onnx_declared import fix_operands, select_axes
 from tiduc.models.onnx_functions import expand
 from tiduc.models.onnx_nodes import CALL, Nodes
+from tiduc.models.onnx_quantized import pass_through
 from tiduc.models.onnx_refused import refuse
 from tiduc.models.onnx_rewrites import REWRITES
 from tiduc.runtime.arrays import Array
@@ -28,9 +29,10 @@ _ROUNDS = 20
 _OWN = ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
-def prepare(onnx: Any, model: Any, functions: list[Any]) -> Any:
+def prepare(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Any:
     """The model with nodes that torch-mlir lowers; `functions` gains the models that its calls name.
 
+    With `straight_through`, quantizations have the derivative of their clipping alone.
     `Unsupported` at a node that has no StableHLO.
     """
     if all(each.domain != CALL for each in model.opset_import):
@@ -40,7 +42,7 @@ def prepare(onnx: Any, model: Any, functions: list[Any]) -> Any:
         _fix(onnx, model)
         while expand(onnx, model):  # a definition may use functions that have definitions too
             model = _with_shapes(onnx, model)
-        again = _rewrite(onnx, model, functions)
+        again = _rewrite(_nodes(onnx, model, functions, straight_through))
         model = _with_shapes(onnx, model)
         if not again and not _has_known_shape(onnx, model):
             break
@@ -66,8 +68,11 @@ def _line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).partition("\n")[0]
 
 
-def _nodes(onnx: Any, model: Any, functions: list[Any]) -> Nodes:
-    return Nodes(onnx, model, lambda inner: prepare(onnx, inner, functions), functions)
+def _nodes(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Nodes:
+    def ready(inner: Any) -> Any:
+        return prepare(onnx, inner, functions, straight_through)
+
+    return Nodes(onnx, model, ready, functions, straight_through)
 
 
 def _fix(onnx: Any, model: Any) -> None:
@@ -77,9 +82,9 @@ def _fix(onnx: Any, model: Any) -> None:
         fix_operands(nodes, node)
 
 
-def _rewrite(onnx: Any, model: Any, functions: list[Any]) -> bool:
+def _rewrite(nodes: Nodes) -> bool:
     """Rewrites a graph's nodes in place; returns whether the new nodes need another round."""
-    nodes = _nodes(onnx, model, functions)
+    onnx, model = nodes.onnx, nodes.model
     kept: list[Any] = []
     results = {each.name for each in model.graph.output}
     for node in model.graph.node:
@@ -95,6 +100,8 @@ def _rewrite(onnx: Any, model: Any, functions: list[Any]) -> bool:
             continue
         for old, new in zip(node.output, replacement, strict=False):
             nodes.renamed[old] = new
+            if old in nodes.floats:
+                nodes.floats[new] = nodes.floats[old]
             if old in nodes.types:
                 nodes.types.setdefault(new, nodes.types[old])
     kept += [
@@ -114,7 +121,8 @@ def _rewrite(onnx: Any, model: Any, functions: list[Any]) -> bool:
 def _replacement(nodes: Nodes, node: Any) -> list[str] | None:
     """The names of the values that replace the node's results; None where the node stays."""
     try:
-        found: str | list[str] | None = select_axes(nodes, node)
+        found: str | list[str] | None = pass_through(nodes, node)
+        found = select_axes(nodes, node) if found is None else found
         for table in (AT_RUN_TIME, REWRITES):
             if found is None and node.op_type in table:
                 found = table[node.op_type](nodes, node)

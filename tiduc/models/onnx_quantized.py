@@ -5,7 +5,11 @@
     QLinearConv, QLinearMatMul           the op on float(q) - zero, times both scales, quantized
     ConvInteger                          the op on float(q) - zero, as integers
 
-Sums of products are exact while they are below 2^24. Rounding has derivative zero.
+    MatMulInteger                        the op on float(q) - zero, if it has to have a derivative
+
+Sums of products are exact while they are below 2^24. Rounding has derivative zero, or one with the straight-through
+estimator: then a quantized number within its limits has the derivative of x / scale + zero, and one outside has none.
+The estimator keeps a float beside each quantized number. Nodes that read the number as a float read that float.
 """
 
 from collections.abc import Callable
@@ -40,26 +44,53 @@ def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
 def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: Any) -> str:
     """The quantized numbers minus their zero point, as floats."""
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
-    number = nodes.emit("Cast", x, to=kind)
+    number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
     if not zero:
         return number
     return nodes.emit("Sub", number, nodes.emit("Cast", _along(nodes, zero, axis, rank), to=kind))
 
 
-def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, like: Any) -> str:
-    """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`."""
+def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, shaped: str, like: Any) -> str:
+    """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`.
+
+    `shaped` is a value of the shape of `x`.
+    """
     helper = nodes.onnx.helper
     kinds = helper.np_dtype_to_tensor_dtype(like), helper.np_dtype_to_tensor_dtype(to)
     whole = nodes.emit("Div", x, scale)
-    whole = whole if to.name in _FLOATS else nodes.emit("Round", whole)
+    whole = whole if to.name in _FLOATS else _rounded(nodes, whole, shaped, like)
     if zero:
         whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=kinds[0]))
     if to.name not in _FLOATS:
         limits, wide = np.iinfo(to), np.float32
         whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # a half has not all limits
-        whole = nodes.emit("Clip", whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
+        whole = _clipped(nodes, whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
     nodes.again = True  # for the casts
-    return nodes.emit("Cast", whole, to=kinds[1])
+    return _with_float(nodes, nodes.emit("Cast", whole, to=kinds[1]), whole)
+
+
+def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
+    """The quantized number, whose value and derivative the float has."""
+    if nodes.straight_through:
+        nodes.floats[quantized] = number
+    return quantized
+
+
+def _rounded(nodes: Nodes, x: str, shaped: str, like: Any) -> str:
+    """x rounded to the nearest integer, with derivative one for the straight-through estimator."""
+    whole = nodes.emit("Round", x)
+    if not nodes.straight_through:
+        return whole
+    rest = nodes.emit("Sub", whole, x)  # exact, and so is the sum
+    return nodes.emit("Add", x, nodes.stop(rest, shaped, like))
+
+
+def _clipped(nodes: Nodes, x: str, least: Any, most: Any) -> str:
+    """x within limits, with derivative one at the limits for the straight-through estimator."""
+    if not nodes.straight_through:
+        return nodes.emit("Clip", x, least, most)
+    above = nodes.emit("Where", nodes.emit("Less", x, least), least, x)
+    return nodes.emit("Where", nodes.emit("Greater", x, most), most, above)
 
 
 def _per_element(nodes: Nodes, node: Any, scale: str) -> str:
@@ -85,7 +116,9 @@ def _quantize(nodes: Nodes, node: Any) -> str | None:
         return None
     if _dtype(nodes, scale) != like or given.get("precision") or not nodes.has_rank(scale):
         return None
-    return _quantized(nodes, x, _per_element(nodes, node, scale), _per_element(nodes, node, zero), to, like)
+    return _quantized(
+        nodes, x, _per_element(nodes, node, scale), _per_element(nodes, node, zero), to, x, like
+    )
 
 
 def _dequantize(nodes: Nodes, node: Any) -> str | None:
@@ -98,7 +131,7 @@ def _dequantize(nodes: Nodes, node: Any) -> str | None:
         return None
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
     nodes.again = True  # for the casts
-    number = nodes.emit("Cast", x, to=kind)
+    number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
     if zero:
         number = nodes.emit("Sub", number, nodes.emit("Cast", _per_element(nodes, node, zero), to=kind))
     return nodes.emit("Mul", number, _per_element(nodes, node, scale))
@@ -121,7 +154,13 @@ def _product(
     for scale, axis in ((sx, axes[0]), (sw, axes[2])):
         product = nodes.emit("Mul", product, _along(nodes, scale, axis, rank))
     return _quantized(
-        nodes, product, _along(nodes, sy, axes[2], rank), _along(nodes, zy, axes[2], rank), to, like
+        nodes,
+        product,
+        _along(nodes, sy, axes[2], rank),
+        _along(nodes, zy, axes[2], rank),
+        to,
+        node.output[0],
+        like,
     )
 
 
@@ -151,14 +190,87 @@ def _conv_integer(nodes: Nodes, node: Any) -> str | None:
         _centred(nodes, w, zw, 0, rank, np.float32),
         **nodes.attributes(node),
     )
-    return nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32)
+    return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
 
 
-QUANTIZED: dict[str, Callable[[Nodes, Any], str | None]] = {
+def _matmul_integer(nodes: Nodes, node: Any) -> str | None:
+    """Only with the straight-through estimator: torch-mlir lowers the product of integers."""
+    x, w, zx, zw = (operand(node, i) for i in range(4))
+    if x not in nodes.floats and w not in nodes.floats:
+        return None
+    product = nodes.emit(
+        "MatMul",
+        _centred(nodes, x, zx, -2, len(nodes.shape(x)), np.float32),
+        _centred(nodes, w, zw, -1, len(nodes.shape(w)), np.float32),
+    )
+    return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
+
+
+# ---- other nodes that read quantized numbers -----------------------------------------------------------------
+
+_MOVES = frozenset(
+    (
+        *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice"),
+        *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    )
+)
+"""Nodes that give elements of their operands."""
+
+_WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape", "Size"})
+
+
+def pass_through(nodes: Nodes, node: Any) -> str | None:
+    """Keeps the floats beside quantized numbers that a node of no quantized type reads; replaces a Cast to a float.
+
+    `Unsupported` for a node of arithmetic: its result has no derivative.
+    """
+    if not any(x in nodes.floats for x in node.input) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):
+        return None
+    if node.op_type == "Cast":
+        return nodes.emit("Cast", nodes.floats[node.input[0]], to=nodes.attributes(node)["to"])
+    if node.op_type == "Clip" and all(nodes.constant(node, i) is not None for i in (1, 2)):
+        limits = [np.asarray(nodes.constant(node, i), np.float32) for i in (1, 2)]
+        nodes.floats[node.output[0]] = _clipped(nodes, nodes.floats[node.input[0]], *limits)
+        return None
+    if node.op_type not in _MOVES:
+        raise Unsupported(
+            "the straight-through estimator has no derivative of arithmetic on quantized numbers; dequantize them first"
+        )
+    copy = nodes.onnx.NodeProto()
+    copy.CopyFrom(node)
+    data = range(len(node.input)) if node.op_type == "Concat" else range(1)
+    for i in data:
+        x = node.input[i]
+        copy.input[i] = nodes.floats.get(x) or nodes.emit("Cast", x, to=nodes.onnx.TensorProto.FLOAT)
+    for i, y in enumerate(node.output):
+        copy.output[i] = nodes.fresh() if y else ""
+        if y and (node.op_type != "MaxPool" or not i):
+            nodes.floats[y] = copy.output[i]
+    nodes.emitted.append(copy)
+    nodes.again = True  # the copy may have a rewrite
+    return None
+
+
+_REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
     "ConvInteger": _conv_integer,
     "DequantizeLinear": _dequantize,
+    "MatMulInteger": _matmul_integer,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "QuantizeLinear": _quantize,
 }
+
+
+def _rewritten(nodes: Nodes, node: Any) -> str | None:
+    """The rewrite, or `Unsupported` where a node without a rewrite would have no derivative but should have one."""
+    found = _REWRITES[node.op_type](nodes, node)
+    is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
+    if found is None and nodes.straight_through and is_active:
+        raise Unsupported(
+            "the straight-through estimator needs f16 or f32, 8- or 16-bit integers, and known ranks"
+        )
+    return found
+
+
+QUANTIZED = dict.fromkeys(_REWRITES, _rewritten)
 """The rewrite of each quantized node type."""

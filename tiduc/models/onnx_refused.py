@@ -34,7 +34,7 @@ _REFUSED = {
 }
 
 
-_NARROW = ("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT8E8M0", "STRING")
+_REFUSED_TYPES = ("FLOAT4E2M1", "FLOAT8E8M0", "STRING")
 
 
 def refuse_types(onnx: Any, graph: Any) -> None:
@@ -43,11 +43,11 @@ def refuse_types(onnx: Any, graph: Any) -> None:
         kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
         if value.type.HasField("sequence_type"):
             raise Unsupported(f"{value.name!r} is a sequence: {_SEQUENCE}")
-        if kind in _NARROW:
+        if kind in _REFUSED_TYPES:
             way = (
                 "give the operands of the first numeric nodes as inputs"
                 if kind == "STRING"
-                else "cast it to INT8 or FLOAT"
+                else "cast it to FLOAT"
             )
             raise Unsupported(f"{value.name!r} has elements of type {kind}, which are not supported; {way}")
 

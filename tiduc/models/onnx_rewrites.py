@@ -15,6 +15,7 @@ import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx_casts import cast
+from tiduc.models.onnx_choices import CHOICES
 from tiduc.models.onnx_control import if_, loop, scan
 from tiduc.models.onnx_formulas import FORMULAS
 from tiduc.models.onnx_fourier import dft, stft
@@ -118,6 +119,7 @@ REWRITES: dict[str, Rewrite] = {
     "STFT": stft,
     "Scan": scan,
     "Upsample": resize,
+    **CHOICES,
     **FORMULAS,
     **MOVES,
     **OPTIMIZERS,

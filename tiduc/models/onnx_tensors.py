@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.models.onnx_nodes import Nodes
+from tiduc.models.emitted_text import Value
+from tiduc.models.onnx_nodes import Nodes, element
 from tiduc.runtime.arrays import Array
 
 
@@ -127,6 +128,15 @@ class Tensor:
         axes = np.arange(len(starts))
         sizes = [*(max(0, b - a) for a, b in zip(starts, ends, strict=True)), *self.shape[len(starts) :]]
         return self.emit("Slice", np.asarray(starts), np.asarray(ends), axes, shape=sizes).reshape(*kept)
+
+
+def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[Value]]) -> list[Tensor]:
+    """The results of a call of a StableHLO function; `build(body, *arguments)` emits the function's ops."""
+    nodes = operands[0].nodes
+    for x in operands:
+        nodes.types[x.name] = nodes.info(x.name, x.shape, element(x.dtype)).type.tensor_type
+    names = nodes.call(name, [x.name for x in operands], build)
+    return [Tensor(nodes, y, nodes.dtype(y), nodes.sizes(y)) for y in names]
 
 
 def tensor(nodes: Nodes, name: str) -> Any:

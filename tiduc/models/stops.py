@@ -15,7 +15,7 @@ from tiduc.models.expansions import Expansion
 _NAME = "tidu.stop_gradient"
 
 
-def _composite(call: Any, module: Any) -> Sequence[Any]:
+def composite(call: Any, module: Any) -> Sequence[Any]:
     """A composite that stops tangents; its decomposition is an identity function."""
     (x,) = call.operands
     function = f"{_NAME}.{len(list(module.body.operations))}"
@@ -28,7 +28,7 @@ def _composite(call: Any, module: Any) -> Sequence[Any]:
     return [ir.Operation.create("stablehlo.composite", [call.result.type], [x], attributes).result]
 
 
-STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": _composite}
+STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": composite}
 """The expansion of the operator."""
 
 

@@ -106,8 +106,20 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
     """The bytecode of the StableHLO module after the custom calls are expanded."""
     module = parse(written)
     expand_calls(module, operators)
+    _stabilize(module)
     legalize(module)
     return bytecode(module)
+
+
+def _stabilize(module: Any) -> None:
+    """Makes each sort stable: torch-mlir emits unstable ones, also where equal elements must keep their order."""
+
+    def look(op: Any) -> Any:
+        if op.name == "stablehlo.sort":
+            op.operation.attributes["is_stable"] = ir.BoolAttr.get(True)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
 
 
 def _explained(message: str, module: Any) -> str:

@@ -1,10 +1,22 @@
 """Decompositions of PyTorch's functions that move, select, sort or accumulate elements."""
 
 import sys
+import threading
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch_ops.framework import TABLE, aten, decomposes, torch
+
+# ---- arrays without values ----------------------------------------------------------------------------------
+
+
+@decomposes(aten.empty_like.default, aten.new_empty.default, aten.empty.memory_format)
+def empty(x: Any, size: Any = None, *, dtype: Any = None, **keywords: Any) -> Any:
+    """Zeros, with the sizes `size` if given, else with those of x; x itself may be the sizes."""
+    if not isinstance(x, torch.Tensor):
+        return torch.zeros(x, dtype=dtype)
+    return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
+
 
 # ---- parts of arrays ---------------------------------------------------------------------------------------
 
@@ -184,6 +196,20 @@ def bucketize(x: Any, edges: Any, *, out_int32: bool = False, right: bool = Fals
     return searchsorted(edges, x, out_int32=out_int32, right=right)
 
 
+@decomposes(aten.histc.default)
+def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # noqa: A002  PyTorch's names
+    """The number of elements in each of `bins` equal intervals; the last interval contains its end."""
+    flat = x.reshape(-1).to(x.dtype if x.is_floating_point() else torch.float64).detach()
+    low, high = (torch.full([], n, dtype=flat.dtype) for n in (min, max))
+    if min == max:
+        low, high = flat.amin(), flat.amax()
+        is_point = low == high
+        low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
+    place = ((flat - low) * bins / (high - low)).floor().clamp(max=bins - 1).unsqueeze(-1)
+    is_inside = ((flat >= low) & (flat <= high)).unsqueeze(-1)
+    return ((place == torch.arange(bins)) & is_inside).sum(0).to(x.dtype)
+
+
 # ---- accumulation ------------------------------------------------------------------------------------------
 
 
@@ -292,18 +318,34 @@ def _sized(name: str, instead: str) -> Any:
 TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
 
 
+_is_counted = threading.local()
+"""Has the attribute `now` while the indices of an op count from the start."""
+
+
+def _from_start(op: Any, x: Any, indices: Any, *others: Any) -> Any:
+    """The op with indices that count from the start; torch-mlir takes negative indices for 0."""
+    if hasattr(_is_counted, "now"):
+        return NotImplemented
+    places = [i if i is None else torch.where(i < 0, i + x.shape[d], i) for d, i in enumerate(indices)]
+    _is_counted.now = True
+    try:
+        return op(x, places, *others)
+    finally:
+        del _is_counted.now
+
+
 @decomposes(aten.index.Tensor)
 def index(x: Any, indices: Any) -> Any:
     if any(i is not None and i.dtype == torch.bool for i in indices):
         raise Unsupported("the size of the result of x[mask] depends on data; use torch.where(mask, x, 0)")
-    return NotImplemented
+    return _from_start(aten.index.Tensor, x, indices)
 
 
 @decomposes(aten.index_put.default)
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """y[mask] = number is a select."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
-        return NotImplemented
+        return _from_start(aten.index_put.default, x, indices, values, accumulate)
     if len(indices) > 1 or values.numel() != 1:
         raise Unsupported(
             "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"

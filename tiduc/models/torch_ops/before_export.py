@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch_ops.ctc import ctc_loss
 from tiduc.models.torch_ops.framework import torch
 
 
@@ -57,17 +58,11 @@ def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: A
     return torch.where(inside.unsqueeze(-2), a, 0) @ b
 
 
-def _ctc_loss(*arguments: Any, **keywords: Any) -> Any:
-    raise Unsupported(
-        "torch.nn.functional.ctc_loss is not supported; write its recursion with torch.logaddexp"
-    )
-
-
 _REPLACED: dict[Any, Callable[..., Any]] = {
     torch._grouped_mm: _grouped_mm,
     torch.cov: _cov,
     torch.linalg.lstsq: _lstsq,
-    torch.nn.functional.ctc_loss: _ctc_loss,
+    torch.nn.functional.ctc_loss: ctc_loss,
     torch.nn.functional.grouped_mm: _grouped_mm,
 }
 """The functions that replace PyTorch's."""
