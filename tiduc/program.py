@@ -163,8 +163,8 @@ class Program:
     def rematerialize(self, memory: str) -> "Program":
         """The program within a budget of memory, which its derivatives keep.
 
-        `memory` is a number of bytes such as "100MB", arguments and results included; a share of the peak such as
-        "0.3x"; or "min". Lowering raises `RequestError` for other texts, and for less than the least feasible number.
+        `memory` is "100MB" or other bytes, arguments and results included; a share of the peak, "0.3x"; or "min".
+        Lowering raises `RequestError` for other texts, and for less than the least feasible number.
         """
         return replace(self, memory=memory)
 
