@@ -287,10 +287,10 @@ class Program:
     ) -> Runnable:
         """The compiled program, to be called with NumPy arrays; `CompileError` where the engine cannot compile it.
 
-        `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module, which carries the names of
-        inputs and outputs, as `vmfb`. With `lapack` "callback", the module factorizes by calling NumPy, on CPUs only.
-        `limits` bound IREE's compiler. Without `cached`, the cache is neither read nor written. Without `fast`, the
-        program gets the rewrites that IREE needs for correct values, and none for speed.
+        `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module as `vmfb`. With `lapack`
+        "callback", the module factorizes by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without
+        `cached`, the cache is neither read nor written. Without `fast`, the program gets only the rewrites that IREE
+        needs for correct values.
         """
         return compile_program(self.lower(), engine, Options(target, lapack, limits, cached, fast))
 

@@ -172,12 +172,6 @@ def test_a_reduction_of_more_elements_than_mlir_allows_has_a_place() -> None:
     assert raised.value.location == "-:3:24"
 
 
-def test_modules_nested_deeply_are_read() -> None:
-    identity = "func.func @main(%x: tensor<f64>) -> tensor<f64> { return %x : tensor<f64> }"
-    program = tiduc.load("module {" * 2000 + "}" * 2000 + identity)
-    assert [argument.name for argument in program.signature.inputs] == ["x"]
-
-
 def test_the_reference_interpreter_runs_within_limits() -> None:
     text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
   %0 = stablehlo.while(%i = %x) : tensor<i64>

@@ -258,3 +258,9 @@ def test_high_order() -> None:
         (value,) = linear.outputs
         point[linear.keys[0]] = 1.0
     compare(numbers(view, [value], point), [0.9**8 * np.exp(0.27)])
+
+
+def test_modules_nested_deeply_are_read() -> None:
+    identity = "func.func @main(%x: tensor<f64>) -> tensor<f64> { return %x : tensor<f64> }"
+    program = tiduc.load("module {" * 2000 + "}" * 2000 + identity)
+    assert [argument.name for argument in program.signature.inputs] == ["x"]
