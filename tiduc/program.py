@@ -81,8 +81,7 @@ class Program:
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
 
-        With `conjugate`, complex cotangents are the conjugates of ours, as in JAX. `RequestError` where the
-        program has any other outputs; the other errors are those of `jvp`.
+        `conjugate` is that of `vjp`. `RequestError` where the program has other outputs; else errors as in `jvp`.
         """
         return self._with_results(grad(self, wrt, conjugate), value)
 

@@ -262,5 +262,5 @@ def test_high_order() -> None:
 
 def test_modules_nested_deeply_are_read() -> None:
     identity = "func.func @main(%x: tensor<f64>) -> tensor<f64> { return %x : tensor<f64> }"
-    program = tiduc.load("module {" * 2000 + "}" * 2000 + identity)
+    program = load("module {" * 2000 + "}" * 2000 + identity)
     assert [argument.name for argument in program.signature.inputs] == ["x"]
