@@ -44,7 +44,7 @@ def select_reruns(module: Any) -> int:
             for x, y in zip(op.operands, op.results, strict=True):
                 if len(list(y.uses)):
                     count += 1
-                    is_less = b.compare(opaque, b.like(count, opaque), "LT")
+                    is_less = b.compare(opaque, count, "LT")
                     y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
             op.erase()
     return count
