@@ -32,19 +32,9 @@ _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')  # in the `loc(...)` of 
 _FILE_LINE_COL = re.compile(r":\d+:\d+$")
 
 
-PHASES = (
-    "input",
-    "abi",
-    "preprocessing",
-    "global-optimization",
-    "dispatch-creation",
-    "flow",
-    "stream",
-    "executable-sources",
-    "executable-configurations",
-    "executable-targets",
-    "hal",
-    "vm",
+PHASES = tuple(
+    "input abi preprocessing global-optimization dispatch-creation flow stream executable-sources "
+    "executable-configurations executable-targets hal vm".split()
 )
 """The phases of IREE's compiler after which it can print a program."""
 

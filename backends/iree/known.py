@@ -9,7 +9,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.dependences import defined_by
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element
 
 _WIDTHS = 8, 16, 32, 64

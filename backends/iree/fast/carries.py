@@ -12,10 +12,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import restored, stored
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element, with_element
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import slow
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import is_dynamic
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by, traced
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.missing.dynamic.sizes import Size, read
 from tiduc.dialect.context import context
+from tiduc.dialect.dependences import defined_by, traced
 from tiduc.dialect.types import element
 
 KERNEL = "flow.dispatch.region"

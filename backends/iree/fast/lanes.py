@@ -19,11 +19,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.types import element, shape
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import (
     Emitter,
     Pattern,
@@ -35,6 +34,7 @@ from tiduc.backends.iree.fast.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import element, shape

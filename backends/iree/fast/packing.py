@@ -15,10 +15,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, within
 from tiduc.backends.iree.fast.carries import updates_between
 from tiduc.backends.iree.known import splat
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.types import element, is_dynamic, shape, with_shape

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
@@ -29,23 +29,19 @@ def select_reruns(module: Any) -> int:
     """Replaces barriers with results that nothing reads, in place; gives their number."""
     count = 0
     for function in operations(module.operation.regions[0].blocks[0]):
-        opaque: Any = None
-        for op in list(within(function)) if function.name == "func.func" else ():
-            if op.name != _BARRIER or not _is_rerun(op):
-                continue
-            if opaque is None:
-                first = Emitter(
-                    ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), function.location
-                )
-                (opaque,) = first.barrier(
-                    first.constant(0, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)))
-                )
-            b = Emitter(ir.InsertionPoint(op), op.location)
-            for x, y in zip(op.operands, op.results, strict=True):
-                if len(list(y.uses)):
-                    count += 1
-                    is_less = b.compare(opaque, count, "LT")
-                    y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
+        reruns = [op for op in within(function) if op.name == _BARRIER and _is_rerun(op)]
+        if not reruns:
+            continue
+        begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])
+        first = Emitter(begin, function.location)
+        (opaque,) = first.barrier(first.table(0, signless(32)))
+        for op in reruns:
+            with rewriting(op) as b:
+                for x, y in zip(op.operands, op.results, strict=True):
+                    if len(list(y.uses)):
+                        count += 1
+                        is_less = b.compare(opaque, count, "LT")
+                        y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
             op.erase()
     return count
 

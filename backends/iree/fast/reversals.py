@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.dependences import reached
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.missing.dynamic.arrays import below_sign, restored
+from tiduc.dialect.dependences import reached
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, shape
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import behind, reached, read_by
 from tiduc.backends.iree.emitter import CALLS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.dependences import behind, reached, read_by
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT

@@ -5,10 +5,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import computed_from
 from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
+from tiduc.dialect.dependences import computed_from
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 

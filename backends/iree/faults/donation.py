@@ -16,12 +16,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import is_constant, reached
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, given, size
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.dependences import is_constant, reached
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_dynamic

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
+from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape

@@ -23,9 +23,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.dependences import reached
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
+from tiduc.dialect.dependences import reached
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 # Whole strings, since constants may hold any bytes.

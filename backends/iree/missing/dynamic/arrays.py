@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.dependences import defined_by
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.sizes import read
 from tiduc.dialect.context import context
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.graph import operations
 from tiduc.dialect.types import dims, element, is_dynamic, with_element
