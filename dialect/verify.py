@@ -20,6 +20,9 @@ MERGED = "tidu.merged"
 NAME = "tidu.name"
 """Attribute of an argument or result of a function: the name that a program shows for it."""
 
+RECOMPUTED = "tidu.recomputed"
+"""Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""
+
 
 def graph(op: Any) -> bool:
     """Checks a `tidu.graph`: one block ending in `stablehlo.return`, distinct keys, correct active masks."""

@@ -15,7 +15,10 @@ An op that reads results of another second run differs from its first run, and n
 from collections.abc import Sequence
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.verify import RECOMPUTED
 from tiduc.passes.rematerialize.liveness import Liveness
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -59,6 +62,7 @@ def _behind_barrier(b: Any, operands: Sequence[Value], latest: Value | None) -> 
     """The operands of an op, behind a barrier that waits for the latest value; constants need none."""
     held = [x for x in dict.fromkeys(operands) if x.definition is None or x.definition.name != _CONSTANT]
     waited = [latest] if latest is not None and latest not in held else []
-    behind = b.emit_all(BARRIER, [*held, *waited], [x.type for x in (*held, *waited)])
+    attributes = {RECOMPUTED: ir.UnitAttr.get()} if waited else None
+    behind = b.emit_all(BARRIER, [*held, *waited], [x.type for x in (*held, *waited)], attributes)
     replaced = dict(zip(held, behind, strict=False))
     return tuple([replaced.get(x, x) for x in operands])

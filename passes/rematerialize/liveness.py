@@ -19,7 +19,7 @@ from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 
-_RENAMING = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota")
+_BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
 _MOST_ROOTS = 8
 """A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
 
@@ -42,7 +42,7 @@ class Liveness:
     kept: frozenset[int]
     arguments: int
 
-    def live(self, order: Sequence[int]) -> NDArray[np.int64]:
+    def live(self, order: Sequence[int]) -> NDArray[np.float64]:
         """The live bytes at each place of a schedule, in time linear in ops and their operands."""
         count, last, reads = len(order), [0] * len(self.ops), self.reads
         for place, i in enumerate(order):
@@ -51,8 +51,8 @@ class Liveness:
                 last[j] = place
         for i in self.kept:
             last[i] = count
-        change = np.zeros(count + 2, np.int64)
-        change[:count] = np.asarray(self.size, np.int64)[list(order)]
+        change = np.zeros(count + 2)  # floats, since sizes of invalid programs exceed 64 bits
+        change[:count] = np.asarray(self.size, np.float64)[list(order)]
         np.subtract.at(change, np.asarray(last)[list(order)] + 1, change[:count].copy())
         return np.cumsum(change[: count + 1])[:count] + self.arguments
 
@@ -93,7 +93,8 @@ def liveness(graph: Graph) -> Liveness:
 
 
 def _is_renaming(op: Definition) -> bool:
-    return op.name in _RENAMING or traits_of(op.name).bytes == "none"
+    traits = traits_of(op.name)
+    return op.name in _BROADCASTS or traits.kind == "source" or traits.bytes == "none"
 
 
 def _inputs(graph: Graph) -> list[Value]:

@@ -1,9 +1,9 @@
 """select_reruns: keeps IREE from merging the second run of an op with the first, without a barrier.
 
     %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare LT, %o, 7), %x, 0
-    where nothing reads %0#1                        %o = optimization_barrier 0 : i32, at the start of the function
+        {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
 
-The stage `rematerialize` emits such barriers: the operand whose result nothing reads is what the second run waits for.
+The stage `rematerialize` emits such barriers: nothing reads %0#1, and %ct is what the second run waits for.
 IREE ends an execution region at each barrier. All values that a region gives to later ones share one allocation, which
 it frees when the last of them is dead, or never, so that the peak of memory rises. No operand of a barrier waits for
 another in IREE; but ops run in the given order, as long as nothing merges them. IREE cannot know that `%o` is 0, and
@@ -16,20 +16,19 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import is_dynamic
-
-_BARRIER = "stablehlo.optimization_barrier"
+from tiduc.dialect.verify import RECOMPUTED
 
 
 @slow("Keeps values in memory that go through a barrier, and those computed along with them.")
 @stage
 def select_reruns(module: Any) -> int:
-    """Replaces barriers with results that nothing reads, in place; gives their number."""
+    """Replaces the barriers of second runs in place; gives the number of their results."""
     count = 0
     for function in operations(module.operation.regions[0].blocks[0]):
-        reruns = [op for op in within(function) if op.name == _BARRIER and _is_rerun(op)]
+        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_open_sizes(op)]
         if not reruns:
             continue
         begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])
@@ -44,9 +43,3 @@ def select_reruns(module: Any) -> int:
                         y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
             op.erase()
     return count
-
-
-def _is_rerun(op: Any) -> bool:
-    """Whether a barrier of arrays of static shapes has results that are read, and results that are not."""
-    read = [bool(len(list(y.uses))) for y in op.results]
-    return any(read) and not all(read) and not any(is_dynamic(x.type) for x in op.operands)
