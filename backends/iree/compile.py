@@ -78,7 +78,7 @@ def compile_until(source: Source, phase: str, limits: Limits | None = None) -> b
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:
         command = [find_tool("iree-compile"), *flags, "-", "-o", "-"]
-        ended = run_within(command, _program(source), limits, {**os.environ, "TMPDIR": folder})
+        ended = run_within(command, _program(source), limits, environment_of_compilers(folder))
     if ended.code == 0:
         return ended.output
     raise _refused(ended, limits, target, source.name)
@@ -153,7 +153,7 @@ def _ended(
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
-        environment = {**os.environ, "TMPDIR": folder}
+        environment = environment_of_compilers(folder)
         if not may_branch(program) and not target.spirv:
             return run_within(command, program, limits, environment, stop)
         ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
@@ -164,6 +164,14 @@ def _ended(
         if ended.code == 0 and program:
             return run_within(command, program, limits, environment, stop)
         return ended
+
+
+def environment_of_compilers(folder: str) -> dict[str, str]:
+    """The environment of IREE's compiler, with a folder for temporary files.
+
+    A compiler that crashes would take seconds to find the names of the functions on its stack, which nobody reads.
+    """
+    return {**os.environ, "TMPDIR": folder, "LLVM_DISABLE_SYMBOLIZATION": "1"}
 
 
 def _linkers(target: Target) -> tuple[str, ...]:

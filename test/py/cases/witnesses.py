@@ -4,7 +4,7 @@ A name is that of a case, behind its target and kind: `power` is compiled for CP
 shapes, and `vulkan/sine`, `vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
 """
 
-import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from iree.compiler.tools.binaries import find_tool
 from cases import iree_cases, iree_dynamic_cases, iree_gpu_cases
 from cases.iree_case import Array, Case, function
 from cases.iree_programs import PROGRAMS
-from tiduc.backends.iree.compile import _linkers
+from tiduc.backends.iree.compile import _linkers, environment_of_compilers
 from tiduc.backends.iree.targets import find_target
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import TiducError
@@ -90,5 +90,6 @@ def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
     """The module that IREE's compiler makes of a program without tiduc's rewrites; None if it fails."""
     described = find_target(target)
     command = [find_tool("iree-compile"), *described.flags, *_linkers(described), "-", "-o", "-"]
-    ended = run_within(command, text.encode(), Limits(seconds=seconds), dict(os.environ), None)
+    environment = environment_of_compilers(tempfile.gettempdir())
+    ended = run_within(command, text.encode(), Limits(seconds=seconds), environment, None)
     return ended.output if ended.code == 0 and ended.output else None
