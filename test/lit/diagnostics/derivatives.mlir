@@ -15,7 +15,7 @@
 // INTEGER:  derivatives.mlir: error: input 'n' of type tensor<i32> has no derivative
 // SCALAR:   derivatives.mlir: error: grad needs one real scalar float output; the outputs are (tensor<4xf64>); use vjp
 // OPTION:   Error: No such option
-// STAGE:    'linear_transpose' is not one of 'import', 'linearize', 'materialize_merge', 'structure', 'lower'
+// STAGE:    'linear_transpose' is not one of 'import', 'linearize', 'materialize_merge', 'structure', 'rematerialize', 'lower'
 func.func @main(%x: tensor<4xf64> {tidu.name = "x"}, %n: tensor<i32> {tidu.name = "n"}) -> tensor<4xf64> {
   return %x : tensor<4xf64>
 }

@@ -6,10 +6,9 @@
 // CPU-NOT: stablehlo.concatenate
 // CPU:     "flow.dispatch.region"
 
-// CHECK:      stablehlo.compare GE
-// CHECK:      stablehlo.compare LT
-// CHECK:      %[[ROW:.*]] = stablehlo.select
-// CHECK:      %[[I:.*]] = stablehlo.convert %[[ROW]] : (tensor<3xi64>) -> tensor<3xi32>
+// CHECK:      %[[I:.*]] = linalg.generic
+// CHECK:      arith.cmpi ult, %{{.*}}, %c5
+// CHECK:      arith.select
 // CHECK:      %[[J:.*]] = stablehlo.reshape %[[I]] : (tensor<3xi32>) -> tensor<3x1xi32>
 // CHECK:      %[[X:.*]] = stablehlo.concatenate %arg0, %{{.*}} -> tensor<6x2xf32>
 // CHECK:      %[[Y:.*]] = "stablehlo.scatter"(%[[X]], %[[J]], %arg2)
