@@ -54,7 +54,12 @@ TRANSFORMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+SLOW = ("hessian", "reverse over reverse")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TRANSFORMS]
+)
 def test_jax(op: Any, name: str) -> None:
     both(TRANSFORMS[name], op, X, W)
 

@@ -129,16 +129,16 @@ def lanes_of(text: str) -> bool:
     ("op", "shape", "dimensions", "result", "element"),
     [
         ("add", "16x400", "1", "16x", "f32"),
-        ("add", "8x3x32x24", "2, 3", "8x3x", "f64"),
-        ("add", "70x64", "0, 1", "", "f32"),
+        pytest.param("add", "8x3x32x24", "2, 3", "8x3x", "f64", marks=pytest.mark.slow),
+        pytest.param("add", "70x64", "0, 1", "", "f32", marks=pytest.mark.slow),
         ("multiply", "32x256", "1", "32x", "f64"),
-        ("maximum", "10x512", "1", "10x", "f32"),
-        ("minimum", "10x512", "1", "10x", "f32"),
+        pytest.param("maximum", "10x512", "1", "10x", "f32", marks=pytest.mark.slow),
+        pytest.param("minimum", "10x512", "1", "10x", "f32", marks=pytest.mark.slow),
         ("add", "4099", "0", "", "f32"),  # padded
-        ("multiply", "1399x3", "0, 1", "", "f64"),
+        pytest.param("multiply", "1399x3", "0, 1", "", "f64", marks=pytest.mark.slow),
         ("add", "71x61", "0, 1", "", "f64"),  # by rows
         ("maximum", "3x19x7x33", "1, 2, 3", "3x", "f32"),
-        ("add", "3x67x61", "1, 2", "3x", "f32"),
+        pytest.param("add", "3x67x61", "1, 2", "3x", "f32", marks=pytest.mark.slow),
     ],
 )
 def test_reductions_in_lanes(op: str, shape: str, dimensions: str, result: str, element: str) -> None:

@@ -113,8 +113,7 @@ def test_random(seed: int) -> None:
     pad = tuple(zip(sizes(-1, 4), sizes(-1, 4), strict=True))
     case = Case(sizes(1, 6), sizes(1, 5), sizes(1, 4), pad, sizes(1, 4), sizes(1, 4))
     if all((n - 1) * a + 1 + lo + hi > 0 for n, a, (lo, hi) in zip(case.size, case.base, pad, strict=True)):
-        for op in IDENTITY:
-            check(op, case)
+        check([*IDENTITY][seed % len(IDENTITY)], case)
 
 
 @pytest.mark.parametrize("op", ["add", "multiply"])
