@@ -147,6 +147,22 @@ def test_arithmetic_on_quantized_numbers_is_refused() -> None:
         tiduc.from_onnx(proto, straight_through=True)
 
 
+def test_a_body_that_reads_quantized_numbers_is_refused() -> None:
+    out = [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]
+    then = helper.make_graph([node("DequantizeLinear", ["q", "scale"], ["z"])], "then", [], out)
+    other = helper.make_graph([node("Identity", ["x"], ["z"])], "other", [], out)
+    nodes = [
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        node("ReduceMax", ["x"], ["most"], keepdims=0),
+        node("Greater", ["most", "scale"], ["is_large"]),
+        node("If", ["is_large"], ["y"], then_branch=then, else_branch=other, name="choice"),
+    ]
+    proto = model(nodes, {"x": X}, {"scale": np.float32(0.3), "zero": np.int8(0)})
+    assert evaluate(str(tiduc.from_onnx(proto)), [X])[0].shape == X.shape
+    with pytest.raises(tiduc.Unsupported, match="If 'choice': .* dequantize them first"):
+        tiduc.from_onnx(proto, straight_through=True)
+
+
 def test_the_option(tmp_path: Path, capfd: Any) -> None:
     onnx.save(simulated(), tmp_path / "a.onnx")
     out = tmp_path / "vjp.mlir"

@@ -12,7 +12,7 @@ estimator: then a quantized number within its limits has the derivative of x / s
 The estimator keeps a float beside each quantized number. Nodes that read the number as a float read that float.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -224,7 +224,8 @@ def pass_through(nodes: Nodes, node: Any) -> str | None:
 
     `Unsupported` for a node of arithmetic: its result has no derivative.
     """
-    if not any(x in nodes.floats for x in node.input) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):
+    read = [nodes.renamed.get(x, x) for x in _read_by(node)]
+    if not any(x in nodes.floats for x in read) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):
         return None
     if node.op_type == "Cast":
         return nodes.emit("Cast", nodes.floats[node.input[0]], to=nodes.attributes(node)["to"])
@@ -249,6 +250,15 @@ def pass_through(nodes: Nodes, node: Any) -> str | None:
     nodes.emitted.append(copy)
     nodes.again = True  # the copy may have a rewrite
     return None
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """The names of the values that a node reads, also in its bodies, and of values inside of its bodies."""
+    yield from node.input
+    for attribute in node.attribute:
+        yield from (y.name for y in attribute.g.output)
+        for inner in attribute.g.node:
+            yield from _read_by(inner)
 
 
 _REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
