@@ -25,12 +25,14 @@ def test_transform() -> None:
     assert all(float(cell) >= 0 for row in rows for cell in row[1:-2])
 
 
+@pytest.mark.slow
 def test_runtime() -> None:
     rows = run("runtime.py", "--examples", "mlp", "--rounds", "1")
     assert [row[:2] for row in rows[1:3]] == [["mlp", "IREE"], ["mlp", "XLA"]]
     assert [row[:2] for row in rows[4:]] == [["mlp", "ours"], ["mlp", "JAX's"]]
 
 
+@pytest.mark.slow
 def test_loops() -> None:
     rows = run("loops.py", "--lengths", "4", "--rounds", "1")
     kinds = ["stack", "sqrt", "log"]

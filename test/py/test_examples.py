@@ -37,7 +37,8 @@ class Example:
 
 
 NAMES = [f"{name}_{kind}" for name in ("mlp", "convnet", "transformer") for kind in TOLERANCE]
-F64_FIRST = [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("f32") else []) for name in NAMES]
+FAST = ("mlp_f64", "convnet_f64")
+F64_FIRST = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in NAMES]
 ENGINES = ["xla", pytest.param("iree", marks=pytest.mark.slow)]
 
 
