@@ -61,7 +61,7 @@ def size(x: Value) -> int:
 
 
 def size_in_bytes(x: Value) -> int:
-    """The bytes of a value; a dynamic dimension counts as 1, and a value that is no tensor as 0."""
+    """The bytes of a tensor, where a dynamic dimension counts as 1; 0 for values of other types."""
     return _static_bytes(x.type)
 
 

@@ -30,7 +30,7 @@ On Linux, `tiduc` does its work in a child process. MLIR, XLA and compiled progr
 crash them. When the child dies, `tiduc` prints a diagnostic and exits with status 1:
 
 ```text
-f.mlir: error: tiduc died (SIGSEGV) during parse; reproducer saved as /tmp/tiduc-crash-k3v9x2aq
+f.mlir: error: tiduc died (SIGSEGV) during parse; reproducer saved as $TMPDIR/tiduc-crash-k3v9x2aq
 ```
 
 The reproducer is a folder in `TMPDIR`, or else in `/tmp`. It holds a copy of each file that the command line names

@@ -169,7 +169,8 @@ def _ended(
 def environment_of_compilers(folder: str) -> dict[str, str]:
     """The environment of IREE's compiler, with a folder for temporary files.
 
-    A compiler that crashes would take seconds to find the names of the functions on its stack, which nobody reads.
+    LLVM would look up the names of the functions on the stack of a compiler that crashes. That takes seconds, and
+    tiduc's diagnostics do not show the stack.
     """
     return {**os.environ, "TMPDIR": folder, "LLVM_DISABLE_SYMBOLIZATION": "1"}
 

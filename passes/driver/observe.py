@@ -46,7 +46,7 @@ class Printing:
 
 @dataclass(frozen=True)
 class Observe:
-    """What is printed to standard error while a pipeline runs, and whether each pass is verified.
+    """The IR and reports that a pipeline prints to standard error, and whether each pass is verified.
 
     `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change
     the IR or fail. With `tree_dir`, the IR after each pass is written to files in that directory. `reproducer` is the
@@ -177,6 +177,8 @@ def reproducible(module: Any, pipeline: str, observe: Observe) -> Iterator[None]
     if path is None:
         yield
         return
+    if os.path.exists(path) and not _is_reproducer(path):
+        raise RequestError("the file exists and is no reproducer; name a new file for the reproducer", path)
     with _writable(path), open(path, "wb") as file:
         file.write(reproducer(module, pipeline, observe.verify_each))
     try:
@@ -188,12 +190,17 @@ def reproducible(module: Any, pipeline: str, observe: Observe) -> Iterator[None]
         os.remove(path)
 
 
+def _is_reproducer(path: str) -> bool:
+    with _writable(path), open(path, "rb") as file:
+        return b"mlir_reproducer" in file.read()
+
+
 @contextmanager
 def _writable(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TiducError(f"cannot write: {error.strerror}", path) from None
+        raise TiducError(f"cannot write the reproducer: {error.strerror}", path) from None
 
 
 def reproducer(module: Any, pipeline: str, verify_each: bool) -> bytes:

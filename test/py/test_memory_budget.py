@@ -161,7 +161,7 @@ def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -
 
 
 def test_random_graphs_are_near_the_lowest_peak() -> None:
-    """Of small graphs without the shape of a gradient, against all schedules with any recomputation."""
+    """The peaks of small random graphs, against the lowest peak of all schedules with any recomputation."""
     ratios = []
     for seed in range(200):
         drawn = random_dag(seed)

@@ -1,5 +1,7 @@
 """The textual syntax of pipelines, and the driver that runs them; test/lit checks its output."""
 
+from pathlib import Path
+
 import pytest
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
@@ -7,7 +9,9 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
 from tiduc.opt import PASSES, run_pipeline
+from tiduc.passes.driver.observe import Observe
 from tiduc.passes.driver.textual import Native, Option, Own, Pass, parse_pipeline
+from tiduc.tables import native_passes
 
 EXP_AX = """
 func.func @main(%a: tensor<f64>, %x: tensor<f64>) -> tensor<f64> {
@@ -160,3 +164,17 @@ def test_every_pass_has_a_description():
 def test_own_elements_keep_their_text():
     (own,) = parsed(" tidu-q{text=a} ")
     assert isinstance(own, Own) and own.text == "tidu-q{text=a}"
+
+
+def test_listed_native_passes_are_registered() -> None:
+    with context():
+        for name in native_passes():
+            PassManager.parse(f"any({name})")  # raises ValueError for a name that MLIR does not know
+
+
+def test_a_reproducer_replaces_no_other_file(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("notes")
+    with pytest.raises(RequestError, match=f"{file}: error: the file exists and is no reproducer"):
+        run_pipeline(parse(EXP_AX), "cse", Observe(reproducer=str(file)))
+    assert file.read_text() == "notes"

@@ -1,4 +1,4 @@
-"""What `tiduc compile` writes on the way: the IR after each stage, and the files of IREE's compiler."""
+"""The intermediate files of `tiduc compile`: the IR after each stage, and the files of IREE's compiler."""
 
 import os
 import shlex

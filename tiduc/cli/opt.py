@@ -79,7 +79,7 @@ def _dialects() -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """What to do with each module."""
+    """The pipeline that runs on each module, and the checks of the result."""
 
     pipeline: str
     observe: Observe

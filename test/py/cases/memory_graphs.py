@@ -79,7 +79,7 @@ def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 
 @functools.cache
 def binomial(steps: int, checkpoints: int) -> int:
-    """The fewest steps forward that reverse a chain of so many steps with so many checkpoints.
+    """The fewest forward steps that reverse a chain of `steps` steps with `checkpoints` checkpoints.
 
     Griewank, Walther (2000): r steps - C(checkpoints + r, r - 1), where r is the number of sweeps.
     """
