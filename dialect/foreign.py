@@ -50,7 +50,7 @@ _OP_ELSEWHERE = re.compile(rf"""(?:^|[\s"])({"|".join(_ELSEWHERE)})\.\w""", re.M
 
 
 def of_another_compiler(source: str) -> str | None:
-    """What to do with a text with ops of another compiler's dialect; None for other texts."""
+    """Advice for a text that holds ops of another compiler's dialect; None for other texts."""
     match = _OP_ELSEWHERE.search(source)
     return f"the program is in the dialect {match[1]}: {_ELSEWHERE[match[1]]}" if match else None
 

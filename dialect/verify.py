@@ -74,7 +74,7 @@ def bind(op: Any) -> bool:
     return True
 
 
-# These checks run before IRDL's own, so they assume neither attributes nor regions to be present.
+# These checks run before those of IRDL: an op may lack attributes and regions.
 
 
 def _symbol(op: Any) -> str | None:

@@ -168,7 +168,7 @@ def from_reflection(text: str) -> Signature:
             for relation, a, b, by in read.get("required", ())
         )
         shapes = [tuple(size or 0 for size in value.type.shape) for value in inputs]
-        for known in sizes:  # raises if there are no such dimensions
+        for known in sizes:  # raises LookupError for a dimension that no input has
             shapes[known.input][known.dimension] - known.value(shapes)
         for size in required:
             size.holds(shapes)

@@ -77,7 +77,7 @@ def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
     """The module that holds the function or graph to load, and its name: the requested one, `main`, or the only one.
 
     A function in a nested module is named `module::function`, or `function` if no other module has one of this
-    name. `RequestError` if there is no such function, or several.
+    name. Raises `RequestError` unless exactly one function matches.
     """
     nested = [op for op in operations(module.body) if op.name == "builtin.module"]
     candidates = [(None, name) for name in _public(module.body)] or [

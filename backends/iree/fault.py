@@ -26,7 +26,7 @@ class Fault:
     `kind` is "wrong" if IREE computes other values, "crash" if its compiler crashes on or rejects an op that it
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
     replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
-    why there is no such case, or why no test runs IREE on the case. `upstream` is the address of IREE's own report.
+    why the record has no case, or why no test runs IREE on its case. `upstream` is the address of IREE's own report.
     """
 
     kind: Kind

@@ -118,7 +118,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_the_option_keeps_smooth_functions() -> None:
-    """The maximum in JAX's softplus is no relu, though one of its operands is 0."""
+    """The maximum in JAX's softplus keeps its derivative at ties, though one of its operands is 0."""
     program = tiduc.load(exported(jax.nn.softplus, X), relu=True)
     for got, wanted in zip(derivatives(program), [jax.nn.sigmoid(X)] * 2, strict=False):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)

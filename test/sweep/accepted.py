@@ -89,7 +89,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str) -> Any:
-    """The compiled program's results, or the reason of a refusal; None if there is no program."""
+    """The compiled program's results, or the reason of a refusal; None for an op without a program."""
     program = program_of(op, text, kind)
     if program is None:
         return None

@@ -20,7 +20,7 @@ def _is_static(nodes: Nodes, node: Any) -> bool:
 
 
 def slice_(nodes: Nodes, node: Any) -> str | None:
-    """Slice with parameters of which one is no constant."""
+    """Slice with starts, ends, axes or steps that are known only at run time."""
     if nodes.version < 10 or not _is_static(nodes, node) or not node.output[0]:
         return None
     given: list[Any] = [tensor(nodes, x) if x else None for x in (operand(node, i) for i in range(1, 5))]
@@ -58,7 +58,7 @@ def _entry(numbers: Any, axes: Any, d: int, rank: int, default: int) -> Any:
 
 
 def pad(nodes: Nodes, node: Any) -> str | None:
-    """Pad with widths that are no constant."""
+    """Pad with widths that are known only at run time."""
     if nodes.version < 11 or nodes.constant(node, 1) is not None or not _is_static(nodes, node):
         return None
     mode = nodes.attributes(node).get("mode", "constant")

@@ -5,8 +5,8 @@
     xs, rows = Loop(m, p, xs) {...}  stablehlo.while { func.call @Loop_graph0 }
     xs, rows = Scan(xs, rows) {...}  stablehlo.while { func.call @Scan_graph0 }
 
-The subgraphs become models, made ready like the main one, and then functions of the module. What a subgraph reads from
-outside becomes inputs; constants are copied.
+The subgraphs become models, made ready like the main one, and then functions of the module. Values that a subgraph
+reads from outside become inputs; constants are copied.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@
     y: 3x1x2 = ReduceSum(x: 3x2x2, axes) axes = [1]
     y: 3x2 = ReduceSum(x: 3x2x2, axes)   axes = [1] or [2]: both are computed, and the program selects
 
-An exporter that leaves axes, sizes or counts as inputs still declares the shapes of the results. A value that
-contradicts the declared shape is no valid input of the model, and the program does not check the value.
+An exporter that leaves axes, sizes or counts as inputs still declares the shapes of the results. The
+program does not check whether the value of such an input agrees with the declared shape.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> 
 
 
 def _undecided(nodes: Nodes, node: Any) -> list[int]:
-    """The positions of operands that decide the result's shape or form and are no constants."""
+    """The positions of non-constant operands that decide the result's shape or form."""
     return [i for i in decisive_positions(node) if operand(node, i) and nodes.constant(node, i) is None]
 
 

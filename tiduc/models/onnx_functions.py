@@ -100,7 +100,7 @@ def _body(onnx: Any, model: Any, node: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _latest(versions: Any, most: int) -> int:
-    """The latest of these versions of a definition that is no later than `most`, else the first."""
+    """The latest of a definition's versions up to `most`; the first version if all are later."""
     return int(max((v for v in versions if v <= most), default=min(versions)))
 
 

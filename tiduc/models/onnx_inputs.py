@@ -74,7 +74,7 @@ def modernize(onnx: Any, model: Any) -> Any:
 def set_constants(onnx: Any, graph: Any, constants: Mapping[str, Array]) -> None:
     """Turns the inputs with these names into initializers, in place.
 
-    `RequestError` where there is no such input, or its type differs from the array's.
+    Raises `RequestError` for a name that no input has, and for an array of another type than the input's.
     """
     inputs = {value.name: value for value in graph.input}
     for name, array in constants.items():

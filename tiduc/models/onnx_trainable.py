@@ -3,7 +3,8 @@
     y = Gemm(x, w, b); z = Add(y, mask)        w and b are parameters; the mask is not
 
 An initializer is a parameter where a node reads it as a weight, or arithmetic combines it with data. Exporters also
-store masks and constants as initializers, and merge initializers of equal values, which then are no parameter each.
+store masks and constants as initializers. They merge initializers of equal values, and a merged initializer is left
+alone.
 """
 
 from collections import defaultdict
@@ -44,7 +45,7 @@ _MASKED = -1e4
 
 
 def not_parameters(graph: Any, arrays: Mapping[str, Array]) -> dict[str, str]:
-    """The arrays that are no parameters of the graph, by name, each with the reason."""
+    """The float initializers that training leaves alone, by name, each with the reason."""
     reads = _reads(graph)
     constant = {each.name for each in graph.initializer}.union(arrays)
     for node in graph.node:  # nodes are in topological order
@@ -81,7 +82,7 @@ def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
 
 
 def _reason(array: Array, uses: list[_Use], constant: set[str]) -> str:
-    """The reason why an array is no parameter, or "" for a parameter."""
+    """The reason why training leaves an array alone; "" for a parameter."""
     weight = [(node, i) for node, i in uses if i in _WEIGHTS.get(node.op_type, ())]
     added = [(n, i) for n, i in uses if n.op_type in _ARITHMETIC and not constant.issuperset(n.input)]
     if not weight and not added:

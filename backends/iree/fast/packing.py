@@ -3,9 +3,8 @@
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-JAX's derivative of a scan stacks dozens of residuals. These are too many arrays if the loop is to be one dispatch: a
-dispatch has at most 32 arrays, and of each type all but one lie on the stack. Packed, they are one array in a
-result's memory.
+JAX's derivative of a scan stacks dozens of residuals. A loop that runs as one dispatch can have at most 32 arrays, and
+of each type all arrays but one are allocated on the stack. The packed array is allocated in the memory of a result.
 """
 
 from collections import defaultdict

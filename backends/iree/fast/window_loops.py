@@ -72,7 +72,7 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
 def _place(
     k: Kernel, w: Window, shapes: tuple[list[int], list[int]], place: Sequence[Any], offsets: Sequence[int]
 ) -> tuple[list[Any], Any]:
-    """The element at `offsets` in the window at `place`, and whether it is no padding, a constant if it never is.
+    """The element at `offsets` in the window at `place`, and a predicate: false for padding, constant without padding.
 
     `shapes` are those of operand and result.
     """

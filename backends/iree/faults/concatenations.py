@@ -9,8 +9,8 @@ second concatenation. But IREE may compute another operand right into its place 
 finds the copy needless, and both concatenations write to one array: silently wrong values. A barrier makes the first
 operand a distinct value with the same elements, so that nothing is merged.
 
-IREE may find two values equal only after it has simplified the program. So this pass takes two values for equal if the
-same ops compute them, whatever the order of their elements. Where IREE does not find them equal, the barrier is
+IREE may find two values equal only after it has simplified the program. This pass therefore treats two values as equal
+if equal ops compute them, and ignores the order of their elements. If IREE finds the values different, the barrier is
 superfluous.
 """
 

@@ -52,7 +52,7 @@ def first_without_root(p: Program, factor: Matrix) -> list[Matrix]:
 
 
 def _number_without_root(u: Matrix) -> Int:
-    """The first column (from one) whose diagonal entry is not positive, or 0; a NaN is no root, either."""
+    """The first column (from one) whose diagonal entry is negative, zero or NaN; 0 if all are positive."""
     p = u.p
     return p.number_of_first(u.rows, lambda i: p.no(u[i, i].re > 0.0))
 

@@ -74,7 +74,7 @@ class Program(Scope):
         return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
 
     def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
-        """The arrays for the parts of so many entries, as arguments of the block.
+        """Arrays of `size` entries, one for each part of a number, as arguments of the block.
 
         Each matrix has arrays of its own, since IREE's bufferization takes time exponential in the number of loops that
         change one array after one another. Some are longer, so that all types differ, and no array has a single
@@ -142,7 +142,7 @@ class Program(Scope):
             yield [i]
 
     def _opened(self, name: str, operands: Sequence[Any], arguments: Sequence[Any], count: int) -> Any:
-        """An op that gives new values for all variables: its results, and its blocks, which are to be filled."""
+        """Creates an op that gives new values for all variables; returns its results and its empty blocks."""
         blocks: list[Any] = []
 
         def fill(region: Any) -> None:

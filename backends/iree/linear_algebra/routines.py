@@ -59,7 +59,7 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[Computed], Computed]
 def on_batches(
     b: Emitter, op: Any, dimensions: Sequence[int], function: Computed, empty: Empty = zeros
 ) -> Sequence[Any]:
-    """An op's results, which a function computes from the operands, whose own dimensions are so many.
+    """The results that a function computes for each batch element; `dimensions` counts each operand's other dimensions.
 
     The function computes in f32 instead of f16 and bf16, which would lose too much. Raises `Unsupported` if an operand
     has a dynamic shape.

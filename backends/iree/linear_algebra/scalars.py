@@ -215,7 +215,7 @@ class Scalar:
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[Any, ...]:
-        """The parts, of which there are to be `count`; a real number has an imaginary part of 0."""
+        """The real and imaginary parts, `count` in all; the imaginary part of a real number is 0."""
         assert count >= len(self.parts), "a complex number has no real value"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 

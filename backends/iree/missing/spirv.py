@@ -1,4 +1,4 @@
-"""What SPIR-V lacks: f64 functions, some 64-bit integer ops, integers to bf16, some complex constants."""
+"""Replaces what SPIR-V lacks: f64 functions, some 64-bit integer ops, integers to bf16, some complex constants."""
 
 from collections.abc import Sequence
 from typing import Any

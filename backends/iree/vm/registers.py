@@ -19,7 +19,7 @@ from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import each_branch, each_function
 
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
-_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks reached from an op that is no branch
+_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks that follow a call
 
 
 @wrong(
