@@ -16,6 +16,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import within
 from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import traits_of
 from tiduc.passes.rules.elementwise import RELU
 
 _EXTREMA = {
@@ -26,9 +27,6 @@ _EXTREMA = {
 
 _NAME = re.compile(r"(relu6?)(_\d+)?")
 """A function's name; JAX numbers functions of one name."""
-
-_SPREAD = ("broadcast_in_dim", "convert")
-"""Ops, dynamic ones included, that give a splat of the number in their first operand."""
 
 
 def mark_relus(functions: dict[str, Any]) -> None:
@@ -60,11 +58,11 @@ _KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
 
 def _constant(op: Any) -> float | None:
     """The number that fills one of the two operands; None where neither, or each, is a known splat of floats."""
-    known = [number for x in op.operands if (number := _splat(x)) is not None]
+    known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None
 
 
-def _splat(x: Any) -> float | None:
+def splat(x: Any) -> float | None:
     """The number that fills x; None where x is not a splat, or is the argument of a block."""
     while isinstance(x, ir.OpResult):
         op = x.owner
@@ -72,10 +70,17 @@ def _splat(x: Any) -> float | None:
             value = op.attributes["value"]
             number = value.get_splat_value() if _is_splat(value) else None
             return float(number.value) if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
-        if op.name.removeprefix("stablehlo.").removeprefix("dynamic_") not in _SPREAD:
+        if not _keeps_splats(op):
             return None
         x = op.operands[0]
     return None
+
+
+def _keeps_splats(op: Any) -> bool:
+    """Whether an op, such as a broadcast, gives a splat of the number in its first operand if that is a splat."""
+    row = traits_of(op.name)
+    moves = row.sizes_in == (1,) or (row.kind == "view" and len(op.operands) == 1)
+    return moves or op.name == "stablehlo.convert"
 
 
 def _is_splat(value: Any) -> bool:

@@ -123,7 +123,7 @@ def _one_level(base: Choice) -> Iterator[tuple[float, _Segments, Choice]]:
             segments = _segments(model, evictable, count)
             if len(segments) < count:
                 break
-            yield limit, segments, _evicting(base, peak, [c for segment in segments for c in segment])
+            yield limit, segments, evicting(base, peak, {c.op for segment in segments for c in segment})
             count = max(count + 1, int(count * _GROWTH))
 
 
@@ -138,10 +138,10 @@ def _fewest(base: Choice, segments: _Segments, budget: int) -> Choice:
     ordered = [c for segment in segments for c in sorted(segment, key=lambda c: c.price)]
     peak = _peak(base)
 
-    def evicting(count: int) -> Choice:
-        return _evicting(base, peak, ordered[:count])
+    def first(count: int) -> Choice:
+        return evicting(base, peak, {c.op for c in ordered[:count]})
 
-    return evicting(bisect_left(range(len(ordered)), True, key=lambda count: evicting(count).peak <= budget))
+    return first(bisect_left(range(len(ordered)), True, key=lambda count: first(count).peak <= budget))
 
 
 # ---- candidates and segments -----------------------------------------------------------------------------------
@@ -159,11 +159,11 @@ def _candidates(model: Liveness, peak: int) -> list[_Candidate]:
     return [
         _Candidate(i, last[i], model.size[i] * is_read_later[i], seconds(model.ops[i]) / model.size[i])
         for i in range(peak)
-        if model.size[i] and last[i] < peak and i not in model.kept and _can_rerun(model.ops[i])
+        if model.size[i] and last[i] < peak and i not in model.kept and can_rerun(model.ops[i])
     ]
 
 
-def _can_rerun(op: Definition) -> bool:
+def can_rerun(op: Definition) -> bool:
     """Whether a second run of an op gives equal results, and starts no loop or communication."""
     if op.name in STATEFUL or op.name in DRAWING or op.name in COLLECTIVES or is_control(op):
         return False
@@ -208,9 +208,9 @@ def _segments(model: Liveness, evictable: Sequence[_Candidate], count: int) -> _
 # ---- second runs -----------------------------------------------------------------------------------------------
 
 
-def _evicting(base: Choice, peak: int, evicted: Collection[_Candidate]) -> Choice:
+def evicting(base: Choice, peak: int, evicted: Collection[int]) -> Choice:
     """The schedule in which readers after the place `peak` read second runs of the evicted ops."""
-    reruns = _Reruns(base.model, peak, {candidate.op for candidate in evicted})
+    reruns = _Reruns(base.model, peak, evicted)
     model = reruns.schedule()
     return Choice(model, model.peak(range(len(model.ops))), base.time + reruns.time)
 

@@ -2,9 +2,9 @@
 
     x1 x2 x3 x4 | c4 c3 c2 c1      ->      x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
-Without a budget, only the order changes, at no cost, and every result is equal bit for bit. With a budget, the peak of
-live bytes falls to the budget at the least time of recomputation that is found. The bytes are those of a model
-(`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to the model.
+Without a budget, the order changes, and values are recomputed that cost next to nothing (`cheap.py`). With a budget,
+the peak of live bytes falls to the budget at the least time of recomputation that is found. The bytes are those of a
+model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
 """
 
 from dataclasses import replace
@@ -17,6 +17,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
+from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import SMALL, lowest_order
@@ -35,7 +36,7 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "") -> Graph:
     if not memory and sum(size_in_bytes(y) for op in graph.definitions for y in op.results) < SMALL:
         return graph
     given = liveness(graph)
-    model = ordered(given)
+    model = cheaper(graph, ordered(given))
     if memory:
         budget = budget_in_bytes(memory, model.peak(range(len(model.ops))))
         choice = within(model, budget)
@@ -56,7 +57,7 @@ def memory_curve(graph: Graph) -> list[tuple[int, float]]:
 
     Both follow from the types of values alone.
     """
-    model = ordered(liveness(graph))
+    model = cheaper(graph, ordered(liveness(graph)))
     time = sum(map(seconds, model.ops))
     return [(peak, 1 + more / time if time else 1.0) for peak, more in curve(model)]
 

@@ -15,6 +15,7 @@ import tiduc
 from tiduc.cli import run
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.budget import budget_in_bytes
 from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.order import lowest_order
@@ -24,16 +25,26 @@ from tiduc.passes.rematerialize.rematerialize import memory_curve, ordered
 BARRIER = "stablehlo.optimization_barrier"
 
 
-def layers(count: int, rows: int, width: int) -> str:
-    """A network of layers tanh(x w), and the sum of its results."""
+TANH = "  %x{next} = stablehlo.tanh %m{i} : {x}\n"
+
+GATED = """  %t{i} = stablehlo.tanh %m{i} : {x}
+  %g{i} = stablehlo.add %t{i}, %one : {x}
+  %x{next} = stablehlo.multiply %m{i}, %g{i} : {x}
+"""
+"""m (tanh m + 1), as in a gelu."""
+
+
+def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
+    """A network of layers with the activation of x w, and the sum of its results."""
     x, w = f"tensor<{rows}x{width}xf32>", f"tensor<{width}x{width}xf32>"
     arguments = ", ".join([f"%x0: {x}", *(f"%w{i}: {w}" for i in range(count))])
     body = "".join(
         f"  %m{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : ({x}, {w}) -> {x}\n"
-        f"  %x{i + 1} = stablehlo.tanh %m{i} : {x}\n"
+        + activation.format(i=i, next=i + 1, x=x)
         for i in range(count)
     )
     return f"""func.func @main({arguments}) -> tensor<f32> {{
+  %one = stablehlo.constant dense<1.0> : {x}
 {body}  %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %sum = stablehlo.reduce(%x{count} init: %zero) applies stablehlo.add across dimensions = [0, 1]
       : ({x}, tensor<f32>) -> tensor<f32>
@@ -42,12 +53,12 @@ def layers(count: int, rows: int, width: int) -> str:
 """
 
 
-def network(count: int, rows: int, width: int) -> tuple[tiduc.Program, list[Any]]:
+def network(count: int, rows: int, width: int, activation: str = TANH) -> tuple[tiduc.Program, list[Any]]:
     """The gradient of `layers` in all inputs, and arguments."""
     random = np.random.default_rng(0)
     shapes = [(rows, width), *[(width, width)] * count]
     arguments = [(random.standard_normal(shape) / np.sqrt(width)).astype(np.float32) for shape in shapes]
-    return tiduc.load(layers(count, rows, width)).grad(), arguments
+    return tiduc.load(layers(count, rows, width, activation)).grad(), arguments
 
 
 def peak(program: tiduc.Program) -> int:
@@ -182,6 +193,21 @@ def test_iree_allocates_less() -> None:
         compiled(*arguments)
         peaks.append(allocated(compiled.vmfb, arguments))
     assert peaks[1] < 0.75 * peaks[0], peaks
+
+
+def test_cheap_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of m, t = tanh m, g = t + 1 and m g, the sum g is not kept: the multiplication that reads it can add 1 again."""
+    values, peaks = [], []
+    for gain in (0.0, cheap._GAIN):
+        monkeypatch.setattr(cheap, "_GAIN", gain)
+        program, arguments = network(8, 512, 64, GATED)
+        assert (BARRIER in program.text) is (gain > 0)
+        compiled = program.compile()
+        values.append(compiled(*arguments))
+        peaks.append(allocated(compiled.vmfb, arguments))
+    for x, y in zip(*values, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+    assert peaks[1] < 0.88 * peaks[0], peaks
 
 
 # ---- the command line ----------------------------------------------------------------------------------------

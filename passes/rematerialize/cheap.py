@@ -1,0 +1,68 @@
+"""cheap: recomputes values that cost next to nothing, without a budget.
+
+    e = exp s; p = e / r | ct ... reads e and p       ->      e = exp s; p = e / r | ct ... p' = e / r
+
+A value that is live at the peak is not kept if cheap ops compute it from values that are kept anyway, and if all its
+readers after the peak are elementwise or reductions. Compilers fuse the second run with its reader, which then reads
+other values. The values kept are a minimum cut (`engine/recompute.py`).
+"""
+
+from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.passes.engine.recompute import cheapest_residuals
+from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.recompute import can_rerun, evicting, unchanged
+
+_GAIN = 0.95
+"""Values are recomputed only if the bytes beside arguments fall to this share."""
+
+
+def cheaper(graph: Graph, model: Liveness) -> Liveness:
+    """The schedule in which readers after the peak recompute cheap values; the given one if the peak hardly falls."""
+    base = unchanged(model)
+    peak = int(model.live(range(len(model.ops))).argmax())
+    choice = evicting(base, peak, _evicted(graph, model, peak))
+    if choice.peak - model.arguments > _GAIN * (base.peak - model.arguments):
+        return model
+    return choice.model
+
+
+def _evicted(graph: Graph, model: Liveness, peak: int) -> set[int]:
+    """The ops up to the place `peak` that run again for readers after it."""
+    number = {y: i for i, op in enumerate(model.ops[: peak + 1]) for y in op.results}
+    fuses = _fuse_operands(model, peak)
+    kept = {*graph.inputs.values(), *(y for y in graph.outputs if y is not None)}
+    wanted: dict[Value, None] = {}
+    for i in range(peak + 1, len(model.ops)):
+        op = model.ops[i]
+        wanted.update((x, None) for x in op.reads if x in number)
+        if i not in fuses:
+            kept.update(op.reads)
+    kept.update(cheapest_residuals([x for x in wanted if x not in kept], kept))
+    evicted: set[int] = set()
+    stack = [x for x in wanted if x not in kept]
+    while stack:
+        x = stack.pop()
+        place = number.get(x)
+        if place is not None and place not in evicted and x not in kept and can_rerun(model.ops[place]):
+            evicted.add(place)
+            stack += model.ops[place].operands
+    return evicted
+
+
+def _fuse_operands(model: Liveness, peak: int) -> set[int]:
+    """The ops after the peak that compilers fuse with the ops of their operands, directly or through renaming ops."""
+    readers: dict[int, list[int]] = {}
+    fuses: set[int] = set()
+    for i in reversed(range(peak + 1, len(model.ops))):
+        name = model.ops[i].name
+        is_renaming = not model.size[i] and name not in ELEMENTWISE
+        if (
+            name in ELEMENTWISE
+            or name == "stablehlo.reduce"
+            or (is_renaming and fuses.issuperset(readers.get(i, ())))
+        ):
+            fuses.add(i)
+        for j in model.needs[i]:
+            readers.setdefault(j, []).append(i)
+    return fuses
