@@ -1,0 +1,57 @@
+"""Factors: batched values as the product of a factor, which all examples share, and a batched core.
+
+    d, c: one value for all examples        z: one value for each example
+    c * (d * z)          is   (c * d) * z           the product of factors is one product for all examples
+    c * z + d * z        is   (c + d) * z
+    -z                   is   -1 * z
+    (d * z) * z          is   d * (z * z)           so its sum over the batch is d * sum(z * z)
+
+Products are associated in another order, so results may differ in the last places, and z * z may overflow where
+d * z * z does not. Element types of 16 bits or fewer are therefore left alone, except bf16, whose range is that of f32.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.types import element
+
+MULTIPLY, NEGATE, ADD = "stablehlo.multiply", "stablehlo.negate", "stablehlo.add"
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A value as factor * core: `factor` is None for 1, and `core` is None if the value is equal for all examples."""
+
+    factor: Value | None
+    core: Value | None
+
+
+def factored(b: Any, op: Definition, operands: Sequence[Factored]) -> Factored | None:
+    """The result of an op, as a factor and a core; None where the op gives no factor."""
+    if op.name not in (MULTIPLY, NEGATE, ADD) or not _has_range(element(op.result)):
+        return None
+    factors = [x.factor for x in operands if x.factor is not None]
+    cores = [x.core for x in operands if x.core is not None]
+    if op.name == NEGATE and cores:
+        return Factored(b.negate(factors[0]) if factors else b.constant(-1, op.result), cores[0])
+    if not factors or not cores:
+        return None
+    if op.name == MULTIPLY:
+        return Factored(_product(b, factors), _product(b, cores))
+    if len(factors) == len(cores) == 2 and cores[0] is cores[1]:
+        return Factored(b.add(*factors), cores[0])
+    return None
+
+
+def _product(b: Any, x: Sequence[Value]) -> Any:
+    return x[0] if len(x) == 1 else b.multiply(*x)
+
+
+def _has_range(type_: Any) -> bool:
+    if isinstance(type_, ir.ComplexType):
+        type_ = ir.ComplexType(type_).element_type
+    return isinstance(type_, (ir.F64Type, ir.F32Type, ir.BF16Type))
