@@ -291,8 +291,8 @@ class _Emitter:
             elif op in found.moved:
                 self._emit_on_sums(op, found)
             elif op.name == BINDING:
-                known: dict[Value, Any]
-                for known in (self.values, self.plain, self.sums, self.products):
+                tables: tuple[dict[Value, Any], ...] = (self.values, self.plain, self.sums, self.products)
+                for known in tables:
                     known.update((op.result, known[x]) for x in op.operands if x in known)
             elif any(found.need(y) for y in op.results):
                 self._emit_each(op)

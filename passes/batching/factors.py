@@ -19,8 +19,6 @@ from torch_mlir import ir
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import element
 
-MULTIPLY, NEGATE, ADD = "stablehlo.multiply", "stablehlo.negate", "stablehlo.add"
-
 
 @dataclass(frozen=True)
 class Factored:
@@ -32,19 +30,28 @@ class Factored:
 
 def factored(b: Any, op: Definition, operands: Sequence[Factored]) -> Factored | None:
     """The result of an op, as a factor and a core; None where the op gives no factor."""
-    if op.name not in (MULTIPLY, NEGATE, ADD) or not _has_range(element(op.result)):
+    rule = _RULES.get(op.name)
+    if rule is None or not _has_range(element(op.result)):
         return None
     factors = [x.factor for x in operands if x.factor is not None]
     cores = [x.core for x in operands if x.core is not None]
-    if op.name == NEGATE and cores:
-        return Factored(b.negate(factors[0]) if factors else b.constant(-1, op.result), cores[0])
-    if not factors or not cores:
-        return None
-    if op.name == MULTIPLY:
-        return Factored(_product(b, factors), _product(b, cores))
-    if len(factors) == len(cores) == 2 and cores[0] is cores[1]:
-        return Factored(b.add(*factors), cores[0])
-    return None
+    return rule(b, op, factors, cores) if cores else None
+
+
+def _multiply(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    return Factored(_product(b, factors), _product(b, cores)) if factors else None
+
+
+def _negate(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    return Factored(b.negate(factors[0]) if factors else b.constant(-1, op.result), cores[0])
+
+
+def _add(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    is_multiple = len(factors) == len(cores) == 2 and cores[0] is cores[1]
+    return Factored(b.add(*factors), cores[0]) if is_multiple else None
+
+
+_RULES = {"stablehlo.add": _add, "stablehlo.multiply": _multiply, "stablehlo.negate": _negate}
 
 
 def _product(b: Any, x: Sequence[Value]) -> Any:
