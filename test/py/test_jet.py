@@ -118,6 +118,42 @@ def test_powers_at_zero(p: float, expected: list[float]) -> None:
     assert found == expected
 
 
+POWER = f"""
+func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
+  %y = stablehlo.power %x, %p : {F64}
+  return %y : {F64}
+}}
+"""
+
+
+def test_a_power_with_two_series() -> None:
+    """x^p = exp(p log x), at a quadratic cost; its VJP is finite at x_0 > 0 and p < 1."""
+    text = f"""
+    func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
+      %0 = stablehlo.log %x : {F64}
+      %1 = stablehlo.multiply %p, %0 : {F64}
+      %2 = stablehlo.exponential %1 : {F64}
+      return %2 : {F64}
+    }}
+    """
+    rng = np.random.default_rng(0)
+    point = [np.array(0.7), np.array(0.4), rng.standard_normal(6), rng.standard_normal(6)]
+    compare(run(load(POWER).jet(6), point), run(load(text).jet(6), point), 1e-12)
+    cotangents = [np.array(0.3), rng.standard_normal(6)]
+    found, expected = (run(p.jet(6).vjp(), [*point, *cotangents]) for p in (load(POWER), load(text)))
+    compare(found, expected, 1e-11)
+    ops = {order: count(load(POWER).jet(order)) for order in (8, 16)}
+    assert ops[16] <= 4 * ops[8]
+
+
+@pytest.mark.parametrize(("p", "expected"), [(3.5, [0, 0, 0]), (2, [0, 4]), (1, [2]), (0, [0])])
+def test_a_power_with_two_series_at_zero(p: float, expected: list[float]) -> None:
+    """Coefficients up to order p are those of (2 t)^p; those of higher orders do not exist."""
+    series = [np.array([2.0, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])]
+    _, found = run(load(POWER).jet(3), [np.array(0.0), np.array(float(p)), *series])
+    np.testing.assert_array_equal(found, [*expected, *[np.nan] * (3 - len(expected))])
+
+
 # ---- costs -------------------------------------------------------------------------------------------------
 
 CHAIN = (
