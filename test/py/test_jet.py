@@ -20,6 +20,7 @@ from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.program import Program, load
 
 ORDER = 20
+X = np.array(0.3)
 
 
 def function(*lines: str, result: str = "%y") -> Program:
@@ -331,6 +332,27 @@ def test_an_own_jvp_is_used() -> None:
     """The JVP says that the derivative of the sine is exp, so all higher derivatives are exp, too."""
     found = run(load(OWN.replace("DERIVATIVE", "jvp") + JVP).derivatives(6), [np.array(0.3)])
     np.testing.assert_allclose(found, [np.sin(0.3), *[np.exp(0.3)] * 6], rtol=1e-12)
+
+
+TUPLES = f"""
+func.func @main(%x: {F64}) -> {F64} {{
+  %0 = stablehlo.sine %x : {F64}
+  %1 = stablehlo.tuple %0, %x : tuple<{F64}, {F64}>
+  %2 = stablehlo.tuple %x, %1 : tuple<{F64}, tuple<{F64}, {F64}>>
+  %3 = stablehlo.get_tuple_element %2[1] : (tuple<{F64}, tuple<{F64}, {F64}>>) -> tuple<{F64}, {F64}>
+  %4 = stablehlo.get_tuple_element %3[0] : (tuple<{F64}, {F64}>) -> {F64}
+  %5 = stablehlo.get_tuple_element %1[1] : (tuple<{F64}, {F64}>) -> {F64}
+  %y = stablehlo.multiply %4, %5 : {F64}
+  return %y : {F64}
+}}
+"""
+
+
+def test_parts_of_tuples() -> None:
+    expected = run(function(stablehlo("sine", "a"), stablehlo("multiply", operands="%a, %x")).derivatives(4), [X])
+    program = load(TUPLES).derivatives(4)
+    compare(run(program, [X]), expected, 1e-14)
+    assert "tuple" not in program.text
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------
