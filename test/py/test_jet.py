@@ -349,7 +349,9 @@ func.func @main(%x: {F64}) -> {F64} {{
 
 
 def test_parts_of_tuples() -> None:
-    expected = run(function(stablehlo("sine", "a"), stablehlo("multiply", operands="%a, %x")).derivatives(4), [X])
+    expected = run(
+        function(stablehlo("sine", "a"), stablehlo("multiply", operands="%a, %x")).derivatives(4), [X]
+    )
     program = load(TUPLES).derivatives(4)
     compare(run(program, [X]), expected, 1e-14)
     assert "tuple" not in program.text

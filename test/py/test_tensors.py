@@ -116,6 +116,29 @@ def test_composition() -> None:
     compare(run(program.vjp(), [x, *seeds])[-1:], [np.asarray(expected)], 1e-10)
 
 
+def test_rows_that_are_independent() -> None:
+    """The derivatives of each row in its own entries and in the weights, with as many directions as for one row."""
+    x, w = RNG.standard_normal((30, 2)), RNG.standard_normal(2)
+
+    def rows(x: Any, w: Any) -> Any:
+        return jnp.sin(jnp.sum(x * w, axis=1)) * x[:, 0]
+
+    program = load(exported(rows, x, w)).tensor(3, sparsity="block-diagonal")
+    of_rows = [nested(lambda x, w: rows(x[None], w)[0], [row, w], 3)[0] for row in x]
+    compare(run(program, [x, w]), [np.stack(ys) for ys in zip(*of_rows, strict=True)], 1e-10)
+    assert "tensor<20x30x2xf64>" in program.text
+    with pytest.raises(RequestError, match="partial derivatives of order 3, more than 2048"):
+        load(exported(rows, x, w)).tensor(3)
+
+
+def test_no_independent_rows() -> None:
+    program = load(exported(lambda x: jnp.sum(x**3), np.ones(4)))
+    with pytest.raises(RequestError, match="no rows of the outputs are known to be independent"):
+        program.tensor(2, sparsity="block-diagonal")
+    with pytest.raises(RequestError, match="sparsity must be None or block-diagonal, not 'diagonal'"):
+        program.tensor(2, sparsity="diagonal")
+
+
 def test_errors() -> None:
     program = load(exported(lambda x: jnp.sum(x**3), np.ones(64)))
     with pytest.raises(
