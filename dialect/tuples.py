@@ -68,4 +68,5 @@ def part(op: Definition) -> Value | None:
         whole = taken
     if whole.definition is None or whole.definition.name != TUPLE:
         return None
-    return whole.definition.operands[ir.IntegerAttr(op.attributes["index"]).value]
+    parts: tuple[Value, ...] = whole.definition.operands
+    return parts[ir.IntegerAttr(op.attributes["index"]).value]
