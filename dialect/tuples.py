@@ -61,12 +61,9 @@ def part(op: Definition) -> Value | None:
     if op.name != GET_TUPLE_ELEMENT:
         return None
     (whole,) = op.operands
-    while whole.definition is not None and whole.definition.name == GET_TUPLE_ELEMENT:
-        taken = part(whole.definition)
-        if taken is None:
-            return None
-        whole = taken
+    taken: Value | None = part(whole.definition) if whole.definition is not None else None
+    whole = whole if taken is None else taken
     if whole.definition is None or whole.definition.name != TUPLE:
         return None
-    parts: tuple[Value, ...] = whole.definition.operands
-    return parts[ir.IntegerAttr(op.attributes["index"]).value]
+    taken = whole.definition.operands[ir.IntegerAttr(op.attributes["index"]).value]
+    return taken
