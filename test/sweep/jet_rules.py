@@ -7,6 +7,9 @@ Along one random curve x(t), in each input alone and in all inputs, the coeffici
 - JVPs of JVPs of JVPs: y_k is the k-th derivative of y(x(t)) over k!;
 - central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s. A test that leaves
   differences out, since its point is a kink, leaves them out here, too.
+
+Expected to fail, by differences: the three tests of projectors at equal eigenvalues or singular values, where the rules
+are right to order one.
 """
 
 from collections.abc import Sequence
@@ -26,6 +29,7 @@ ORDER = 3
 
 def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, **options: Any) -> None:
     """Replaces `check_rule`."""
+    rtol = max(rtol, options.get("adjoint_rtol", 0))  # of reduce_precision, which rounds tangents
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     everything = active(point)
