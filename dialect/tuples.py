@@ -10,8 +10,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control_ops import CUSTOM_CALL
+from tiduc.dialect.graph import Definition, Value
 
 TUPLE = "stablehlo.tuple"
+GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
 def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
@@ -52,3 +54,16 @@ def _packed(type_: Any, values: Iterator[Any], location: Any, ip: Any) -> Any:
         return next(values)
     parts = [_packed(type_.get_type(i), values, location, ip) for i in range(type_.num_types)]
     return ir.Operation.create(TUPLE, [type_], parts, loc=location, ip=ip).result
+
+
+def part(op: Definition) -> Value | None:
+    """The value that an op takes out of a tuple of known parts; None for other ops."""
+    if op.name != GET_TUPLE_ELEMENT:
+        return None
+    (whole,) = op.operands
+    taken: Value | None = part(whole.definition) if whole.definition is not None else None
+    whole = whole if taken is None else taken
+    if whole.definition is None or whole.definition.name != TUPLE:
+        return None
+    taken = whole.definition.operands[ir.IntegerAttr(op.attributes["index"]).value]
+    return taken

@@ -43,6 +43,7 @@ from tiduc.dialect.view import BINDING, View
 from tiduc.passes.batch import Request, batch_op, check_inputs, copy_op, in_one_loop, is_one_loop, reached_ops
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.control import elements
+from tiduc.passes.batching.factors import Factored, factored
 from tiduc.passes.batching.registry import can_be_stacked, spread
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.rules.registry import OpSet
@@ -78,7 +79,7 @@ def collapse(
     values = {
         x: b.input(f"{b.graph.name}.{key}", stacked(x.type, size)) for x, key in zip(own, inputs, strict=True)
     }
-    emitter = _Emitter(request, b, values, {}, {})
+    emitter = _Emitter(request, b, values, {}, {}, {})
     order = view.schedule(outputs)
     try:
         reached = reached_ops(order, values)
@@ -253,18 +254,25 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan: `values` are batched values, `sums` their sums, `plain` replacements of other values."""
+    """Emits a plan: `values` are batched values, `sums` their sums, `plain` replacements of other values.
+
+    Batched values in `products` are products, which become `values` when an op needs each example.
+    """
 
     request: Request
     b: Any
     values: dict[Value, Value]
     plain: dict[Value, Value]
     sums: dict[Value, Value]
+    products: dict[Value, Factored]
 
     def sum_of(self, x: Value) -> Value:
         """The sum of a value over the batch."""
         if x not in self.sums:
-            if x in self.values:
+            if x in self.products:
+                product = self.products[x]
+                total = self.b.multiply(product.factor, self.b.reduce_sum(product.core, [0]))
+            elif x in self.values:
                 total = self.b.reduce_sum(self.values[x], [0])
             else:
                 v = self.plain.get(x, x)
@@ -283,13 +291,36 @@ class _Emitter:
             elif op in found.moved:
                 self._emit_on_sums(op, found)
             elif op.name == BINDING:
-                for known in (self.values, self.plain, self.sums):
+                tables: tuple[dict[Value, Any], ...] = (self.values, self.plain, self.sums, self.products)
+                for known in tables:
                     known.update((op.result, known[x]) for x in op.operands if x in known)
             elif any(found.need(y) for y in op.results):
-                if self.values.keys().isdisjoint(op.reads):
-                    copy_op(self.b, op, self.plain)
-                else:
-                    batch_op(self.request, self.b, op, self.values, self.plain)
+                self._emit_each(op)
+
+    def _emit_each(self, op: Definition) -> None:
+        """Emits an op for each example, or finds that its result is a product of a factor and a core."""
+        if not any(x in self.values or x in self.products for x in op.reads):
+            copy_op(self.b, op, self.plain)
+            return
+        self.b.location = op.location
+        product = factored(self.b, op, [self._factors(x) for x in op.operands]) if not op.captures else None
+        if product is not None:
+            self.products[op.result] = product
+            return
+        for x in op.reads:
+            self._multiply_out(x)
+        batch_op(self.request, self.b, op, self.values, self.plain)
+
+    def _factors(self, x: Value) -> Factored:
+        if x in self.products:
+            return self.products[x]
+        return Factored(None, self.values[x]) if x in self.values else Factored(self.plain.get(x, x), None)
+
+    def _multiply_out(self, x: Value) -> None:
+        """Makes a product one of `values`."""
+        if x in self.products and x not in self.values:
+            product = self.products[x]
+            self.values[x] = self.b.multiply(spread(self.b, product.factor), product.core)
 
     def _emit_on_sums(self, op: Definition, found: Plan) -> None:
         def given(x: Value) -> Value:
@@ -305,6 +336,7 @@ class _Emitter:
         if need is None:
             return self.plain.get(x, x)
         if need is Need.EACH:
+            self._multiply_out(x)
             return self.values[x] if x in self.values else spread(self.b, self.plain.get(x, x))
         return self.sum_of(x) if need is Need.SUM else self.b.zero(x.type)
 
@@ -341,7 +373,7 @@ def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()
-    emitter = _Emitter(request, b, {}, {}, {})
+    emitter = _Emitter(request, b, {}, {}, {}, {})
     for i, (x, need) in enumerate(zip(graph.inputs.values(), inner.inputs, strict=True)):
         each = need is Need.EACH
         given = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if each else x.type)

@@ -213,6 +213,11 @@ def _sparse_blocks(
     return [Block(y, x, known.get(tangents[y.name])) for y in outputs]
 
 
+def free_dimensions(program: Function, outputs: Sequence[Port], x: Port) -> list[int]:
+    """The dimensions of an input that are not aligned in all the outputs that depend on it."""
+    return _along_inputs(_sparse_blocks(program, outputs, x, *_tangents(program, outputs, x)))[0].free
+
+
 def _along_inputs(group: Sequence[Block]) -> list[Block]:
     """Blocks of one input; only dimensions aligned in all nonzero blocks stay aligned, to share their seeds."""
     known = [set(block.aligned) for block in group if block.aligned is not None]

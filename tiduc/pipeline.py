@@ -3,6 +3,7 @@
     file.mlir --parse--> module --import--> graphs --resolve--> view
         --linearize--> + a linear graph (JVP) --linear_transpose--> + a linear graph (VJP) --> ... in any order
         --batch--> + a graph that computes either of them for many tangents or cotangents at once (vmap)
+        --jet--> + a graph of Taylor coefficients of any order
         --materialize_merge--> one flat graph --structure--> one with StableHLO's loops
         --rematerialize--> one that needs less memory --lower--> a StableHLO function
         --compile--> a compiled program, which takes arrays and returns arrays
@@ -26,6 +27,7 @@ from tiduc.dialect.graph import Graph
 from tiduc.dialect.write import write_graph
 from tiduc.passes.batch import batch
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
+from tiduc.passes.jet import jet
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
@@ -92,6 +94,7 @@ STAGES = (
     Stage("linearize", linearize, "a view, outputs, inputs", "a linear graph: the JVP"),
     Stage("linear_transpose", linear_transpose, "a linear graph", "a linear graph: the VJP"),
     Stage("batch", batch, "a view, outputs, inputs, a size", "a graph for many inputs at once"),
+    Stage("jet", jet, "a view, outputs, series of inputs", "the Taylor coefficients of the outputs"),
     Stage("materialize_merge", materialize_merge, "a view, the wanted values", "one flat graph", _merge),
     Stage("structure", structure, "a flat graph", "a flat graph with loops that StableHLO has", _structure),
     Stage(
@@ -114,10 +117,13 @@ DERIVATIVES: dict[str, dict[str, str]] = {
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:
-    """The names of the stages after which a program, or one of these derivatives of a program, can be printed."""
+    """The names of the stages after which a program, or one of these derivatives of a program, can be printed.
+
+    A derivative that is not in `DERIVATIVES` may be a stage itself, such as a jet.
+    """
     names = {"import", *(stage.name for stage in LOWERING)}
     for derivative in derivatives:
-        names |= DERIVATIVES.get(derivative, {}).keys()
+        names |= DERIVATIVES.get(derivative, {derivative: derivative}).keys()
     return [stage.name for stage in STAGES if stage.name in names]
 
 

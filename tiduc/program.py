@@ -122,14 +122,13 @@ class Program:
         return self._with_results(flow_of(self, order, wrt), value=False)
 
     @stage
-    def tensor(self, order: int, wrt: Wrt = None) -> "Program":
+    def tensor(self, order: int, wrt: Wrt = None, sparsity: str | None = None) -> "Program":
         """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
 
-        The partial derivatives of order k have the shape [shape of y..., count]. Symmetric ones occur once, in the
-        order of `itertools.combinations_with_replacement(range(n), k)` over the n entries of all of wrt.
-        `RequestError` where there are more than 2048 of the highest order; the other errors are those of `jacobian`.
-        """
-        return self._with_results(tensor(self, order, wrt), value=False)
+        They have the shape [shape of y..., count]; symmetric ones occur once, ordered as
+        `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
+        the entries of other rows. `RequestError` for more than 2048 of the highest order, and as in `jacobian`."""
+        return self._with_results(tensor(self, order, wrt, sparsity), value=False)
 
     @stage
     def jacobian(

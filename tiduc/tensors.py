@@ -10,6 +10,9 @@ as partial derivatives of order d. They are batched. Each partial derivative is 
     D^i y = sum over j of w_ij F_|i|(j)
     w_ij  = sum over 0 < k <= i of (-1)^|i-k| binom(i, k) binom(d k / |k|, j) (|k| / d)^|i|
 
+Where rows of the outputs depend on rows of the inputs alone (`passes/batching/alignment.py`), all rows may move along
+one direction at once. The entries are then those of one row. Derivatives in other rows, which are zero, are left out.
+
 Source: Griewank, Utke, Walther, "Evaluating higher derivative tensors by forward propagation of univariate Taylor
 series" (2000).
 """
@@ -27,8 +30,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, shape, with_shape
-from tiduc.jacobians import batched, check_types
+from tiduc.dialect.types import element, rank, shape, with_shape
+from tiduc.jacobians import batched, check_types, free_dimensions
 from tiduc.jets import check_order, coefficients
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, smooth
@@ -39,19 +42,23 @@ MOST = 2048
 Exponents = tuple[int, ...]
 
 
-def tensor(program: Function, order: int, wrt: Wrt) -> list[Port]:
-    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt."""
+def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
+    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt.
+
+    `sparsity` "block-diagonal" leaves out derivatives in other rows; `RequestError` where no rows are independent.
+    """
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("tensor", inputs, outputs, "forward")
-    count = sum(prod(shape(x)) for x in inputs)
+    free = _free(program, inputs, outputs, sparsity)
+    count = sum(_count(x, dims) for x, dims in zip(inputs, free, strict=True))
     directions = comb(count + order - 1, order)
     if directions > MOST:
         raise RequestError(
             f"{count} entries have {directions} partial derivatives of order {order}, more than {MOST}; "
             "choose fewer inputs, or use jet for derivatives along directions"
         )
-    found = _along_directions(program, inputs, outputs, order, count) if directions else []
+    found = _along_directions(program, inputs, outputs, free, order) if directions else []
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     results = []
     for y, series in zip(outputs, found or [[]] * len(outputs), strict=True):
@@ -66,11 +73,30 @@ def tensor(program: Function, order: int, wrt: Wrt) -> list[Port]:
     return results
 
 
+def _free(
+    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparsity: str | None
+) -> list[list[int]]:
+    """For each input, the dimensions along which its entries are numbered."""
+    if sparsity is None:
+        return [list(range(rank(x))) for x in inputs]
+    if sparsity != "block-diagonal":
+        raise RequestError(f"sparsity must be None or block-diagonal, not {sparsity!r}")
+    free = [free_dimensions(program, outputs, x) for x in inputs] if outputs else []
+    if all(len(dims) == rank(x) for x, dims in zip(inputs, free, strict=False)):
+        raise RequestError("no rows of the outputs are known to be independent; use sparsity None")
+    return free
+
+
+def _count(x: Port, dims: Sequence[int]) -> int:
+    return prod(shape(x)[d] for d in dims)
+
+
 def _along_directions(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], order: int, count: int
+    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], free: Sequence[list[int]], order: int
 ) -> list[list[Port]]:
     """For each output, its coefficients of orders 1 to `order` along all directions, batched."""
     view = program.view
+    count = sum(_count(x, dims) for x, dims in zip(inputs, free, strict=True))
     b: Any = program.opset.builder(view, view.fresh("J"))
     given = [Port(x.name, x.type, f"{b.graph.name}.{i}") for i, x in enumerate(inputs)]
     first = [[b.input(x.value, x.type), *([None] * (order - 1))] for x in given]
@@ -86,9 +112,12 @@ def _along_directions(
     keys, results = batched(program, given, series, len(directions))
     s: Any = program.opset.builder(view, view.fresh("S"))
     at, seeds = 0, []
-    for key in keys:
-        columns = directions[:, at : at + prod(shape(key)[1:])]
-        seeds.append(s.constant(columns.reshape(shape(key)), key.type))
+    for key, x, dims in zip(keys, inputs, free, strict=True):
+        columns = directions[:, at : at + _count(x, dims)]
+        sizes = [len(directions), *(shape(x)[d] for d in dims)]
+        seed = s.constant(columns.reshape(sizes), with_shape(key.type, sizes))
+        places = [0, *(1 + d for d in dims)]
+        seeds.append(seed if len(places) == rank(key) else s.broadcast_in_dim(seed, places, key.type))
         at += columns.shape[1]
     s.finish(seeds)
     for key, seed in zip(keys, seeds, strict=True):

@@ -1,15 +1,20 @@
-"""A recurrence by hand, for a power with a constant exponent that is no natural number.
+"""Recurrences by hand, for powers: their linearize rule needs x^{p-1}, x^{p-2}, ..., a cost that grows with K^3.
 
-    y = x^p:    x y' = p x' y,   so   y_k = (sum over j = 1..k of (p j - (k - j)) x_j y_{k-j}) / (k x_0)
+    y = x^p    x y' = p x' y              y_k = (sum over j = 1..k of (p j - (k - j)) x_j y_{k-j}) / (k x_0)
+    y = x^p    l = log x;  u = p l        l_k = (x_k - (sum over 0 < j < k of j l_j x_{k-j}) / k) / x_0
+               y' = u' y                  y_k = (sum over j = 1..k of j u_j y_{k-j}) / k
 
-The linearize rule would need x^{p-1}, x^{p-2}, ...: the cost would grow with the third power of the order.
-Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). A power with
+The first is for a constant exponent that is no natural number, the second for an exponent with a series. A power with
 a natural exponent goes by its rule, which is exact at 0 and ends with x^2.
+
+Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). An exponent that
+varies has the coefficient x_1^p of order p, and the coefficient of order 1 that its rule gives.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), table 13.2.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tiduc.dialect.graph import Definition
@@ -21,12 +26,14 @@ POWER = "stablehlo.power"
 
 def recurrence(series: Any, op: Definition) -> Callable[[int], Any | None] | None:
     """A function from k to the coefficient y_k, which reads those of orders below k; None for all other ops."""
-    if op.name != POWER or series.limits[op.operands[1]]:
+    if op.name != POWER:
         return None
+    if series.limits[op.operands[1]]:
+        return _Exponential(series, op).coefficient if series.limits[op.operands[0]] else None
     p = splat(op.operands[1])
     if p is None or is_complex(op.result) or (p >= 0 and p.is_integer()):
         return None
-    return lambda k: _power(series, op, p, k)
+    return partial(_power, series, op, p)
 
 
 def _power(series: Any, op: Definition, p: float, k: int) -> Any | None:
@@ -43,3 +50,61 @@ def _power(series: Any, op: Definition, p: float, k: int) -> Any | None:
     yk = b.divide(b.sum(terms), x0)
     zero = b.zeros_like(x0)
     return b.select(b.compare(x0, zero, "EQ"), zero, yk) if k < p else yk
+
+
+class _Exponential:
+    """The coefficients of exp(p log x), with those of the logarithm, and the slopes of the exponent u = p log x."""
+
+    def __init__(self, series: Any, op: Definition) -> None:
+        self.series, self.op = series, op
+        self.logs: list[Any | None] = []
+        self.slopes: list[Any | None] = [None]  # j u_j
+        self.is_zero: Any = None
+        self.x0: Any = None
+
+    def coefficient(self, k: int) -> Any | None:
+        """y_k, for k = 1, 2, ... in this order."""
+        series, b, (x, p), y = self.series, self.series.b, self.op.operands, self.op.result
+        if not self.logs:
+            x0 = series.at(x, 0)
+            self.is_zero = b.compare(x0, b.zeros_like(x0), "EQ")
+            self.x0 = b.select(self.is_zero, b.constant(1, x0), x0)
+            self.logs.append(b.log(self.x0))
+        self.logs.append(self._log(k))
+        terms = [(series.at(p, i), self.logs[k - i]) for i in range(k + 1)]
+        self.slopes.append(_scaled(b, _sum_of_products(b, terms), k))
+        yk = _sum_of_products(b, [(self.slopes[j], series.at(y, k - j)) for j in range(1, k + 1)])
+        return None if yk is None else b.select(self.is_zero, self._at_zero(k), _scaled(b, yk, 1 / k))
+
+    def _log(self, k: int) -> Any | None:
+        series, b, x = self.series, self.series.b, self.op.operands[0]
+        terms = [(_scaled(b, self.logs[j], j), series.at(x, k - j)) for j in range(1, k)]
+        xk, total = series.at(x, k), _scaled(b, _sum_of_products(b, terms), -1 / k)
+        parts = [part for part in (xk, total) if part is not None]
+        return b.divide(b.sum(parts), self.x0) if parts else None
+
+    def _at_zero(self, k: int) -> Any:
+        series, b, (x, p) = self.series, self.series.b, self.op.operands
+        x1, p0 = series.dense(x, 1), series.at(p, 0)
+        if k == 1:  # p x^(p - 1) x_1, and 0 where p = 0
+            zero, one = b.zeros_like(p0), b.constant(1, p0)
+            is_singular = b.and_(
+                self.is_zero, b.compare(p0, zero, "NE")
+            )  # 1 elsewhere: reverse mode gives 0 * inf
+            base = b.select(is_singular, zero, one)
+            return b.multiply(b.multiply(p0, b.power(base, b.subtract(p0, one))), x1)
+        none = b.constant(float("nan"), x1)
+        if is_complex(x1):
+            return none
+        order = b.constant(k, p0)
+        of_order = b.select(b.compare(p0, order, "EQ"), b.power(x1, b.constant(k, x1)), none)
+        return b.select(b.compare(p0, order, "GT"), b.zeros_like(x1), of_order)
+
+
+def _sum_of_products(b: Any, terms: list[tuple[Any | None, Any | None]]) -> Any | None:
+    products = [b.multiply(u, v) for u, v in terms if u is not None and v is not None]
+    return b.sum(products) if products else None
+
+
+def _scaled(b: Any, x: Any | None, factor: float) -> Any | None:
+    return x if x is None or factor == 1 else b.multiply(b.constant(factor, x), x)

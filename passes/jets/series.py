@@ -17,6 +17,7 @@ from tiduc.dialect.control import is_control, only_vjp
 from tiduc.dialect.control_ops import CALL, CALL_VJP, DERIVATIVES, GRAPHS
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.tuples import part
 from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.view import BINDING, View
 from tiduc.passes.jets.forms import Form, is_constant, linearized, solve_of
@@ -88,7 +89,7 @@ class Series:
             if op is None:
                 self._extend_input(x, order)
                 continue
-            missing = [y for y in op.reads if not self._is_known(y, order)]
+            missing = [y for y in _reads(op) if not self._is_known(y, order)]
             if missing:
                 stack += missing
                 continue
@@ -132,8 +133,8 @@ class Series:
 
     def _step(self, op: Definition) -> Step:
         """How to compute the series of an op's results; sets their limits and the coefficients of order 0."""
-        if op.name == BINDING:
-            return self._shares(op, op.operands)
+        if op.name == BINDING or part(op) is not None:
+            return self._shares(op, _reads(op))
         if op.name == CALL_VJP:
             raise only_vjp(op)
         limits = [self.limits[x] for x in op.reads if self.limits[x]]
@@ -293,6 +294,12 @@ class Series:
                 self._append(op, [None if dy is None else of[dy] for dy in form.tangents])
 
         return step
+
+
+def _reads(op: Definition) -> tuple[Value, ...]:
+    """The values whose series an op needs: of an op that takes a part out of a tuple, the part."""
+    taken = part(op)
+    return op.reads if taken is None else (taken,)
 
 
 def _has_own_derivative(view: View, op: Definition) -> bool:

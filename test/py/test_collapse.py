@@ -142,3 +142,31 @@ def test_products_with_the_identity_matrix_are_transposed() -> None:
         with jax.enable_x64(True):
             compare(run(jacobian, [x, w]), [np.asarray(jax.jacfwd(function)(x, w))], 1e-14)
         assert "stablehlo.dot_general" not in jacobian.text
+
+
+def test_factors_that_basis_vectors_share_are_multiplied_once() -> None:
+    """For each layer: a square of tangents, and before the next layer their product with the first derivative."""
+    x = RNG.standard_normal(5)
+    text = load(exported(called, x), inline=True).laplacian().text
+    matrices = re.findall(r"stablehlo\.(\w+) (%\w+), (%\w+) : tensor<5x5xf64>", text)
+    assert [(name, x == y) for name, x, y in matrices if x == y] == [("multiply", True)] * 3
+    assert [name for name, x, y in matrices if x != y] == ["multiply"] * 2
+    assert "negate" not in " ".join(line for line in text.splitlines() if "5x5" in line)
+
+
+SQUARE_OF_F16 = """
+func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {
+  %large = stablehlo.constant dense<300.0> : tensor<2xf16>
+  %small = stablehlo.constant dense<1.0e-3> : tensor<2xf16>
+  %0 = stablehlo.multiply %large, %x : tensor<2xf16>
+  %1 = stablehlo.multiply %small, %0 : tensor<2xf16>
+  %2 = stablehlo.multiply %1, %0 : tensor<2xf16>
+  return %2 : tensor<2xf16>
+}
+"""
+
+
+def test_products_of_f16_keep_their_order() -> None:
+    """300 * 300 is infinite in f16, and 0.001 * 300 * 300 is not."""
+    (found,) = run(load(SQUARE_OF_F16).laplacian(), [np.zeros(2, np.float16)])
+    np.testing.assert_allclose(found, [180.0, 180.0], rtol=1e-2)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiduc.cli.derivatives import COMMANDS, derived
+from tiduc.cli.orders import COMMANDS as ORDERS
 from tiduc.dialect import progress
 from tiduc.opt import PASSES
 from tiduc.pipeline import DERIVATIVES, LOWERING, STAGES, Stage, stops
@@ -19,6 +20,8 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
   return %0 : tensor<f64>
 }
 """
+OTHER = ("batch", "jet")
+"""The stages that a gradient does not run."""
 
 
 def path(stage: Stage) -> str:
@@ -31,7 +34,7 @@ def test_a_gradient_runs_the_stages_in_order(monkeypatch: pytest.MonkeyPatch) ->
     enter = progress.enter
     monkeypatch.setattr(progress, "enter", lambda name: [entered.append(name), enter(name)][1])
     assert load(TEXT).grad().text
-    stages = [stage.function.__name__ for stage in STAGES if stage.name not in ("batch", "compile")]
+    stages = [stage.function.__name__ for stage in STAGES if stage.name not in (*OTHER, "compile")]
     assert [name for name in dict.fromkeys(entered) if name in stages] == stages
 
 
@@ -54,11 +57,20 @@ def test_a_derivative_can_be_printed_after_each_of_its_stages(name: str) -> None
         assert module.operation.verify()
 
 
+def test_a_jet_can_be_printed_after_each_of_its_stages() -> None:
+    (choices,) = (p.type.choices for p in ORDERS["jet"].params if p.name == "stop_after")  # type: ignore[attr-defined]
+    assert "jet" in choices
+    for name in ("jet", "derivatives"):
+        for stop in choices:
+            _, module = derived(load(TEXT), name, None, stop, order=2)
+            assert ("tidu.external" in str(module)) == (stop == "jet")
+
+
 def test_the_walk_through_the_sources_has_the_stages() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     rows = re.findall(r"^\| \d+ \| (.*?) \| `(.*?)` \| (.*?) \| (.*?) \|$", page, re.MULTILINE)
-    stages = [stage for stage in STAGES if stage.name != "batch"]
+    stages = [stage for stage in STAGES if stage.name not in OTHER]
     names = [f"`{stage.function.__name__}`" for stage in stages]
     listed = [row for row in rows if any(name in row[0] for name in names)]
     assert [(path(stage), stage.takes, stage.gives) for stage in stages] == [row[1:] for row in listed]
-    assert "`batch` in `passes/batch.py`" in page
+    assert all(f"`{name}` in `passes/{name}.py`" in page for name in OTHER)

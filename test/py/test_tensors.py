@@ -116,6 +116,32 @@ def test_composition() -> None:
     compare(run(program.vjp(), [x, *seeds])[-1:], [np.asarray(expected)], 1e-10)
 
 
+def test_rows_that_are_independent() -> None:
+    """The derivatives of each row in its own entries and in the weights, with as many directions as for one row."""
+    x, w = RNG.standard_normal((12, 2)), RNG.standard_normal(2)
+
+    def rows(x: Any, w: Any) -> Any:
+        return jnp.sin(jnp.sum(x * w, axis=1)) * x[:, 0]
+
+    program = load(exported(rows, x, w)).tensor(3, sparsity="block-diagonal")
+    found = run(program, [x, w])
+    assert [y.shape for y in found] == [(12,), (12, 4), (12, 10), (12, 20)]
+    for i in (0, 7):
+        (expected,) = nested(lambda x, w: rows(x[None], w)[0], [x[i], w], 3)
+        compare([y[i] for y in found], expected, 1e-10)
+    assert "tensor<20x12x2xf64>" in program.text
+    with pytest.raises(RequestError, match="partial derivatives of order 3, more than 2048"):
+        load(exported(rows, x, w)).tensor(3)
+
+
+def test_no_independent_rows() -> None:
+    program = load(exported(lambda x: jnp.sum(x**3), np.ones(4)))
+    with pytest.raises(RequestError, match="no rows of the outputs are known to be independent"):
+        program.tensor(2, sparsity="block-diagonal")
+    with pytest.raises(RequestError, match="sparsity must be None or block-diagonal, not 'diagonal'"):
+        program.tensor(2, sparsity="diagonal")
+
+
 def test_errors() -> None:
     program = load(exported(lambda x: jnp.sum(x**3), np.ones(64)))
     with pytest.raises(

@@ -1,0 +1,64 @@
+"""Factors: batched values as the product of a factor, which all examples share, and a batched core.
+
+    d, c: one value for all examples        z: one value for each example
+    c * (d * z)          is   (c * d) * z           the product of factors is one product for all examples
+    c * z + d * z        is   (c + d) * z
+    -z                   is   -1 * z
+    (d * z) * z          is   d * (z * z)           so its sum over the batch is d * sum(z * z)
+
+Products are associated in another order, so results may differ in the last places, and z * z may overflow where
+d * z * z does not. Element types of 16 bits or fewer are therefore left alone, except bf16, whose range is that of f32.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.types import element
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A value as factor * core: `factor` is None for 1, and `core` is None if the value is equal for all examples."""
+
+    factor: Value | None
+    core: Value | None
+
+
+def factored(b: Any, op: Definition, operands: Sequence[Factored]) -> Factored | None:
+    """The result of an op, as a factor and a core; None where the op gives no factor."""
+    rule = _RULES.get(op.name)
+    if rule is None or not _has_range(element(op.result)):
+        return None
+    factors = [x.factor for x in operands if x.factor is not None]
+    cores = [x.core for x in operands if x.core is not None]
+    return rule(b, op, factors, cores) if cores else None
+
+
+def _multiply(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    return Factored(_product(b, factors), _product(b, cores)) if factors else None
+
+
+def _negate(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    return Factored(b.negate(factors[0]) if factors else b.constant(-1, op.result), cores[0])
+
+
+def _add(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+    is_multiple = len(factors) == len(cores) == 2 and cores[0] is cores[1]
+    return Factored(b.add(*factors), cores[0]) if is_multiple else None
+
+
+_RULES = {"stablehlo.add": _add, "stablehlo.multiply": _multiply, "stablehlo.negate": _negate}
+
+
+def _product(b: Any, x: Sequence[Value]) -> Any:
+    return x[0] if len(x) == 1 else b.multiply(*x)
+
+
+def _has_range(type_: Any) -> bool:
+    if isinstance(type_, ir.ComplexType):
+        type_ = ir.ComplexType(type_).element_type
+    return isinstance(type_, (ir.F64Type, ir.F32Type, ir.BF16Type))

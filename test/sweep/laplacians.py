@@ -1,0 +1,85 @@
+"""Compares Laplacians of random programs with sums of second Taylor coefficients along basis vectors.
+
+    PYTHONPATH=test/py:test/sweep:test/fuzz python test/sweep/laplacians.py [--first SEED] [--count N]
+
+The programs are those of `test/fuzz/programs.py` with static shapes, and the inputs are their real arrays of at most
+six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does neither.
+Each line of the output is a program and its category, unless it is `ok`: `wrong`, `refused`, `no inputs`, or `not run`
+where no engine of the tests runs the program. The exit status is 1 if a program is wrong.
+"""
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from comparison import case_of
+from harness.check_rule import run
+from harness.xla import OF_IREE
+from numpy.typing import NDArray
+from programs import program
+
+from tiduc.dialect.errors import TiducError
+from tiduc.program import Program, load
+
+MOST = 6
+TOLERANCE = 1e-9
+
+Array = NDArray[Any]
+
+
+def category(seed: int) -> tuple[str, str]:
+    """The category of a program, and the reason where it is not `ok`."""
+    text = program(seed)
+    if "?" in text or any(re.search(pattern, text) for pattern in OF_IREE):
+        return "not run", ""  # IREE alone, without workarounds, would run them
+    try:
+        f, case = load(text), case_of(text, seed)
+        wrt = [i for i in case.wrt if case.point[i].dtype.kind == "f" and 0 < case.point[i].size <= MOST]
+        if not wrt:
+            return "no inputs", ""
+        found = run(f.laplacian([f.inputs[i].name for i in wrt]), case.point)
+        expected = by_jets(f, case.point, wrt)
+    except TiducError as error:
+        return "refused", str(error)
+    for x, y in zip(found, expected, strict=True):
+        finite = np.isfinite(y)
+        error = np.max(np.abs(x - y)[finite], initial=0) / np.max(np.abs(y)[finite], initial=1)
+        if error > TOLERANCE:
+            return "wrong", f"relative error {error:.1e}"
+    return "ok", ""
+
+
+def by_jets(f: Program, point: Sequence[Array], wrt: Sequence[int]) -> list[Array]:
+    """The sums of second derivatives, twice the second coefficients, along all basis vectors."""
+    jet = f.jet(2, [f.inputs[i].name for i in wrt])
+    total: list[Array] = []
+    for i in wrt:
+        for entry in range(point[i].size):
+            series = [np.zeros((2, *point[k].shape)) for k in wrt]
+            series[wrt.index(i)].reshape(2, -1)[0, entry] = 1
+            seconds = [2 * y[1] for y in run(jet, [*point, *series])[len(f.outputs) :]]
+            total = [a + b for a, b in zip(total, seconds, strict=True)] if total else seconds
+    return total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    given = parser.parse_args()
+    found: Counter[str] = Counter()
+    for seed in range(given.first, given.first + given.count):
+        kind, reason = category(seed)
+        found[kind] += 1
+        if kind != "ok":
+            print(f"{seed}: {kind} {reason.partition(chr(10))[0]}".rstrip(), flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in found.items()))
+    return int(found["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
