@@ -253,11 +253,9 @@ def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
         op = waiting.pop()
         if op.name == CALL_VJP:
             return True
-        if GRAPHS in op.attributes:
-            for graph in _graphs(view, op):
-                if graph not in seen:
-                    seen.add(graph)
-                    waiting += graph.definitions
+        graphs = _graphs(view, op) if GRAPHS in op.attributes else ()
+        waiting += (inner for graph in graphs if graph not in seen for inner in graph.definitions)
+        seen.update(graphs)
     return False
 
 

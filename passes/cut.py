@@ -27,8 +27,8 @@ def cut(view: View, linear: Graph, at: Sequence[Any], opset: OpSet) -> tuple[Gra
     """The linear graphs from the inputs of `linear` to the tangents of the values `at`, and from those to its outputs.
 
     `at` are primal values, or references to them. The second graph has one input for each of them, in order.
-    `RequestError` where a value has no tangent in the graph, where two values have one, or where an output depends on an input
-    other than through these values.
+    `RequestError` where a value has no tangent in the graph, where two values have one, or where an output depends on
+    an input other than through these values.
     """
     values, tangents = view.values(at), list[Value]()
     for x in values:

@@ -3,19 +3,26 @@
     forward    J[j, i] = (JVP along e_i)[j]        one seed per entry of the inputs
     reverse    J[j, i] = (VJP of e_j)[i]           one seed per entry of the outputs
 
+With mode "auto", a cut at a bottleneck takes fewer seeds than either where values are few in between (`order.py`).
+
 Where a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the
 derivative is diagonal in the two. One seed then serves all positions along them: the sum of their basis
 vectors e_i.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tiduc.dialect.control_ops import DERIVATIVES
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import is_complex, is_dynamic, rank
+from tiduc.dialect.types import is_complex, is_dynamic, rank, shape
 from tiduc.jacobian.blocks import (
     along_inputs,
     in_directions,
@@ -24,6 +31,7 @@ from tiduc.jacobian.blocks import (
     result_of,
     sparse_blocks,
 )
+from tiduc.jacobian.coloured import Given
 from tiduc.jacobian.order import ordered_blocks
 from tiduc.passes.batch import batch
 from tiduc.passes.collapse import collapse
@@ -35,35 +43,52 @@ MODES = ("auto", "forward", "reverse")
 SPARSITIES = ("auto", "diagonal", "block-diagonal")
 
 
-def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: str | None = None) -> list[Port]:
+Pattern = Mapping[str, ArrayLike] | NDArray[Any]
+"""Booleans in the shape of a derivative, true where it may be nonzero; one array, or several by name."""
+
+Sparsity = str | Pattern | None
+
+
+def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity = None) -> list[Port]:
     """The derivative of each output in each of wrt."""
     _check_option("mode", mode, MODES)
-    if sparsity is not None:
-        _check_option("sparsity", sparsity, SPARSITIES)
-    return _jacobian(program, program.differentiated(wrt), program.outputs, mode, sparsity)
+    inputs, outputs = program.differentiated(wrt), program.outputs
+    kind, given = _patterns(sparsity, inputs, smooth(program, outputs))
+    return _jacobian(program, inputs, outputs, mode, kind, given)
 
 
 def _jacobian(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], mode: str, sparsity: str | None
+    program: Function,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    mode: str,
+    sparsity: str | None,
+    given: Given | None = None,
+    symmetric: bool = False,
 ) -> list[Port]:
     outputs = smooth(program, outputs)
     check_types("jacobian", inputs, outputs, mode)
-    derivatives = ordered_blocks(program, inputs, outputs, mode, sparsity is not None)
+    derivatives = ordered_blocks(program, inputs, outputs, mode, sparsity is not None, given, symmetric)
     order = {(block.output.name, block.input.name): block for block in derivatives}
     wanted = [order[y.name, x.name] for y in outputs for x in inputs]
     return [result_of(program, block, sparsity) for block in wanted]
 
 
-def hessian(program: Function, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
+def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port]:
     """The second derivatives of each output in each pair of wrt: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")
-    if sparsity is not None:
-        _check_option("sparsity", sparsity, SPARSITIES)
     first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
-    second = _jacobian(program, inputs, first, "forward", sparsity)
-    names = [f"{y.name}.hessian.{x.name}.{z.name}" for y in outputs for x in inputs for z in inputs]
-    return [replace(port, name=name) for port, name in zip(second, names, strict=True)]
+    names = {
+        (dy.name, z.name): f"{y.name}.hessian.{x.name}.{z.name}"
+        for (y, x), dy in zip(product(outputs, inputs), first, strict=True)
+        for z in inputs
+    }
+    kind, given = _patterns(sparsity, inputs, first, names)
+    has_own = any(name in graph.attributes for graph in program.view.graphs.values() for name in DERIVATIVES)
+    is_symmetric = len(inputs) == len(outputs) == 1 and not rank(outputs[0]) and not has_own
+    second = _jacobian(program, inputs, first, "forward", kind, given, is_symmetric)
+    return [replace(port, name=name) for port, name in zip(second, names.values(), strict=True)]
 
 
 def laplacian(program: Function, wrt: Wrt) -> list[Port]:
@@ -137,6 +162,38 @@ def batched(
 
 
 # ---- requests ----------------------------------------------------------------------------------------------
+
+
+def _patterns(
+    sparsity: Sparsity,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    names: Mapping[tuple[str, str], str] | None = None,
+) -> tuple[str | None, Given | None]:
+    """The option, and the patterns that are given; None instead of these unless blocks may be coloured.
+
+    `RequestError` for an unknown option, for a pattern of another name or shape, and for one array for several blocks.
+    """
+    if sparsity is None or isinstance(sparsity, str):
+        if sparsity is not None:
+            _check_option("sparsity", sparsity, SPARSITIES)
+        return sparsity, {} if sparsity == "auto" else None
+    sizes = {(y.name, x.name): (*shape(y), *shape(x)) for y in outputs for x in inputs}
+    names = names or {(y, x): f"{y}.jacobian.{x}" for y, x in sizes}
+    if not isinstance(sparsity, Mapping):
+        if len(names) != 1:
+            raise RequestError(f"one pattern is given for several derivatives: {', '.join(names.values())}")
+        sparsity = {name: sparsity for name in names.values()}
+    of_name = {name: pair for pair, name in names.items()}
+    given = {}
+    for name, pattern in sparsity.items():
+        array = np.asarray(pattern) != 0
+        if name not in of_name:
+            raise RequestError(f"pattern {name!r} is none of {', '.join(of_name)}")
+        if array.shape != sizes[of_name[name]]:
+            raise RequestError(f"pattern {name!r} has the shape {array.shape}, not {sizes[of_name[name]]}")
+        given[of_name[name]] = array
+    return "auto", given
 
 
 def _check_option(name: str, given: str, known: Sequence[str]) -> None:

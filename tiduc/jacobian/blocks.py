@@ -1,4 +1,4 @@
-"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode, for many seeds at once."""
+"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode, all seeds at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -177,24 +177,37 @@ def in_directions(
     leading dimension of seeds, or `collapse`, which gives their sums over the seeds.
     The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
     """
-    view, count = program.view, number_of_seeds(ports[0], free)
-    b: Any = program.opset.builder(view, view.fresh("J"))
-    values = [x for x in dict.fromkeys(wanted) if x is not None]
-    if not values:
-        return b, list(wanted)
+    count = number_of_seeds(ports[0], free)
     if count > MOST:
         raise RequestError(
             f"{count} basis vectors are more than {MOST}; choose fewer inputs, or use a JVP or a VJP"
         )
+    return with_seeds(program, keys, lambda b: _basis(b, ports[0].type, free), count, wanted, mapping)
+
+
+def with_seeds(
+    program: Function,
+    keys: Sequence[str],
+    seed: Callable[[Any], Any],
+    count: int,
+    wanted: Sequence[Any],
+    mapping: Callable[..., Graph] = batch,
+) -> tuple[Any, list[Any]]:
+    """The builder and the values of `in_directions`, for `count` seeds that a function emits with a builder."""
+    view = program.view
+    b: Any = program.opset.builder(view, view.fresh("J"))
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    if not values:
+        return b, list(wanted)
     s: Any = program.opset.builder(view, view.fresh("S"))
-    seed = _basis(s, ports[0].type, free)
-    s.finish([seed])
+    seeds = seed(s)
+    s.finish([seeds])
     values_of = dict(zip(values, values, strict=True))
     if count > 1:
         graph = mapping(view, values, keys, size=count, opset=program.opset)
         keys, values_of = graph.keys, dict(zip(values, graph.outputs, strict=True))
     for key in keys:
-        view.bind(key, seed)
+        view.bind(key, seeds)
     return b, [None if x is None else values_of[x] for x in wanted]
 
 

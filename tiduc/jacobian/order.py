@@ -1,13 +1,14 @@
 """The order of the chain rule: forward, reverse, or both, from a bottleneck outwards.
 
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
-                                       cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse, and their product
+                                       cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The cost table (`dialect/costs.py`) gives the time of each order: that of every linear op, for each seed that the op runs
-for. A bottleneck is a minimum cut of the linear graph, weighted by numbers of elements (`passes/cut.py`).
+The cost table (`dialect/costs.py`) gives the time of each order: that of every linear op, for each seed that the op
+runs for. A bottleneck is a minimum cut of the linear graph, weighted by numbers of elements (`passes/cut.py`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -22,7 +23,9 @@ from tiduc.dialect.flow import UNLIMITED
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, is_complex, is_float, shape
 from tiduc.jacobian.blocks import MOST, Block, along_inputs, along_outputs, blocks_of, forward, reverse
+from tiduc.jacobian.coloured import Coloured, Given, coloured, entries_of, forward_coloured, reverse_coloured
 from tiduc.passes.batch import batch
+from tiduc.passes.batching.colouring import Entries
 from tiduc.passes.cut import active_ops, bottleneck, cut
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -34,42 +37,99 @@ _WORTH = 0.8
 
 
 def ordered_blocks(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], mode: str, sparse: bool
+    program: Function,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    mode: str,
+    sparse: bool,
+    given: Given | None = None,
+    symmetric: bool = False,
 ) -> list[Block]:
     """The blocks of all outputs and inputs, with their values, by the mode; "auto" is the order of least cost.
 
-    With `sparse`, dimensions along which blocks are diagonal share their seeds.
+    With `sparse`, dimensions along which blocks are diagonal share their seeds. With `given`, patterns of blocks, or
+    none, columns and rows share seeds by colour where that takes fewer. With `symmetric`, the only block is so.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
     by_input = [along_inputs([block for block in blocks if block.input is x]) for x in inputs]
     by_output = [along_outputs([block for block in blocks if block.output is y]) for y in outputs]
+    columns = [_Group(g, g[0].seeds_of_input) for g in by_input if g]
+    rows = [_Group(g, g[0].seeds_of_output) for g in by_output if g]
+    if given is not None:
+        columns, rows = _coloured(program, columns, rows, given, symmetric, mode)
     if mode == "auto":
-        mode, through = _cheapest(program, [g for g in by_input if g], [g for g in by_output if g])
+        mode, through = _cheapest(program, columns, rows)
         if through is not None:
             try:
                 return through(blocks)
             except Unsupported:  # an op has a rule for one of the two modes only
                 pass
-    if mode == "forward":
-        return [block for group in by_input for block in forward(program, group)]
-    return [block for group in by_output for block in reverse(program, group)]
+    one, many = (forward, forward_coloured) if mode == "forward" else (reverse, reverse_coloured)
+    return [
+        block
+        for group in (columns if mode == "forward" else rows)
+        for block in (many(program, group.coloured) if group.coloured else one(program, group.blocks))
+    ]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The blocks of one input or of one output; they take fewer seeds with `coloured`."""
+
+    blocks: Sequence[Block]
+    seeds: int
+    coloured: Coloured | None = None
+
+
+def _coloured(
+    program: Function,
+    columns: list[_Group],
+    rows: list[_Group],
+    given: Given,
+    symmetric: bool,
+    mode: str,
+) -> tuple[list[_Group], list[_Group]]:
+    """The groups, coloured where that takes fewer seeds and their patterns are known."""
+    xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
+    entries = [entries_of(program, ys, x, given) for x in xs]
+    if mode != "reverse":
+        columns = [
+            group if of_x is None else _with_colours(group, [Block(y, x, {}) for y in ys], of_x, x, symmetric)
+            for group, x, of_x in zip(columns, xs, entries, strict=True)
+        ]
+    known = [of_x for of_x in entries if of_x is not None]
+    if mode != "forward" and len(known) == len(xs):
+        rows = [
+            _with_colours(
+                group, [Block(y, x, {}) for x in xs], [(of_x[i][1], of_x[i][0]) for of_x in known], y, False
+            )
+            for i, (group, y) in enumerate(zip(rows, ys, strict=True))
+        ]
+    return columns, rows
+
+
+def _with_colours(
+    group: _Group, blocks: Sequence[Block], entries: Sequence[Entries], port: Port, symmetric: bool
+) -> _Group:
+    found = coloured(blocks, entries, port, group.seeds, symmetric)
+    return group if found is None else replace(group, seeds=found.count, coloured=found)
 
 
 # ---- costs -------------------------------------------------------------------------------------------------
 
 
 def _cheapest(
-    program: Function, by_input: Sequence[Sequence[Block]], by_output: Sequence[Sequence[Block]]
+    program: Function, columns: Sequence[_Group], rows: Sequence[_Group]
 ) -> tuple[str, Callable[[Sequence[Block]], list[Block]] | None]:
     """The cheaper of forward and reverse mode, and the function for blocks through a bottleneck if that is cheaper."""
-    xs, ys = [g[0].input for g in by_input], [g[0].output for g in by_output]
+    xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if any(is_complex(y) for y in ys):
         return "forward", None
     values = list(dict.fromkeys(y.value for y in ys if not isinstance(y.value, Zero)))
     linear = linearize(program.view, values, [x.value for x in xs], program.opset)
     tangent = dict(zip(values, linear.outputs, strict=True))
-    of_x = [(dx, g[0].seeds_of_input) for dx, g in zip(linear.inputs.values(), by_input, strict=True)]
-    of_y = [(tangent.get(y.value), g[0].seeds_of_output) for y, g in zip(ys, by_output, strict=True)]
+    of_x = [(dx, g.seeds) for dx, g in zip(linear.inputs.values(), columns, strict=True)]
+    of_y = [(tangent.get(y.value), g.seeds) for y, g in zip(ys, rows, strict=True)]
     ops = active_ops(program.view, linear, [dy for dy in linear.outputs if dy is not None])
     if only_reverse(program.view, ops):
         return "reverse", None
@@ -77,7 +137,7 @@ def _cheapest(
     by_forward = _time(times, _seeds_before(ops, of_x))
     by_reverse = _time(times, _seeds_after(ops, of_y))
     mode = "forward" if by_forward <= by_reverse else "reverse"
-    if any(block.aligned for group in by_input for block in group):
+    if any(g.coloured or any(block.aligned for block in g.blocks) for g in columns):
         return mode, None  # blocks of a sparse Jacobian share seeds, which a product through a cut does not
     at, by_cut = _bottleneck(program, linear, xs, ys)
     if not at or by_cut > _WORTH * min(by_forward, by_reverse):
@@ -196,7 +256,8 @@ def _numbered_basis(b: Any, values: Sequence[Value]) -> list[Any]:
 def _seeded(program: Function, b: Any, graph: Graph, seeds: Sequence[Any], count: int) -> list[Any]:
     """The outputs of a linear graph for all seeds, along a leading dimension; None for a symbolic zero."""
     view, outputs = program.view, list(dict.fromkeys(y for y in graph.outputs if y is not None))
-    keys, of = graph.keys, dict(zip(outputs, outputs, strict=True))
+    keys: Sequence[str] = graph.keys
+    of: dict[Any, Any] = dict(zip(outputs, outputs, strict=True))
     if count > 1 and outputs:
         many = batch(view, outputs, keys, count, program.opset)
         keys, of = many.keys, dict(zip(outputs, many.outputs, strict=True))
