@@ -105,7 +105,8 @@ def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
     """The derivative of f is declared as x0, x0 w1, ..., so only column colours give its Jacobian."""
     text = """func.func private @f(%x: tensor<4xf64>) -> tensor<f64> attributes {tidu.vjp = @g} {
       %z = stablehlo.constant dense<0.0> : tensor<f64>
-      %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4xf64>, tensor<f64>) -> tensor<f64>
+      %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0]
+        : (tensor<4xf64>, tensor<f64>) -> tensor<f64>
       return %0 : tensor<f64>
     }
     func.func private @g(%x: tensor<4xf64>, %ct: tensor<f64>) -> tensor<4xf64> {

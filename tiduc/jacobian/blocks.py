@@ -9,10 +9,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
+from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
+from tiduc.passes.diagonal import batch_diagonal
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
@@ -120,12 +121,14 @@ def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any,
     return linear, {y.name: None if isinstance(y.value, Zero) else of[y.value] for y in outputs}
 
 
-def forward(program: Function, group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input, with their values, by forward mode."""
+def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
+    """Blocks of one input, with their values, by forward mode; `diagonal` is that of `in_directions`."""
     if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = linear_in(program, [block.output for block in group], x)
-    b, tangents_of = in_directions(program, linear.keys, [x], free, list(tangents.values()))
+    b, tangents_of = in_directions(
+        program, linear.keys, [x], free, list(tangents.values()), diagonal=diagonal
+    )
     sizes = [shape(x)[d] for d in free]
     blocks = []
     for block, dy in zip(group, tangents_of, strict=True):
@@ -138,8 +141,8 @@ def forward(program: Function, group: Sequence[Block]) -> list[Block]:
     return blocks
 
 
-def reverse(program: Function, group: Sequence[Block]) -> list[Block]:
-    """Blocks of one output, with their values, by reverse mode."""
+def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
+    """Blocks of one output, with their values, by reverse mode; `diagonal` is that of `in_directions`."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output
@@ -148,7 +151,7 @@ def reverse(program: Function, group: Sequence[Block]) -> list[Block]:
     wrt = [block.input.value for block in group]
     linear = linearize(program.view, [y.value], wrt, program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
-    b, cotangents = in_directions(program, transposed.keys, [y], free, transposed.outputs)
+    b, cotangents = in_directions(program, transposed.keys, [y], free, transposed.outputs, diagonal=diagonal)
     blocks = []
     for block, cx in zip(group, cotangents, strict=True):
         if cx is not None:
@@ -170,11 +173,13 @@ def in_directions(
     free: Sequence[int],
     wanted: Sequence[Any],
     mapping: Callable[..., Graph] = batch,
+    diagonal: int | None = None,
 ) -> tuple[Any, list[Any]]:
     """A builder, and the wanted values for all seeds along the free dimensions of the ports.
 
     All `keys` are bound to the same seeds. With more than one seed, `mapping` is `batch`, which gives the values a
-    leading dimension of seeds, or `collapse`, which gives their sums over the seeds.
+    leading dimension of seeds, or `collapse`, which gives their sums over the seeds. `diagonal` is a free dimension
+    along which seeds stay one array as long as they can (`passes/diagonal.py`).
     The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
     """
     count = number_of_seeds(ports[0], free)
@@ -182,6 +187,8 @@ def in_directions(
         raise RequestError(
             f"{count} basis vectors are more than {MOST}; choose fewer inputs, or use a JVP or a VJP"
         )
+    if diagonal is not None:
+        return _along_diagonal(program, keys, ports[0], free, wanted, diagonal)
     return with_seeds(program, keys, lambda b: _basis(b, ports[0].type, free), count, wanted, mapping)
 
 
@@ -209,6 +216,38 @@ def with_seeds(
     for key in keys:
         view.bind(key, seeds)
     return b, [None if x is None else values_of[x] for x in wanted]
+
+
+def _along_diagonal(
+    program: Function,
+    keys: Sequence[str],
+    port: Port,
+    free: Sequence[int],
+    wanted: Sequence[Any],
+    diagonal: int,
+) -> tuple[Any, list[Any]]:
+    """The builder and the values of `in_directions`; seeds along the dimension `diagonal` are batched last."""
+    (key,), others = keys, [d for d in free if d != diagonal]
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    count = number_of_seeds(port, others)
+    inner: Sequence[Value] = values
+    if count > 1:
+        many = batch(program.view, values, keys, size=count, opset=program.opset)
+        (key,), inner = many.keys, [y for y in many.outputs if y is not None]
+    _, results = batch_diagonal(program.view, inner, key, diagonal + (count > 1), program.opset)
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    s: Any = program.opset.builder(program.view, program.view.fresh("S"))
+    seed = _basis(s, port.type, others)
+    s.finish([seed])
+    program.view.bind(key, seed)
+    order = [0 if d == diagonal else 1 + others.index(d) for d in free]
+    of = {}
+    for x, y in zip(values, results, strict=True):
+        sizes = [shape(port)[diagonal], *(shape(port)[d] for d in others)]
+        whole = b.reshape(y, [*sizes, *shape(x)])
+        turned = b.transpose(whole, [*order, *range(len(order), rank(whole))])
+        of[x] = b.reshape(turned, [number_of_seeds(port, free), *shape(x)])
+    return b, [None if x is None else of[x] for x in wanted]
 
 
 def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:

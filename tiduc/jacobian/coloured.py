@@ -110,7 +110,7 @@ class _Indices:
 
 
 def coloured(
-    blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: int, symmetric: bool = False
+    blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
 ) -> Coloured | None:
     """The blocks with colours of the columns of `seeded`; None where that takes `least` seeds or more.
 

@@ -22,15 +22,28 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.flow import UNLIMITED
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import element, is_complex, is_float, shape
-from tiduc.jacobian.blocks import MOST, Block, along_inputs, along_outputs, blocks_of, forward, reverse
+from tiduc.jacobian.blocks import (
+    MOST,
+    Block,
+    along_inputs,
+    along_outputs,
+    blocks_of,
+    forward,
+    linear_in,
+    reverse,
+)
 from tiduc.jacobian.coloured import Coloured, Given, coloured, entries_of, forward_coloured, reverse_coloured
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.colouring import Entries
 from tiduc.passes.cut import active_ops, bottleneck, cut
+from tiduc.passes.diagonal import aligned_share
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
+
+_LEAST_SHARE = 0.2
+"""Seeds are kept as a diagonal if that saves at least this share of the time."""
 
 _WORTH = 0.8
 """A cut is made if it takes at most this share of the estimated time of forward and of reverse mode."""
@@ -57,6 +70,10 @@ def ordered_blocks(
     rows = [_Group(g, g[0].seeds_of_output) for g in by_output if g]
     if given is not None:
         columns, rows = _coloured(program, columns, rows, given, symmetric, mode)
+        if mode != "reverse":
+            columns = [_with_diagonal(program, group, "forward") for group in columns]
+        if mode != "forward":
+            rows = [_with_diagonal(program, group, "reverse") for group in rows]
     if mode == "auto":
         mode, through = _cheapest(program, columns, rows)
         if through is not None:
@@ -64,21 +81,34 @@ def ordered_blocks(
                 return through(blocks)
             except Unsupported:  # an op has a rule for one of the two modes only
                 pass
-    one, many = (forward, forward_coloured) if mode == "forward" else (reverse, reverse_coloured)
-    return [
-        block
-        for group in (columns if mode == "forward" else rows)
-        for block in (many(program, group.coloured) if group.coloured else one(program, group.blocks))
-    ]
+    groups = columns if mode == "forward" else rows
+    return [block for group in groups for block in _computed(program, group, mode)]
+
+
+def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
+    """The blocks of a group with their values."""
+    if group.coloured is not None:
+        return (forward_coloured if mode == "forward" else reverse_coloured)(program, group.coloured)
+    one = forward if mode == "forward" else reverse
+    if group.diagonal is not None:
+        try:
+            return one(program, group.blocks, group.diagonal)
+        except Unsupported:  # a single op cannot be batched, where a loop around all of them can
+            pass
+    return one(program, group.blocks)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """The blocks of one input or of one output; they take fewer seeds with `coloured`."""
+    """The blocks of one input or of one output, and how many seeds they take, in runs of the whole linear graph.
+
+    They share seeds by colour if `coloured` says so. Seeds along the dimension `diagonal` are batched late.
+    """
 
     blocks: Sequence[Block]
-    seeds: int
+    seeds: float
     coloured: Coloured | None = None
+    diagonal: int | None = None
 
 
 def _coloured(
@@ -115,6 +145,38 @@ def _with_colours(
     return group if found is None else replace(group, seeds=found.count, coloured=found)
 
 
+def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
+    """The group, with the dimension along which keeping seeds as a diagonal saves most, if it saves enough."""
+    block = group.blocks[0]
+    port, free = (block.input, block.free) if mode == "forward" else (block.output, block.free_of_output)
+    if group.coloured is not None or isinstance(port.value, Zero) or is_complex(port):
+        return group
+    if not (dimensions := [d for d in free if shape(port)[d] > 1]):
+        return group
+    linear = _linear(program, group, mode)
+    if linear is None:
+        return group
+    ((_, x),), wanted = linear.inputs.items(), [y for y in linear.outputs if y is not None]
+    shares = {d: aligned_share(program.view, wanted, x, d) * (1 - 1 / shape(port)[d]) for d in dimensions}
+    best = max(shares, key=lambda d: shares[d])
+    if shares[best] < _LEAST_SHARE:
+        return group
+    return replace(group, seeds=group.seeds * (1 - shares[best]), diagonal=best)
+
+
+def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
+    """The linear graph that a group is computed with; None where an op has no rule."""
+    if mode == "forward":
+        graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
+        return graph
+    wrt = [block.input.value for block in group.blocks]
+    linear = linearize(program.view, [group.blocks[0].output.value], wrt, program.opset)
+    try:
+        return linear_transpose(program.view, linear, program.opset)
+    except Unsupported:
+        return None
+
+
 # ---- costs -------------------------------------------------------------------------------------------------
 
 
@@ -145,11 +207,11 @@ def _cheapest(
     return mode, lambda blocks: _through(program, linear, at, xs, blocks)
 
 
-def _time(times: Iterable[float], seeds: Iterable[int]) -> float:
+def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
     return sum(time * count for time, count in zip(times, seeds, strict=True))
 
 
-def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, int]]) -> list[int]:
+def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float]]) -> list[float]:
     """For each linear op, the number of seeds of all inputs that reach it."""
     reached: dict[Value | None, int] = {dx: 1 << i for i, (dx, _) in enumerate(inputs)}
     masks = []
@@ -160,7 +222,7 @@ def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, int]]
     return _totals(masks, [count for _, count in inputs])
 
 
-def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, int]]) -> list[int]:
+def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, float]]) -> list[float]:
     """For each linear op, the number of seeds of all outputs that it reaches."""
     reaching: dict[Value | None, int] = {}
     for i, (dy, _) in enumerate(outputs):
@@ -181,7 +243,7 @@ def _union(masks: Iterable[int]) -> int:
     return result
 
 
-def _totals(masks: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
     totals = {
         mask: sum(count for i, count in enumerate(counts) if mask >> i & 1) for mask in dict.fromkeys(masks)
     }
