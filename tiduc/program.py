@@ -13,7 +13,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
-from tiduc.jacobians import hessian, jacobian, laplacian
+from tiduc.jacobians import Sparsity, hessian, jacobian, laplacian
 from tiduc.jets import derivatives_of, flow_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
@@ -133,18 +133,18 @@ class Program:
 
     @stage
     def jacobian(
-        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: str | None = None
+        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: Sparsity = None
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        Each has the shape of its output, then the shape of its input. `mode` is "forward", "reverse", or "auto": the
-        one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph shows a block-diagonal derivative;
-        "diagonal" and "block-diagonal" give only these parts. `RequestError` for complex inputs and dynamic shapes.
+        Each has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto": the cheapest of
+        both and a cut at a bottleneck. `sparsity` "auto" shares seeds where the graph shows zeros, a pattern where it
+        is 0; "diagonal" and "block-diagonal" give these parts. `RequestError` for complex inputs and dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
     @stage
-    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
+    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: Sparsity = None) -> "Program":
         """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
         Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.

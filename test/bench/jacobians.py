@@ -68,7 +68,7 @@ def cases(is_small: bool) -> dict[str, Case]:
     n, h, waist = (40, 20, 4) if is_small else (1000, 512, 8)
     cams, pts, obs = (3, 8, 20) if is_small else (20, 200, 1000)
     seen = np.stack([rng.integers(0, cams, obs), rng.integers(0, pts, obs)])
-    batch, width = (6, 5) if is_small else (64, 128)
+    batch, width = (6, 5) if is_small else (64, 32)
     return {
         "encoder-decoder": Case(
             autoencoder,
