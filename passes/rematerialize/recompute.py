@@ -23,6 +23,7 @@ from tiduc.dialect.costs import seconds
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import COLLECTIVES, DRAWING, ELEMENTWISE, STATEFUL, TRAITS
 from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.search import searched
 
 _PRICES = 5
 """The number of prices that are tried, from the price of the cheapest candidates to that of all."""
@@ -72,6 +73,9 @@ def unchanged(model: Liveness) -> Choice:
 def within(model: Liveness, budget: int) -> Choice:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found."""
     base = lowest = unchanged(model)
+    if lowest.peak > budget and (small := searched(model, budget, _can_rerun)) is not None:
+        time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
+        return Choice(small, small.peak(range(len(small.ops))), time)
     while lowest.peak > budget:
         fitting: dict[float, tuple[Choice, _Segments]] = {}  # by price: the schedule of least time that fits
         for price, segments, choice in _one_level(base):
