@@ -22,6 +22,7 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import COLLECTIVES, DRAWING, ELEMENTWISE, STATEFUL, TRAITS
+from tiduc.dialect.verify import CHECKPOINT
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.search import searched
 
@@ -91,6 +92,16 @@ def within(model: Liveness, budget: int) -> Choice:
             break
         base = lowest
     return lowest
+
+
+def without_checkpointed(model: Liveness) -> Choice:
+    """The schedule in which readers after the last op with `tidu.checkpoint` recompute the values of such ops."""
+    base = unchanged(model)
+    marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
+    if not marked:
+        return base
+    last = max(marked)
+    return _evicting(base, last, [c for c in _candidates(model, last + 1) if c.op in marked])
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:

@@ -16,12 +16,13 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
+from tiduc.dialect.verify import CHECKPOINT
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import SMALL, lowest_order
-from tiduc.passes.rematerialize.recompute import curve, within
+from tiduc.passes.rematerialize.recompute import curve, within, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -35,16 +36,17 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable
     budget below the lowest peak that is found, with that peak.
     """
     if not memory:
-        if sum(size_in_bytes(y) for op in graph.definitions for y in op.results) < SMALL:
+        total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
+        if total < SMALL and not any(CHECKPOINT in op.attributes for op in graph.definitions):
             return graph
-        return _emitted(graph, opset, ordered(liveness(graph)))
-    first = ordered(liveness(graph))
+        return _emitted(graph, opset, _planned(graph))
+    first = _planned(graph)
     budget = budget_in_bytes(memory, first.peak(range(len(first.ops))))
     lowest = graph, within(first, budget)
     for other in others:
         if lowest[1].peak <= budget:
             break
-        choice = within(ordered(liveness(other)), budget)
+        choice = within(_planned(other), budget)
         if choice.peak < lowest[1].peak:
             lowest = other, choice
     graph, choice = lowest
@@ -54,6 +56,11 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable
             f"the program does not fit memory {memory}; the least budget that it fits is {least}"
         )
     return _emitted(graph, opset, choice.model)
+
+
+def _planned(graph: Graph) -> Liveness:
+    """The model of the graph in the order of lowest peak, with second runs of the values of checkpointed functions."""
+    return without_checkpointed(ordered(liveness(graph))).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
