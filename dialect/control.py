@@ -4,7 +4,7 @@
 StableHLO's own `while`, `case` and `if`, whose regions are read as closed graphs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -244,6 +244,19 @@ def only_vjp(op: Definition) -> Unsupported:
         f"the function defines its derivative as the VJP @{vjp}; only reverse mode is possible (of any order)"
     )
     return Unsupported(f"unsupported jvp AD rule for func.call: {message}", op.location)
+
+
+def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
+    """Whether ops, or the graphs that they call, call a function that has a custom VJP and no JVP."""
+    waiting, seen = list(ops), set[Graph]()
+    while waiting:
+        op = waiting.pop()
+        if op.name == CALL_VJP:
+            return True
+        graphs = _graphs(view, op) if GRAPHS in op.attributes else ()
+        waiting += (inner for graph in graphs if graph not in seen for inner in graph.definitions)
+        seen.update(graphs)
+    return False
 
 
 def needs_static_shapes(error: UnknownSize, location: Any) -> Unsupported:

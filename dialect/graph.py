@@ -194,7 +194,8 @@ class Graph:
     """The records of a graph; `op` is its `tidu.graph`, once written.
 
     A `linear` graph has tangent inputs. `input_of` and `output_of` are the values that its inputs and outputs are
-    tangents of. `outputs` aligns with `output_of`, and has None for an inactive output.
+    tangents of. `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` has the tangent of
+    each primal value that has one, if `linearize` made the graph in this process.
     """
 
     def __init__(self, name: str, location: Any = None) -> None:
@@ -207,6 +208,7 @@ class Graph:
         self.linear = False
         self.input_of: tuple[Any, ...] = ()
         self.output_of: tuple[Any, ...] = ()
+        self.tangent_of: dict[Value, Value] = {}
         self.names: dict[str, Any] = {}
         self.op: Any = None
         self.module: Any = None  # held because an op does not keep its module alive

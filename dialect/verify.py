@@ -20,6 +20,10 @@ MERGED = "tidu.merged"
 NAME = "tidu.name"
 """Attribute of an argument or result of a function: the name that a program shows for it."""
 
+CHECKPOINT = "tidu.checkpoint"
+"""Attribute of a function: reverse mode recomputes its values from its arguments, as by `jax.checkpoint`. Import puts
+it on the ops of the function, but for those that give its results."""
+
 RECOMPUTED = "tidu.recomputed"
 """Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""
 

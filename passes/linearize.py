@@ -56,6 +56,7 @@ def linearize(
         _linearize_ops(b, view, outputs, tangents, opset)
     except Unsupported as error:
         raise error.at(b.location) from None
+    b.graph.tangent_of = tangents
     graph: Graph = b.finish_linear([tangents.get(x) for x in outputs], primals, outputs)
     return graph
 

@@ -77,7 +77,8 @@ def in_double(program: Program) -> Program:
     # The graphs of a derivative refer to one another; its lowered module is simplified and has fewer ops to check.
     module = clone(program.graphs if is_whole else program.module)
     widen(module)
-    return from_module(module, program.name, program.opset, loop_memory=program.loop_memory)
+    wide = from_module(module, program.name, program.opset, loop_memory=program.loop_memory)
+    return wide.rematerialize(program.memory)
 
 
 def _accepted(program: Program, wide: Program, arguments: Sequence[Any]) -> list[Array]:

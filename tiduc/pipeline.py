@@ -78,7 +78,10 @@ def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Grap
 
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
-    return rematerialize(flat, program.opset, program.memory)
+    """The graph within the program's budget; loops whose memory is "auto" keep less where the budget asks for it."""
+    settings = ("sqrt", "log") if program.loop_memory == "auto" else ()
+    others = (structure(program.view, program.merged, program.opset, m, separated) for m in settings)
+    return rematerialize(flat, program.opset, program.memory, others)
 
 
 def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
-from tiduc.jacobians import hessian, jacobian, laplacian
+from tiduc.jacobians import Sparsity, hessian, jacobian, laplacian
 from tiduc.jets import derivatives_of, flow_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
@@ -28,6 +28,7 @@ from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
 from tiduc.signatures import signature_of
 from tiduc.tensors import tensor
+from tiduc.together import together
 from tiduc.vmap import Axes, vmap
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Program:
     def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
-        With `conjugate`, complex cotangents, both seeds and results, are the conjugates of ours, as in JAX.
-        With `batch`, cotangents have a leading dimension of that size. Shapes and errors are those of `jvp`.
+        With `conjugate`, complex seeds and results are the conjugates of ours, as in JAX. With `batch`, cotangents have
+        a leading dimension of that size. Shapes and errors are those of `jvp`.
         """
         cotangents, results = vjp(self, wrt, conjugate, batch)
         return self._with_inputs(cotangents, results)
@@ -81,7 +82,7 @@ class Program:
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
 
-        `conjugate` is that of `vjp`. `RequestError` where the program has other outputs; else errors as in `jvp`.
+        `conjugate` is that of `vjp`. `RequestError` for other outputs; else errors as in `jvp`.
         """
         return self._with_results(grad(self, wrt, conjugate), value)
 
@@ -116,8 +117,8 @@ class Program:
     def flow(self, order: int, wrt: Wrt = None) -> "Program":
         """(primals...) -> (the series of x(t)), of the solution of the differential equation dx/dt = f(x) from x.
 
-        The program computes f, its one output, of the type of the one input `wrt`; other inputs are parameters. The
-        series has the coefficients of t^1 to t^order, as in `jet`. `RequestError` where f has other outputs.
+        f is the one output, of the type of the one input `wrt`; other inputs are parameters. The series has the
+        coefficients of t^1 to t^order, as in `jet`. `RequestError` where f has other outputs.
         """
         return self._with_results(flow_of(self, order, wrt), value=False)
 
@@ -132,18 +133,18 @@ class Program:
 
     @stage
     def jacobian(
-        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: str | None = None
+        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: Sparsity = None
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        Each has the shape of its output, then the shape of its input. `mode` is "forward", "reverse", or "auto": the
-        one that takes fewer seeds. `sparsity` "auto" saves seeds where the graph shows a block-diagonal derivative;
-        "diagonal" and "block-diagonal" give only these parts. `RequestError` for complex inputs and dynamic shapes.
+        Each has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto": the cheapest of
+        both and a cut at a bottleneck. `sparsity` "auto" shares seeds where the graph shows zeros, a pattern where it
+        is 0; "diagonal" and "block-diagonal" give these parts. `RequestError` for complex inputs and dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
     @stage
-    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: str | None = None) -> "Program":
+    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: Sparsity = None) -> "Program":
         """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
         Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.
@@ -176,6 +177,8 @@ class Program:
         """
         inputs, outputs = vmap(self, size, in_axes, out_axes)
         return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
+
+    together = stage(together)
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 
@@ -262,10 +265,9 @@ class Program:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes StableHLO text, or bytecode for resource constants; `TiducError`, and no file, if that fails."""
-        large = has_resources(self.module)
-        data = bytecode(self.module) if large else self.text.encode("utf-8", "surrogateescape")
+        text = None if has_resources(self.module) else self.text.encode("utf-8", "surrogateescape")
         with written_whole(path) as file:
-            file.write(data)
+            file.write(bytecode(self.module) if text is None else text)
 
     @overload
     def compile(self, target: str = ..., **options: Unpack[Given]) -> "Executable": ...
@@ -326,8 +328,6 @@ class Program:
         module = self.module.operation.clone().operation
         apply_lowerings(module, self.opset)
         return Lowered(module, self.signature, self.name)
-
-    # ---- steps ---------------------------------------------------------------------------------------------
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""

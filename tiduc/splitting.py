@@ -68,10 +68,13 @@ def split(program: Program, wrt: Wrt = None) -> Split:
     outputs, equals the results of the VJP after its outputs. `Unsupported` where an op computes both an
     output and a cotangent.
     """
-    vjp = program.vjp(wrt)
+    memory = program.memory
+    vjp = program.rematerialize("").vjp(wrt)  # the budget is that of each part
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
-    forward = from_module(cut.forward(), program.name, program.opset, loop_memory=program.loop_memory)
-    backward = from_module(cut.backward(), program.name, program.opset, loop_memory=program.loop_memory)
+    forward, backward = (
+        from_module(part, program.name, program.opset, loop_memory=program.loop_memory).rematerialize(memory)
+        for part in (cut.forward(), cut.backward())
+    )
     kinds = [(cut.what(x), cut.place(x), stored_bytes(x.type)) for x in cut.residuals]
     ports = forward.outputs[len(program.outputs) :]
     residuals = [

@@ -31,7 +31,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, rank, shape, with_shape
-from tiduc.jacobians import batched, check_types, free_dimensions
+from tiduc.jacobian.blocks import free_dimensions
+from tiduc.jacobians import batched, check_types
 from tiduc.jets import check_order, coefficients
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, smooth

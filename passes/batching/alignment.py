@@ -34,14 +34,15 @@ def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
             continue
         joint = None
         for i in reached:
-            mapped = _mapped(op, i) if aligned.keys().isdisjoint(op.captures) else {}
+            mapped = aligned_dimensions(op, i) if aligned.keys().isdisjoint(op.captures) else {}
             through = {d: mapped[e] for d, e in aligned[op.operands[i]].items() if e in mapped}
             joint = through if joint is None else {d: e for d, e in joint.items() if through.get(d) == e}
         aligned.update((y, dict(joint or {})) for y in op.results)
     return aligned
 
 
-def _mapped(op: Definition, i: int) -> dict[int, int]:
+def aligned_dimensions(op: Definition, i: int) -> dict[int, int]:
+    """From the dimensions of an op's operand to those of every result that are aligned with them."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
         return {}
     rule = _RULES.get(op.name)

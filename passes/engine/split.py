@@ -12,6 +12,7 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.verify import CHECKPOINT
 from tiduc.passes.engine.close import close
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rules.lent import Hoisted
@@ -171,13 +172,17 @@ def _computed_from_barriers(
 ) -> set[Value]:
     """The varying values computed from results of optimization barriers: to be recomputed, not kept.
 
-    `jax.checkpoint` (remat) places barriers for this purpose.
+    `jax.checkpoint` (remat) places barriers for this purpose. Values of functions with `tidu.checkpoint` are
+    recomputed, too, but not those that are computed from them.
     """
     recomputed: set[Value] = set()
+    checkpointed: set[Value] = set()
     for op in primal:
         if op.name == BARRIER or (op.name not in opset.stateful and not recomputed.isdisjoint(op.reads)):
             recomputed.update(y for y in op.results if level[y] == 2)
-    return recomputed
+        elif CHECKPOINT in op.attributes and op.name not in opset.stateful and not is_control(op):
+            checkpointed.update(y for y in op.results if level[y] == 2)
+    return recomputed | checkpointed
 
 
 def _read_by(op: Definition) -> list[Value]:

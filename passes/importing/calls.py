@@ -2,7 +2,8 @@
 
 A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined if it
 draws random numbers, or if the caller asks to inline all calls. A function that names its own derivative, or has a
-rule, is never inlined. A function that is not inlined is linearized and transposed once for all its call sites.
+rule, is never inlined. A function with `tidu.checkpoint` always is, and its ops get that attribute. A function that is
+not inlined is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.functions import replace, replace_by_call, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import CONTROL
+from tiduc.dialect.verify import CHECKPOINT
 
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""
@@ -39,8 +41,10 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
     for name in order:
         for call, callee in calls[name]:
             function = functions[callee]
-            wanted = "no_inline" not in function.attributes
-            cheap = wanted and (uses[callee] == 1 or _size(function) <= SMALL)
+            wanted = "no_inline" not in function.attributes or CHECKPOINT in function.attributes
+            cheap = wanted and (
+                CHECKPOINT in function.attributes or uses[callee] == 1 or _size(function) <= SMALL
+            )
             if _holder(call) is not None:
                 _inline(call, flat[callee])
             elif _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
@@ -115,7 +119,7 @@ def _holder(call: Any) -> Any | None:
 
 
 def _may_be_inlined(function: Any) -> bool:
-    if any(name.startswith("tidu.") for name in function.attributes):
+    if any(name.startswith("tidu.") and name != CHECKPOINT for name in function.attributes):
         return False
     return len(function.regions[0].blocks) == 1
 
@@ -130,6 +134,11 @@ def _inline(call: Any, function: Any) -> None:
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
         argument.replace_all_uses_with(x)
     *body, end = list(operations(block))
+    if CHECKPOINT in function.attributes:
+        results = {x.owner.operation for x in end.operands if not isinstance(x.owner, ir.Block)}
+        for op in body:
+            if op not in results:
+                op.attributes[CHECKPOINT] = ir.UnitAttr.get()
     for op in body:
         op.move_before(call)
     replace(call, end.operands)

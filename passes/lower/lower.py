@@ -23,7 +23,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.functions import within
 from tiduc.dialect.graph import Definition, Graph, Value, operations
 from tiduc.dialect.types import is_empty
-from tiduc.dialect.verify import MERGED
+from tiduc.dialect.verify import CHECKPOINT, MERGED
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
 from tiduc.dialect.write_control import ControlWriter
@@ -74,6 +74,10 @@ def lower(
     )
     definitions = [definition for each in graphs for definition in each.definitions]
     names = {definition.name for definition in definitions}
+    marked = {definition.name for definition in definitions if CHECKPOINT in definition.attributes}
+    for op in (op for each in functions if marked for op in within(each, marked)):
+        if CHECKPOINT in op.attributes:
+            del op.attributes[CHECKPOINT]
     special = [
         definition
         for definition in definitions

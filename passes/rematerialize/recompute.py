@@ -22,7 +22,9 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import COLLECTIVES, DRAWING, ELEMENTWISE, STATEFUL, TRAITS
+from tiduc.dialect.verify import CHECKPOINT
 from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.search import searched
 
 _PRICES = 5
 """The number of prices that are tried, from the price of the cheapest candidates to that of all."""
@@ -72,6 +74,9 @@ def unchanged(model: Liveness) -> Choice:
 def within(model: Liveness, budget: int) -> Choice:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found."""
     base = lowest = unchanged(model)
+    if lowest.peak > budget and (small := searched(model, budget, _can_rerun)) is not None:
+        time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
+        return Choice(small, small.peak(range(len(small.ops))), time)
     while lowest.peak > budget:
         fitting: dict[float, tuple[Choice, _Segments]] = {}  # by price: the schedule of least time that fits
         for price, segments, choice in _one_level(base):
@@ -87,6 +92,16 @@ def within(model: Liveness, budget: int) -> Choice:
             break
         base = lowest
     return lowest
+
+
+def without_checkpointed(model: Liveness) -> Choice:
+    """The schedule in which readers after the last op with `tidu.checkpoint` recompute the values of such ops."""
+    base = unchanged(model)
+    marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
+    if not marked:
+        return base
+    last = max(marked)
+    return _evicting(base, last, [c for c in _candidates(model, last + 1) if c.op in marked])
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:

@@ -7,6 +7,7 @@ the peak of live bytes falls to the budget at the least time of recomputation th
 model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from torch_mlir import ir
@@ -15,38 +16,57 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
+from tiduc.dialect.verify import CHECKPOINT
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
 from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import SMALL, lowest_order
-from tiduc.passes.rematerialize.recompute import curve, within
+from tiduc.passes.rematerialize.recompute import curve, within, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
 
 @stage
-def rematerialize(graph: Graph, opset: OpSet, memory: str = "") -> Graph:
+def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable[Graph] = ()) -> Graph:
     """The flat graph with a lower peak of live bytes; the graph itself where there is nothing to gain.
 
     `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as "0.3x" of
-    the peak without a budget; "min" for the lowest peak; empty for no budget. `RequestError` for another text, and for
-    a budget below the lowest peak that is found, with that peak.
+    the peak without a budget; "min" for the lowest peak; empty for no budget. `others` are graphs in its place whose
+    loops keep less and recompute more: the first one that fits is taken. `RequestError` for another text, and for a
+    budget below the lowest peak that is found, with that peak.
     """
-    if not memory and sum(size_in_bytes(y) for op in graph.definitions for y in op.results) < SMALL:
-        return graph
-    given = liveness(graph)
-    model = cheaper(graph, ordered(given))
-    if memory:
-        budget = budget_in_bytes(memory, model.peak(range(len(model.ops))))
-        choice = within(model, budget)
-        if memory != LEAST and choice.peak > budget:
-            least = shown_bytes(choice.peak)
-            raise RequestError(
-                f"the program does not fit memory {memory}; the least budget that it fits is {least}"
-            )
-        model = choice.model
-    if list(model.ops) == list(given.ops):
+    if not memory:
+        total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
+        if total < SMALL and not any(CHECKPOINT in op.attributes for op in graph.definitions):
+            return graph
+        return _emitted(graph, opset, _planned(graph))
+    first = _planned(graph)
+    budget = budget_in_bytes(memory, first.peak(range(len(first.ops))))
+    lowest = graph, within(first, budget)
+    for other in others:
+        if lowest[1].peak <= budget:
+            break
+        choice = within(_planned(other), budget)
+        if choice.peak < lowest[1].peak:
+            lowest = other, choice
+    graph, choice = lowest
+    if memory != LEAST and choice.peak > budget:
+        least = shown_bytes(choice.peak)
+        raise RequestError(
+            f"the program does not fit memory {memory}; the least budget that it fits is {least}"
+        )
+    return _emitted(graph, opset, choice.model)
+
+
+def _planned(graph: Graph) -> Liveness:
+    """The model of the graph in the order of lowest peak, with second runs of cheap ops and of checkpointed functions."""
+    return without_checkpointed(cheaper(graph, ordered(liveness(graph)))).model
+
+
+def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
+    """The graph with its ops in the order of the model; the graph itself where that is its own order."""
+    if list(model.ops) == list(graph.definitions):
         return graph
     return emit(opset.builder(View(ir.Module.create()), graph.name), graph, model)
 

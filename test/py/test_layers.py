@@ -53,6 +53,7 @@ LAYERS = {
                 "activity",
                 "calling",
                 "explain.costs",
+                "jacobian",
                 "jacobians",
                 "jets",
                 "pictures",

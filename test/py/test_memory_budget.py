@@ -171,15 +171,15 @@ def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -
     assert len(choice.model.ops) - len(model.ops) <= 1.1 * (binomial(1000, checkpoints) - 1000)
 
 
-def test_random_graphs_are_near_the_lowest_peak() -> None:
+def test_small_graphs_have_the_lowest_peak() -> None:
     """The peaks of small random graphs, against the lowest peak of all schedules with any recomputation."""
     ratios = []
-    for seed in range(200):
+    for seed in range(60):
         drawn = random_dag(seed)
         with context(), ir.Location.unknown():
             found = within(ordered(liveness(graph_of(*drawn))), 0).peak
         ratios.append((found - 1) / MIB / lowest_peak(*drawn))
-    assert min(ratios) >= 1 and np.mean(ratios) < 1.1 and max(ratios) <= 1.5
+    assert min(ratios) >= 1 and max(ratios) < 1.01  # but for the argument of one byte
 
 
 # ---- engines -------------------------------------------------------------------------------------------------

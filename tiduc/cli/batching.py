@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.derivatives import LOOP_MEMORY
+from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
@@ -43,6 +43,7 @@ from tiduc.vmap import Axes
 @RULES
 @click.option("--inline", is_flag=True, help="Inline every call.")
 @LOOP_MEMORY
+@MEMORY
 @OUTPUT
 @EMIT
 def _batch(
@@ -54,6 +55,7 @@ def _batch(
     opset: OpSet,
     inline: bool,
     loop_memory: str,
+    memory: str,
     output: str,
     kind: str | None,
 ) -> None:
@@ -63,6 +65,7 @@ def _batch(
     """
     with about(file), waiting(f"batching {file}"):
         program = from_module(read_with(opset, file), entry, opset, inline, loop_memory)
+        program = program.rematerialize(memory)
         module = program.batch(axes(in_axes, "--in-axes"), batch_size, axes(out_axes, "--out-axes")).module
         kind = kind or shortest(module)
         data: Any = emit(module, kind)

@@ -9,7 +9,7 @@ import click
 
 from tiduc.backends.backend import Options, compile_program
 from tiduc.check import DTYPES, MODES, check, in_double
-from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import ENGINE, INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
@@ -39,6 +39,7 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
 @WRT
 @RULES
 @LOOP_MEMORY
+@MEMORY
 @INPUTS
 @SEED
 @TARGET
@@ -89,6 +90,7 @@ def _check(
     wrt: tuple[str, ...],
     opset: OpSet,
     loop_memory: str,
+    memory: str,
     inputs: tuple[str, ...],
     seed: int,
     engine: str,
@@ -106,6 +108,7 @@ def _check(
     """
     with about(file):
         program = from_module(read_with(opset, file), entry, opset, loop_memory=loop_memory)
+        program = program.rematerialize(memory)
         expected = read_npz(expect) if expect is not None else None
         given = _arguments(program, inputs, seed, dtype, expected, str(expect))
         comparisons = []

@@ -1,9 +1,31 @@
 """jacobian, hessian, laplacian: write full derivatives of a program."""
 
+from typing import Any
+
 import click
 
 from tiduc.cli.derivatives import command
 from tiduc.jacobians import MODES, SPARSITIES
+from tiduc.runtime.arrays import read_npz
+
+
+class _Sparsity(click.ParamType[Any]):
+    """A kind of sparsity, or the path of an `.npz` file of patterns."""
+
+    name = "sparsity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.endswith(".npz"):
+            return read_npz(value)
+        if value not in SPARSITIES:
+            self.fail(
+                f"{value!r} is not one of {', '.join(SPARSITIES)}, nor an .npz file of patterns", param, ctx
+            )
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(SPARSITIES)}|FILE.npz]"
+
 
 VALUE = click.option("--value", is_flag=True, help="Also return the outputs, before their derivatives.")
 
@@ -13,14 +35,15 @@ MODE = click.option(
     default="auto",
     show_default=True,
     help="Forward mode pushes one basis vector per input element, reverse mode pulls back one per output "
-    "element; auto uses fewer.",
+    "element; auto takes the cheapest of the two and of both from a bottleneck outwards.",
 )
 
 SPARSITY = click.option(
     "--sparsity",
-    type=click.Choice(SPARSITIES),
-    help="Exploit sparsity that is visible in the program, such as independent rows: auto uses fewer basis "
-    "vectors; diagonal and block-diagonal return only these parts.",
+    type=_Sparsity(),
+    help="Exploit zeros that are visible in the program, such as those between independent rows or outside of a band: "
+    "auto uses fewer basis vectors; diagonal and block-diagonal return only these parts. A file has patterns, arrays "
+    "that are nonzero where the derivative may be, by the names of the results; they are not checked.",
 )
 
 COMMANDS = {

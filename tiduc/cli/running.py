@@ -9,6 +9,7 @@ import numpy as np
 
 from tiduc.backends.backend import LOOPS, Options, Runnable, compile_program
 from tiduc.backends.iree.compile import compile_source
+from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import (
     ENGINE,
@@ -46,6 +47,7 @@ SHOWN = 1000  # results with more elements are printed as a summary
 @TARGET
 @FACTORIZING
 @FAST
+@MEMORY
 @INPUTS
 @WEIGHTS
 @PARAMETERS
@@ -64,6 +66,7 @@ def _run(
     file: str,
     entry: str | None,
     opset: OpSet,
+    memory: str,
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
@@ -79,11 +82,11 @@ def _run(
     """
     with about(file):
         if engine == "iree":
-            chosen = _by_iree(file, entry, opset, parameters, options)
+            chosen = _by_iree(file, entry, opset, memory, parameters, options)
         elif parameters is not None:
             raise RequestError("--parameters is for IREE: other engines take each input as an argument")
         else:
-            program = program_in(file, entry, opset)
+            program = program_in(file, entry, opset).rematerialize(memory)
             chosen = _Chosen(
                 program.name,
                 program.signature,
@@ -113,7 +116,9 @@ class _Chosen:
     executable: Callable[[], Runnable]
 
 
-def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None, options: Options) -> _Chosen:
+def _by_iree(
+    file: str, entry: str | None, opset: OpSet, memory: str, parameters: str | None, options: Options
+) -> _Chosen:
     contents = read_input(file)
     # IREE writes a flatbuffer, mostly inside a zip archive.
     if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
@@ -123,11 +128,13 @@ def _by_iree(file: str, entry: str | None, opset: OpSet, parameters: str | None,
             )
         if not options.fast:
             raise RequestError("--no-fast is for programs: a module has been compiled already")
+        if memory:
+            raise RequestError("--memory is for programs: a module has been compiled already")
         if opset is not OPSET:
             raise RequestError("--rules is for programs only: a compiled module has no custom ops left")
         loaded = Executable(contents, options.target, entry, "<stdin>" if file == "-" else file, parameters)
         return _Chosen(loaded.entry, loaded.signature, lambda: loaded)
-    program = program_in(file, entry, opset, contents)
+    program = program_in(file, entry, opset, contents).rematerialize(memory)
     weights = None if parameters is None else read_weights(parameters)
 
     def compiled() -> Executable:

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, write
 from tiduc.cli.rules import RULES, read_with
@@ -22,6 +22,7 @@ from tiduc.splitting import split
 @WRT
 @RULES
 @LOOP_MEMORY
+@MEMORY
 @click.option(
     "-o",
     "--output",
@@ -31,7 +32,13 @@ from tiduc.splitting import split
     help="The folder for forward.mlir and backward.mlir.",
 )
 def _split(
-    file: str, entry: str | None, wrt: tuple[str, ...], opset: OpSet, loop_memory: str, output: str
+    file: str,
+    entry: str | None,
+    wrt: tuple[str, ...],
+    opset: OpSet,
+    loop_memory: str,
+    memory: str,
+    output: str,
 ) -> None:
     """Write the VJP of a program as two: forward.mlir, (primals...) -> (outputs..., residuals...), and backward.mlir,
     (residuals..., cotangents of the outputs...) -> (cotangents of wrt...).
@@ -39,7 +46,7 @@ def _split(
     The residuals are listed, each with its type, its size and what it is.
     """
     with about(file):
-        program = from_module(read_with(opset, file), entry, opset, False, loop_memory)
+        program = from_module(read_with(opset, file), entry, opset, False, loop_memory).rematerialize(memory)
         parts = split(program, wanted(program, wrt))
         written = {
             os.path.join(output, f"{name}.mlir"): emit(part.module, shortest(part.module))

@@ -4,6 +4,7 @@ import click
 
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.compile import compile_source
+from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
@@ -76,6 +77,7 @@ from tiduc.training.step import BUFFERS, train_step
     metavar="FILE",
     help="File for the initial state: the model's weights and the optimizer's zeros.",
 )
+@MEMORY
 @TARGET
 @FACTORIZING
 @compiling
@@ -90,6 +92,7 @@ def _train_step(
     clip_norm: float | None,
     opset: OpSet,
     state: str | None,
+    memory: str,
     options: Options,
     output: str,
     **settings: float | None,
@@ -104,7 +107,7 @@ def _train_step(
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
         step = train_step(
-            program,
+            program.rematerialize(memory),
             _loss(loss),
             optimizer,
             train=train,

@@ -43,7 +43,8 @@ def compose(model: Program, loss: Program, given: Sequence[Port], updated: Seque
     read = [of[port.name] for port in given] + arguments[len(model.inputs) :]
     results = [*_call(second, loss, read, ip), *(of[port.name] for port in updated)]
     ir.Operation.create("func.return", operands=results, ip=ip)
-    return from_module(module, "main", model.opset, loop_memory=model.loop_memory)
+    both = from_module(module, "main", model.opset, loop_memory=model.loop_memory)
+    return both.rematerialize(model.memory)
 
 
 def _check(loss: Program, given: Sequence[Port]) -> None:

@@ -1,0 +1,99 @@
+"""Colouring: columns of a sparse matrix that share a seed, since no row has nonzeros in two of them.
+
+    x x . .        colours 0 1 2 0: the sum of the basis vectors 0 and 3 is one seed
+    x x x .
+    . x x x
+    . . x x
+
+For a symmetric matrix, a star colouring needs fewer colours: of two equal entries, one must be alone in its row.
+
+Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
+color is your Jacobian?" (2005), algorithms 3.1 and 4.1.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+Entries = tuple[Numbers, Numbers]
+"""The rows and the columns of the nonzeros of a matrix."""
+
+
+def column_colours(entries: Entries, count: int) -> Numbers:
+    """A colour for each of `count` columns, such that columns of one colour have no row in common.
+
+    Greedy, in the order of falling numbers of nonzeros, or in the given order if that takes fewer colours.
+    """
+    rows, columns = entries
+    in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
+    sizes = np.bincount(columns, minlength=count)
+    orders = (range(count), np.argsort(-sizes, kind="stable").tolist())
+    return min(
+        (_greedy(order, in_row, in_column, count) for order in orders), key=lambda c: c.max(initial=-1)
+    )
+
+
+def _grouped(keys: Numbers, values: Numbers) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _greedy(
+    order: Sequence[int], in_row: dict[int, list[int]], in_column: dict[int, list[int]], count: int
+) -> Numbers:
+    colours = [-1] * count
+    for j in order:
+        taken = {colours[k] for i in in_column.get(j, ()) for k in in_row[i]}
+        colours[j] = _free(taken)
+    return np.array(colours, np.int64)
+
+
+def _free(taken: set[int]) -> int:
+    colour = 0
+    while colour in taken:
+        colour += 1
+    return colour
+
+
+def star_colours(entries: Entries, count: int) -> Numbers:
+    """A colour for each column of a symmetric matrix, such that every path of four columns has three colours.
+
+    Of the entries (i, j) and (j, i), one then has no other column of its colour in its row.
+    """
+    rows, columns = entries
+    neighbours: dict[int, list[int]] = {j: [] for j in range(count)}
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+        if i != j:
+            neighbours[j].append(i)
+    colours = [-1] * count
+    for v in sorted(range(count), key=lambda j: -len(neighbours[j])):
+        around = [colours[w] for w in neighbours[v]]
+        taken = set(around)
+        for w in neighbours[v]:
+            of_w = colours[w]
+            is_inside = (
+                of_w >= 0 and around.count(of_w) > 1
+            )  # a path a, v, w, x where a and w have one colour
+            for x in neighbours[w]:
+                if x != v and (is_inside or of_w < 0 or _has_other(neighbours[x], w, colours)):
+                    taken.add(colours[x])
+        colours[v] = _free(taken)
+    return np.array(colours, np.int64)
+
+
+def _has_other(around: Sequence[int], w: int, colours: Sequence[int]) -> bool:
+    """Whether a neighbour other than w has the colour of w."""
+    return any(y != w and colours[y] == colours[w] for y in around)
+
+
+def is_alone(entries: Entries, colours: Numbers) -> NDArray[np.bool_]:
+    """For each entry, whether no other entry of its row is in a column of its colour."""
+    rows, columns = entries
+    keys = rows * (int(colours.max(initial=0)) + 1) + colours[columns]
+    _, at, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return np.asarray(counts[at] == 1)

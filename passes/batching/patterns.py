@@ -1,0 +1,82 @@
+"""Patterns of sparse Jacobians: which elements of an input each element of a value may depend on.
+
+    y = x[1:] - x[:-1]        pattern of y:  [[0, 1], [1, 2], [2, 3], ...]
+
+A pattern is an integer array [size of the value, w] of flat indices of the input, -1 for none. It follows from the ops
+of a linear graph and the places that each reads (`places.py`), so it holds for all values of the primal inputs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.control import is_control
+from tiduc.dialect.control_ops import CALL, GRAPHS
+from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.view import BINDING, View
+from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, numbered, sources
+
+
+def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> list[Places | None]:
+    """The patterns of the wanted values in x; None for a value that does not depend on x.
+
+    `known` gives the values of integers that index arrays, where they are constants. `TooManyPlaces` where the ops do
+    not say which elements are read, as in loops, or where a pattern is not sparse.
+    """
+    found = {x: numbered(x).reshape(-1, 1)}
+    _extend(view, view.schedule(wanted), found, known)
+    return [found.get(y) for y in wanted]
+
+
+def _extend(view: View, order: Iterable[Definition], found: dict[Value, Places], known: Known) -> None:
+    """Extends the patterns to all values that the ops compute from those that have one."""
+    for op in order:
+        if found.keys().isdisjoint(op.reads):
+            continue
+        if op.name == BINDING:
+            found[op.result] = found[op.operands[0]]
+        elif op.name == CALL:
+            _through_call(view, op, found, known)
+        elif is_control(op) or not found.keys().isdisjoint(op.captures) or not _are_arrays(op):
+            raise TooManyPlaces
+        else:
+            for y in op.results:
+                found[y] = _of_result(op, y, found, known)
+
+
+def _are_arrays(op: Definition) -> bool:
+    values = (*op.operands, *op.results)
+    return all(isinstance(v.type, ir.RankedTensorType) and v.type.has_static_shape for v in values)
+
+
+def _through_call(view: View, op: Definition, found: dict[Value, Places], known: Known) -> None:
+    """Extends the patterns to the results of a call, by way of the ops of the called graph."""
+    graph = view.graph(op.attributes[GRAPHS][0].value)
+    inputs = list(graph.inputs.values())
+    inner = {x: found[v] for x, v in zip(inputs, op.operands, strict=True) if v in found}
+    outputs = [y for y in graph.outputs if y is not None]
+    _extend(view, view.schedule(outputs, inputs), inner, known)
+    found.update((y, inner[z]) for y, z in zip(op.results, outputs, strict=True) if z in inner)
+
+
+def _of_result(op: Definition, y: Value, found: Mapping[Value, Places], known: Known) -> Places:
+    parts = []
+    for i, x in enumerate(op.operands):
+        if x in found:
+            pattern = np.vstack([found[x], np.full((1, found[x].shape[1]), -1)])  # which -1 indexes
+            read = sources(op, i, y, known)
+            if len(read) * read.shape[1] * pattern.shape[1] > MOST:
+                raise TooManyPlaces
+            parts.append(pattern[read].reshape(len(read), -1))
+    return _distinct(np.concatenate(parts, axis=1))
+
+
+def _distinct(places: Places) -> Places:
+    """The places with each index once in its row, sorted, and without columns of -1 alone."""
+    if places.shape[1] < 2:
+        return places
+    places = np.sort(places, axis=1)
+    places[:, 1:][places[:, 1:] == places[:, :-1]] = -1
+    places = np.sort(places, axis=1)
+    return places[:, np.argmax((places >= 0).any(axis=0)) :] if (places >= 0).any() else places[:, :1]

@@ -1,0 +1,152 @@
+"""diagonal: a batch over the basis vectors along one dimension, which values keep as a diagonal as long as they can.
+
+    losses y (64), one per sample; seeds: the 64 basis vectors of y, as one vector of ones
+
+    cy = ones (64)                  element i belongs to seed i
+    cz = multiply y', cy            rows of cz belong to the seeds: still one array
+    cW = dot x^T, cz                sums over the rows: here the 64 results part, as a product with a batch dimension
+
+While the dimension of the seeds is aligned with a dimension of a value (`passes/batching/alignment.py`), the batched
+value is zero but for one slice per seed, and the unbatched value holds these slices. A sum over that dimension gives
+the batched value itself. Any other op reads the batched value with its zeros (`passes/batch.py`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.costs import seconds
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import rank, shape, with_element
+from tiduc.dialect.view import View
+from tiduc.passes.batch import Request, batch_op
+from tiduc.passes.batching import BATCHING
+from tiduc.passes.batching.alignment import aligned_dimensions
+from tiduc.passes.rules.registry import OpSet
+
+
+@stage
+def batch_diagonal(
+    view: View, outputs: Sequence[Value], key: str, dimension: int, opset: OpSet
+) -> tuple[Graph, list[Value]]:
+    """The outputs for each seed along a dimension of an input of a linear graph, with a leading dimension of seeds.
+
+    The input is to be bound to the sum of the seeds. The graph has the new ops. `Unsupported` where an op cannot be
+    batched.
+    """
+    x = view.input(key)
+    b: Any = opset.builder(view, view.fresh("B"))
+    request = Request(view, shape(x)[dimension], opset, BATCHING)
+    b.engine = request.engine()
+    values: dict[Value, Value] = {}
+    aligned = {x: dimension}
+
+    def expand(v: Value) -> None:
+        if v in aligned and v not in values:
+            values[v] = _expanded(b, v, aligned[v])
+
+    for op in view.schedule(outputs):
+        if values.keys().isdisjoint(op.reads) and aligned.keys().isdisjoint(op.reads):
+            continue
+        at = _aligned(op, aligned) if values.keys().isdisjoint(op.reads) else None
+        if at is not None:
+            aligned.update(dict.fromkeys(op.results, at))
+            continue
+        b.location = op.location
+        summed = _summed(b, op, aligned) if values.keys().isdisjoint(op.reads) else None
+        if summed is not None:
+            values[op.result] = summed
+            continue
+        for v in op.reads:
+            expand(v)
+        batch_op(request, b, op, values, {})
+    for y in outputs:
+        expand(y)
+    results = [values[y] for y in outputs]
+    return b.finish(results), results
+
+
+def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int) -> float:
+    """The share of the time of the ops from x to the outputs that run once for all seeds along the dimension."""
+    aligned, total, shared, reached = {x: dimension}, 0.0, 0.0, {x}
+    for op in view.schedule(outputs):
+        if reached.isdisjoint(op.reads):
+            continue
+        reached.update(op.results)
+        total += seconds(op)
+        at = _aligned(op, aligned) if reached.isdisjoint(v for v in op.reads if v not in aligned) else None
+        if at is not None:
+            aligned.update(dict.fromkeys(op.results, at))
+        if at is not None or _summed_dimension(op, aligned) is not None:
+            shared += seconds(op)
+    return shared / total if total else 0.0
+
+
+def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
+    """The dimension of the results that is aligned with the seeds; None if there is none."""
+    if not aligned.keys().isdisjoint(op.captures):
+        return None
+    found = {aligned_dimensions(op, i).get(aligned[v]) for i, v in enumerate(op.operands) if v in aligned}
+    return found.pop() if len(found) == 1 else None
+
+
+def _expanded(b: Any, x: Value, dimension: int) -> Any:
+    """The batched value of an aligned one: slice i of x for seed i, and zeros."""
+    type_ = stacked(x.type, shape(x)[dimension])
+    numbers = with_element(type_, ir.IntegerType.get_signless(32))
+    spread = b.broadcast_in_dim(x, range(1, rank(x) + 1), type_)
+    same = b.compare(b.iota(0, numbers), b.iota(1 + dimension, numbers), "EQ")
+    return b.select(same, spread, b.constant(0, type_))
+
+
+# ---- sums over the aligned dimension -----------------------------------------------------------------------
+
+
+def _summed_dimension(op: Definition, aligned: dict[Value, int]) -> int | None:
+    """The aligned dimension of the only operand that depends on the seeds, if the op, which is linear, sums over it."""
+    dependent = [i for i, v in enumerate(op.operands) if v in aligned]
+    if len(dependent) != 1 or not aligned.keys().isdisjoint(op.captures) or len(op.results) != 1:
+        return None
+    (i,) = dependent
+    d = aligned[op.operands[i]]
+    rule = _SUMMED.get(op.name)
+    return d if rule is not None and d in rule(op, i) else None
+
+
+def _of_reduce(op: Definition, i: int) -> list[int]:
+    return list(op.attributes["dimensions"]) if i == 0 else []
+
+
+def _of_product(op: Definition, i: int) -> list[int]:
+    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return list(n.rhs_contracting_dimensions if i else n.lhs_contracting_dimensions)
+
+
+_SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
+"""By op: the dimensions of an operand that a linear op sums over."""
+
+
+def _summed(b: Any, op: Definition, aligned: dict[Value, int]) -> Any | None:
+    """The batched result of an op that sums over the aligned dimension of one operand; None for any other op."""
+    d = _summed_dimension(op, aligned)
+    if d is None:
+        return None
+    side = next(i for i, v in enumerate(op.operands) if v in aligned)
+    x = op.operands[side]
+    if op.name == "stablehlo.reduce":
+        over = [e for e in op.attributes["dimensions"] if e != d]
+        y = b.reduce_sum(x, over)
+        front = d - sum(e < d for e in over)
+        return b.transpose(y, [front, *(e for e in range(rank(y)) if e != front)])
+    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batching = [list(n.lhs_batching_dimensions), list(n.rhs_batching_dimensions)]
+    contracting = [list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions)]
+    k = contracting[side].index(d)
+    for both, summed in zip(batching, contracting, strict=True):
+        both.insert(0, summed.pop(k))
+    given = {name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes}
+    return b.dot_general(*op.operands, batching, contracting, given)

@@ -1,0 +1,125 @@
+"""search: the best schedule of a small graph, by a search over the sets of live results.
+
+A state is the set of results that are live; a step runs an op whose operands are live, or drops a result. The search
+takes the schedule whose peak is nearest to the budget from above, and of those within the budget the one of least time.
+It is Dijkstra's algorithm, so its answer is the optimum of the model, but for results of the graph, which are never
+dropped. Up to `MOST` ops take up to a second, which is why larger graphs are planned otherwise (`recompute.py`).
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from tiduc.dialect.costs import seconds
+from tiduc.dialect.graph import Definition
+from tiduc.passes.rematerialize.liveness import Liveness
+
+MOST = 16
+"""The most ops, of those whose results take memory, of a graph that is searched."""
+
+_State = tuple[int, int]
+"""The live results, and the ops that have run of those that may run once, as bits."""
+
+
+def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
+    """The model of the best schedule within the budget, in bytes, else of the one of lowest peak.
+
+    None for a graph that has too many ops, or an op that takes no memory and is not virtual.
+    """
+    runs = [i for i, roots in enumerate(model.roots) if roots == (i,)]
+    if len(runs) > MOST or not all(model.size[i] for i in runs):
+        return None
+    path = _path(model, runs, budget - model.arguments, can_rerun)
+    return None if path is None else _scheduled(model, path)
+
+
+def _path(
+    model: Liveness, runs: list[int], budget: int, can_rerun: Callable[[Definition], bool]
+) -> list[int] | None:
+    """The ops to run, in order."""
+    bit = {i: 1 << n for n, i in enumerate(runs)}
+    kept = sum(bit[i] for i in model.kept)
+    once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
+    reads = {i: sum(bit[j] for j in set(model.reads[i])) for i in runs}
+    sizes = {i: model.size[i] for i in runs}
+    times = {i: seconds(model.ops[i]) for i in runs}
+
+    def steps(state: _State, held: int) -> Iterator[tuple[int | None, _State, int, float]]:
+        """The op that a step runs, None for a drop; the next state, its live bytes, and the time of the step."""
+        live, done = state
+        for i in runs:
+            own = bit[i]
+            if live & own:
+                if not own & kept:
+                    yield None, (live & ~own, done), held - sizes[i], 0.0
+            elif live & reads[i] == reads[i] and not done & own:
+                yield i, (live | own, done | own & once), held + sizes[i], times[i]
+
+    start: _State = (0, 0)
+    best, numbers = {start: (budget, 0.0)}, count(1)
+    came: dict[_State, tuple[_State, int | None]] = {}
+    queue = [(budget, 0.0, 0, start, 0)]
+    while queue:
+        peak, time, _, state, held = heapq.heappop(queue)
+        if state[0] & kept == kept and state[1] == once:
+            return _back(came, state)
+        if (peak, time) > best[state]:
+            continue
+        for op, after, bytes_, more in steps(state, held):
+            reached = max(peak, bytes_), time + more
+            if after not in best or reached < best[after]:
+                best[after], came[after] = reached, (state, op)
+                heapq.heappush(queue, (*reached, next(numbers), after, bytes_))
+    return None
+
+
+def _back(came: dict[_State, tuple[_State, int | None]], state: _State) -> list[int]:
+    path = []
+    while state in came:
+        state, op = came[state]
+        if op is not None:
+            path.append(op)
+    return path[::-1]
+
+
+def _scheduled(old: Liveness, path: list[int]) -> Liveness:
+    """The model of the schedule that runs these ops; virtual ops run again wherever what they read has."""
+    taken: list[int] = []
+    needs: list[tuple[int, ...]] = []
+    place: dict[int, int] = {}  # by op: the place of its latest run
+    first: dict[int, int] = {}
+
+    def run(i: int) -> None:
+        place[i] = len(taken)
+        first.setdefault(i, len(taken))
+        taken.append(i)
+        needs.append(tuple([place[j] for j in old.needs[i]]))
+
+    def bring(i: int) -> None:
+        """Runs the virtual ops behind op i that have not run since the ops that they read."""
+        stack, seen = [i], list[int]()
+        while stack:
+            j = stack.pop()
+            seen.append(j)
+            stack += (k for k in old.needs[j] if old.roots[k] != (k,))
+        for j in sorted(set(seen) - {i}):
+            if j not in place or needs[place[j]] != tuple([place[k] for k in old.needs[j]]):
+                run(j)
+
+    for i in path:
+        bring(i)
+        run(i)
+    for i in range(len(old.ops)):
+        if i not in place:
+            bring(i)
+            run(i)
+    reads: list[tuple[int, ...]] = []
+    roots: list[tuple[int, ...]] = []
+    for n, i in enumerate(taken):
+        behind = tuple(dict.fromkeys(k for need in needs[n] for k in roots[need]))
+        is_run = old.roots[i] == (i,)
+        reads.append(behind if is_run else ())
+        roots.append((n,) if is_run else behind)
+    sizes = [old.size[i] for i in taken]
+    kept = frozenset(first[i] for i in old.kept)
+    return Liveness([old.ops[i] for i in taken], sizes, needs, reads, roots, kept, old.arguments)

@@ -1,0 +1,114 @@
+"""Derivatives of random programs within random budgets of memory: their values, and the budgets that are refused.
+
+    PYTHONPATH=test/py:test/fuzz python test/fuzz/memory_budgets.py --count 300 [--first 0]
+
+For each seed: the VJP of a random program, and the VJP of its VJP, each without a budget and within three: the lowest,
+a random share of the peak, and the least number that the error for an infeasible budget names. StableHLO's reference
+interpreter evaluates all of them, or XLA where a program has an op that the interpreter lacks. It runs op by op, so the
+values of programs without loops are equal bit for bit.
+"""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+from comparison import point_of
+from composer import composed
+from families import FAMILIES
+from harness.check_rule import like, run
+from numpy.typing import NDArray
+
+from tiduc.dialect.errors import CompileError, RequestError
+from tiduc.program import Program, load
+
+_LEAST = re.compile(r"the least budget that it fits is (\S+)")
+
+
+def within(program: Program, random: Random) -> dict[str, Program]:
+    """The program within the lowest budget, random shares of the peak, and the least that an error names; by text."""
+    found = {}
+    for budget in ("min", f"{random.uniform(0.3, 1):.3f}x", f"{random.uniform(0.3, 0.9):.3f}x"):
+        fitted = program.rematerialize(budget)
+        try:
+            _ = fitted.module
+        except RequestError as error:
+            named = _LEAST.search(error.message)
+            if named is None:
+                raise
+            fitted = program.rematerialize(named[1])
+        found[fitted.text] = fitted
+    return found
+
+
+def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> str:
+    """ "equal", bit for bit; "close", within rounding; or "wrong"."""
+    pairs = list(zip(actual, wanted, strict=True))
+    if all(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") for x, y in pairs):
+        return "equal"
+    scale = [float(np.max(np.abs(y), initial=1e-300, where=np.isfinite(y))) for _, y in pairs]
+    near = (
+        np.allclose(x, y, 1e-10, 1e-11 * s, equal_nan=True) for (x, y), s in zip(pairs, scale, strict=True)
+    )
+    return "close" if all(near) else "wrong"
+
+
+def evaluated(program: Program, point: list[NDArray[Any]]) -> Sequence[NDArray[Any]] | None:
+    """The results; None where the engine rejects the program."""
+    try:
+        return run(program, point)
+    except (CompileError, RuntimeError):  # XLA's errors are RuntimeErrors
+        return None
+
+
+def check(seed: int, counts: Counter[str]) -> None:
+    random, rng = Random(seed), np.random.default_rng(seed)
+    program = load(composed(random, FAMILIES))
+    point = list(point_of(program, rng))
+    for order in (1, 2):
+        program = program.vjp()
+        point += [like(np.zeros(port.type.shape, _dtype(port)), rng) for port in program.inputs[len(point) :]]
+        fitted = within(program, random)
+        counts[f"order {order}: unchanged"] += fitted.pop(program.text, None) is not None
+        wanted = evaluated(program, point) if fitted else ()
+        if wanted is None:
+            counts[f"order {order}: no engine runs it"] += 1
+            continue
+        for one in fitted.values():
+            actual = evaluated(one, point)
+            said = "wrong" if actual is None else verdict(actual, wanted)
+            counts[f"order {order}: {said}"] += 1
+            if said == "wrong":
+                print(f"seed {seed}, order {order}, memory {one.memory}: wrong", flush=True)
+
+
+def _dtype(port: Any) -> str:
+    return "complex128" if "complex" in str(port.type) else "float64"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for seed in range(options.first, options.first + options.count):
+        if seed > options.first and seed % 50 == 0:
+            print(seed, dict(counts), flush=True)
+        try:
+            check(seed, counts)
+            counts["programs"] += 1
+        except RequestError as error:
+            counts[f"refused: {error.message[:60]}"] += 1
+    for name, count in sorted(counts.items()):
+        print(f"{name:40} {count}")
+    raise SystemExit(any("wrong" in name for name in counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode, all seeds at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.types import element, rank, shape, with_element, with_shape
+from tiduc.passes.batch import batch
+from tiduc.passes.batching.alignment import Alignment, alignments
+from tiduc.passes.diagonal import batch_diagonal
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Function, Port
+
+MOST = 2**31 - 1
+"""The largest number of seeds of one derivative: 32-bit integers number them."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """The derivative of an output in an input.
+
+    `aligned` maps dimensions of the input to the output dimensions that they are aligned with; it is None
+    where the derivative is zero. `value` holds J[j, i] where aligned indices agree, so it lacks the aligned
+    dimensions of the input: its shape is [output..., free...].
+    """
+
+    output: Port
+    input: Port
+    aligned: Alignment | None
+    value: Any = None
+
+    @property
+    def free(self) -> list[int]:
+        """The dimensions of the input that are not aligned."""
+        return [d for d in range(rank(self.input)) if d not in (self.aligned or {})]
+
+    @property
+    def free_of_output(self) -> list[int]:
+        return [e for e in range(rank(self.output)) if e not in (self.aligned or {}).values()]
+
+    @property
+    def seeds_of_input(self) -> int:
+        """The number of seeds of forward mode."""
+        return number_of_seeds(self.input, self.free)
+
+    @property
+    def seeds_of_output(self) -> int:
+        """The number of seeds of reverse mode."""
+        return number_of_seeds(self.output, self.free_of_output)
+
+    def with_value(self, value: Any) -> "Block":
+        return replace(self, value=value)
+
+
+def blocks_of(
+    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool
+) -> list[Block]:
+    """One block per output and input; with `sparse`, aligned dimensions are looked for."""
+    if not sparse:
+        return [Block(y, x, {}) for y in outputs for x in inputs]
+    return [
+        block for x in inputs for block in sparse_blocks(program, outputs, x, *linear_in(program, outputs, x))
+    ]
+
+
+def sparse_blocks(
+    program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Any]
+) -> list[Block]:
+    """One block per output, with the dimensions that are aligned with those of one input."""
+    (dx,) = linear.inputs.values()
+    order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
+    known = alignments(order, dx)
+    return [Block(y, x, known.get(tangents[y.name])) for y in outputs]
+
+
+def free_dimensions(program: Function, outputs: Sequence[Port], x: Port) -> list[int]:
+    """The dimensions of an input that are not aligned in all the outputs that depend on it."""
+    return along_inputs(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[0].free
+
+
+def along_inputs(group: Sequence[Block]) -> list[Block]:
+    """Blocks of one input; only dimensions aligned in all nonzero blocks stay aligned, to share their seeds."""
+    known = [set(block.aligned) for block in group if block.aligned is not None]
+    both = set.intersection(*known) if known else set()
+    return [
+        replace(block, aligned={d: (block.aligned or {})[d] for d in sorted(both)})
+        if block.aligned is not None
+        else block
+        for block in sorted(group, key=lambda block: block.aligned is None)
+    ]
+
+
+def along_outputs(group: Sequence[Block]) -> list[Block]:
+    """Blocks of one output; only output dimensions aligned in all nonzero blocks stay aligned."""
+    known = [set(block.aligned.values()) for block in group if block.aligned is not None]
+    both = set.intersection(*known) if known else set()
+    return [
+        replace(block, aligned={d: e for d, e in block.aligned.items() if e in both})
+        if block.aligned is not None
+        else block
+        for block in sorted(group, key=lambda block: block.aligned is None)
+    ]
+
+
+def number_of_seeds(port: Port, free: Sequence[int]) -> int:
+    """The number of basis vectors along the free dimensions of a port."""
+    return prod(shape(port)[d] for d in free)
+
+
+# ---- seeds -------------------------------------------------------------------------------------------------
+
+
+def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
+    """The linear graph of the outputs in one input, and the tangent of each output by its name."""
+    distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
+    linear = linearize(program.view, distinct, [x.value], program.opset)
+    of = dict(zip(distinct, linear.outputs, strict=True))
+    return linear, {y.name: None if isinstance(y.value, Zero) else of[y.value] for y in outputs}
+
+
+def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
+    """Blocks of one input, with their values, by forward mode; `diagonal` is that of `in_directions`."""
+    if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
+        return list(group)
+    linear, tangents = linear_in(program, [block.output for block in group], x)
+    b, tangents_of = in_directions(
+        program, linear.keys, [x], free, list(tangents.values()), diagonal=diagonal
+    )
+    sizes = [shape(x)[d] for d in free]
+    blocks = []
+    for block, dy in zip(group, tangents_of, strict=True):
+        if dy is not None:
+            batched = b.reshape(dy, [number_of_seeds(x, free), *shape(block.output)])
+            last = b.transpose(batched, [*range(1, rank(batched)), 0])
+            dy = b.reshape(last, [*shape(block.output), *sizes])
+        blocks.append(replace(block, value=dy))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
+
+
+def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
+    """Blocks of one output, with their values, by reverse mode; `diagonal` is that of `in_directions`."""
+    if not group or isinstance((y := group[0].output).value, Zero):
+        return list(group)
+    free = group[0].free_of_output
+    if not number_of_seeds(y, free):
+        return list(group)
+    wrt = [block.input.value for block in group]
+    linear = linearize(program.view, [y.value], wrt, program.opset)
+    transposed = linear_transpose(program.view, linear, program.opset)
+    b, cotangents = in_directions(program, transposed.keys, [y], free, transposed.outputs, diagonal=diagonal)
+    blocks = []
+    for block, cx in zip(group, cotangents, strict=True):
+        if cx is not None:
+            aligned = block.aligned or {}
+            x_of = {e: len(free) + d for d, e in aligned.items()}
+            order = [x_of[e] if e in x_of else free.index(e) for e in range(rank(y))]
+            order += [len(free) + d for d in block.free]
+            whole = b.reshape(cx, [*(shape(y)[e] for e in free), *shape(block.input)])
+            cx = b.convert(b.transpose(whole, order), element(y))
+        blocks.append(replace(block, value=cx))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
+
+
+def in_directions(
+    program: Function,
+    keys: Sequence[str],
+    ports: Sequence[Port],
+    free: Sequence[int],
+    wanted: Sequence[Any],
+    mapping: Callable[..., Graph] = batch,
+    diagonal: int | None = None,
+) -> tuple[Any, list[Any]]:
+    """A builder, and the wanted values for all seeds along the free dimensions of the ports.
+
+    All `keys` are bound to the same seeds. With more than one seed, `mapping` is `batch`, which gives the values a
+    leading dimension of seeds, or `collapse`, which gives their sums over the seeds. `diagonal` is a free dimension
+    along which seeds stay one array as long as they can (`passes/diagonal.py`).
+    The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
+    """
+    count = number_of_seeds(ports[0], free)
+    if count > MOST:
+        raise RequestError(
+            f"{count} basis vectors are more than {MOST}; choose fewer inputs, or use a JVP or a VJP"
+        )
+    if diagonal is not None:
+        return _along_diagonal(program, keys, ports[0], free, wanted, diagonal)
+    return with_seeds(program, keys, lambda b: _basis(b, ports[0].type, free), count, wanted, mapping)
+
+
+def with_seeds(
+    program: Function,
+    keys: Sequence[str],
+    seed: Callable[[Any], Any],
+    count: int,
+    wanted: Sequence[Any],
+    mapping: Callable[..., Graph] = batch,
+) -> tuple[Any, list[Any]]:
+    """The builder and the values of `in_directions`, for `count` seeds that a function emits with a builder."""
+    view = program.view
+    b: Any = program.opset.builder(view, view.fresh("J"))
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    if not values:
+        return b, list(wanted)
+    s: Any = program.opset.builder(view, view.fresh("S"))
+    seeds = seed(s)
+    s.finish([seeds])
+    values_of = dict(zip(values, values, strict=True))
+    if count > 1:
+        graph = mapping(view, values, keys, size=count, opset=program.opset)
+        keys, values_of = graph.keys, dict(zip(values, graph.outputs, strict=True))
+    for key in keys:
+        view.bind(key, seeds)
+    return b, [None if x is None else values_of[x] for x in wanted]
+
+
+def _along_diagonal(
+    program: Function,
+    keys: Sequence[str],
+    port: Port,
+    free: Sequence[int],
+    wanted: Sequence[Any],
+    diagonal: int,
+) -> tuple[Any, list[Any]]:
+    """The builder and the values of `in_directions`; seeds along the dimension `diagonal` are batched last."""
+    (key,), others = keys, [d for d in free if d != diagonal]
+    values = [x for x in dict.fromkeys(wanted) if x is not None]
+    count = number_of_seeds(port, others)
+    inner: Sequence[Value] = values
+    if count > 1:
+        many = batch(program.view, values, keys, size=count, opset=program.opset)
+        (key,), inner = many.keys, [y for y in many.outputs if y is not None]
+    _, results = batch_diagonal(program.view, inner, key, diagonal + (count > 1), program.opset)
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    s: Any = program.opset.builder(program.view, program.view.fresh("S"))
+    seed = _basis(s, port.type, others)
+    s.finish([seed])
+    program.view.bind(key, seed)
+    order = [0 if d == diagonal else 1 + others.index(d) for d in free]
+    of = {}
+    for x, y in zip(values, results, strict=True):
+        sizes = [shape(port)[diagonal], *(shape(port)[d] for d in others)]
+        whole = b.reshape(y, [*sizes, *shape(x)])
+        turned = b.transpose(whole, [*order, *range(len(order), rank(whole))])
+        of[x] = b.reshape(turned, [number_of_seeds(port, free), *shape(x)])
+    return b, [None if x is None else of[x] for x in wanted]
+
+
+def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
+    """The seeds: one per position in the free dimensions, 1 there and 0 elsewhere.
+
+    More than one are stacked along a leading dimension.
+    """
+    sizes = [type_.shape[d] for d in free]
+    count = prod(sizes)
+    if count == 1:
+        return b.constant(1, type_)
+    square = ir.RankedTensorType.get([count, count], ir.IntegerType.get_signless(32))
+    unit = b.convert(b.compare(b.iota(0, square), b.iota(1, square), "EQ"), element(type_))
+    return b.broadcast_in_dim(
+        b.reshape(unit, [count, *sizes]), [0, *(1 + d for d in free)], stacked(type_, count)
+    )
+
+
+# ---- results -----------------------------------------------------------------------------------------------
+
+
+def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
+    """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
+    x, y = block.input, block.output
+    name = f"{y.name}.jacobian.{x.name}"
+    free = [shape(x)[d] for d in block.free]
+    if sparsity == "diagonal" and block.aligned is not None and prod(free) != 1:
+        raise RequestError(f"{name} is not known to be diagonal; use sparsity auto for the full Jacobian")
+    if sparsity == "block-diagonal" and not block.aligned:
+        raise RequestError(
+            f"{name} is not known to be block-diagonal; use sparsity auto for the full Jacobian"
+        )
+    sizes = {"diagonal": shape(y), "block-diagonal": [*shape(y), *free]}.get(
+        sparsity or "", [*shape(y), *shape(x)]
+    )
+    type_ = with_shape(y.type, sizes)
+    if block.value is None:
+        return Port(name, type_, Zero(type_))
+    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
+    array = _whole(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
+    b.finish([array])
+    return Port(name, type_, array)
+
+
+def _whole(b: Any, block: Block, type_: Any) -> Any:
+    """The whole derivative: the values of the block in place, and zeros elsewhere."""
+    first = rank(block.output)
+    places = [*range(first), *(first + d for d in block.free)]
+    spread = b.broadcast_in_dim(block.value, places, type_) if block.aligned else block.value
+    numbers = with_element(type_, ir.IntegerType.get_signless(32))
+    for d, e in (block.aligned or {}).items():
+        same = b.compare(b.iota(e, numbers), b.iota(first + d, numbers), "EQ")
+        spread = b.select(same, spread, b.constant(0, type_))
+    return spread

@@ -1,0 +1,232 @@
+"""Sparse Jacobians by colouring: one seed for all columns of a colour, which no row has two of.
+
+    J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
+
+The pattern of nonzeros is given, or follows from the graph (`passes/batching/patterns.py`). Forward mode colours
+columns, reverse mode rows. A Hessian of one input is symmetric, so an entry may be read in the other half.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.reference.interpreter import evaluate
+from tiduc.dialect.graph import Value
+from tiduc.dialect.types import element, shape, with_shape
+from tiduc.jacobian.blocks import Block, linear_in, with_seeds
+from tiduc.passes.batching.colouring import Entries, Numbers, column_colours, is_alone, star_colours
+from tiduc.passes.batching.patterns import patterns
+from tiduc.passes.batching.places import Places, TooManyPlaces
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Function, Port
+
+Given = Mapping[tuple[str, str], NDArray[np.bool_]]
+"""Patterns by the names of an output and an input, in the shape [output..., input...]."""
+
+_MOST_PAIRS = 10**7
+"""Patterns with more pairs of nonzeros in one row are not coloured."""
+
+
+@dataclass(frozen=True)
+class Coloured:
+    """A group of blocks with one input (or one output), whose columns (or rows) share seeds by colour.
+
+    `colours` has one colour per element of the port that is seeded. `entries` are the rows and columns of the nonzeros
+    of each block, and `turned` says which of them are read in the place of the transposed entry.
+    """
+
+    blocks: tuple[Block, ...]
+    entries: tuple[Entries, ...]
+    colours: Numbers
+    turned: NDArray[np.bool_] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of seeds."""
+        return int(self.colours.max(initial=-1)) + 1
+
+
+def entries_of(program: Function, outputs: Sequence[Port], x: Port, given: Given) -> list[Entries] | None:
+    """The nonzeros of the blocks of some outputs and one input; None where the graph does not say enough."""
+    if all((y.name, x.name) in given for y in outputs):
+        return [_of_array(y, x, given) for y in outputs]
+    linear, tangents = linear_in(program, outputs, x)
+    (dx,) = linear.inputs.values()
+    wanted = [dy for dy in dict.fromkeys(tangents.values()) if dy is not None]
+    try:
+        found = dict(zip(wanted, patterns(program.view, wanted, dx, _Indices(program)), strict=True))
+    except TooManyPlaces:
+        return None
+    of_y = [found.get(tangents[y.name]) for y in outputs]
+    return [
+        _of_array(y, x, given) if (y.name, x.name) in given else _of_pattern(pattern)
+        for y, pattern in zip(outputs, of_y, strict=True)
+    ]
+
+
+def _of_array(y: Port, x: Port, given: Given) -> Entries:
+    rows, columns = np.nonzero(given[y.name, x.name].reshape(prod(shape(y)), prod(shape(x))))
+    return rows, columns
+
+
+def _of_pattern(pattern: Places | None) -> Entries:
+    if pattern is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    rows, at = np.nonzero(pattern >= 0)
+    return rows, pattern[rows, at]
+
+
+class _Indices:
+    """The values of integers that depend on no input, by the reference interpreter, each computed once."""
+
+    def __init__(self, program: Function) -> None:
+        self._program, self._values = program, dict[Value, Any]()
+
+    def __call__(self, x: Value) -> NDArray[Any] | None:
+        if x not in self._values:
+            self._values[x] = self._computed(x)
+        return self._values[x]  # type: ignore[no-any-return]
+
+    def _computed(self, x: Value) -> NDArray[Any] | None:
+        free: set[Value] = set()
+        order = self._program.view.schedule([x], inputs=free)
+        is_input = x.definition is None or bool(free)
+        if is_input or any(op.name in self._program.opset.stateful for op in order):
+            return None
+        program: Any = self._program
+        constant = replace(program, inputs=(), outputs=(Port("indices", x.type, x),), memory="")
+        return evaluate(str(constant.module), [])[0]
+
+
+# ---- colours -----------------------------------------------------------------------------------------------
+
+
+def coloured(
+    blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
+) -> Coloured | None:
+    """The blocks with colours of the columns of `seeded`; None where that takes `least` seeds or more.
+
+    `entries` have the columns of the seeded port second. With `symmetric`, the only block is a symmetric matrix.
+    """
+    starts = np.cumsum([0, *(int(rows.max(initial=-1)) + 1 for rows, _ in entries)])
+    rows = np.concatenate([r + first for (r, _), first in zip(entries, starts, strict=False)])
+    columns = np.concatenate([c for _, c in entries])
+    in_row = np.bincount(rows) if len(rows) else np.zeros(1, np.int64)
+    if np.sum(in_row.astype(np.float64) ** 2) > _MOST_PAIRS:
+        return None
+    count, best = prod(shape(seeded)), None
+    if in_row.max(initial=0) < least:
+        best = Coloured(tuple(blocks), tuple(entries), column_colours((rows, columns), count))
+    if symmetric:
+        best = _symmetric(blocks, (rows, columns), count, best)
+    return best if best is not None and best.count < least else None
+
+
+def _symmetric(
+    blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
+) -> Coloured | None:
+    """The block with a star colouring of its symmetrized pattern if it has fewer colours than the other one."""
+    rows, columns = entries
+    keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
+    both = keys // count, keys % count
+    colours = star_colours(both, count)
+    own = is_alone(both, colours)
+    place = np.searchsorted(keys, both[1] * count + both[0])
+    star = Coloured(tuple(blocks), (both,), colours, ~own)
+    if not (own | own[place]).all() or (other is not None and other.count <= star.count):
+        return other
+    return star
+
+
+# ---- blocks ------------------------------------------------------------------------------------------------
+
+
+def forward_coloured(program: Function, group: Coloured) -> list[Block]:
+    """The blocks of one input, with their values, from one seed per colour of its elements."""
+    x = group.blocks[0].input
+    linear, tangents = linear_in(program, [block.output for block in group.blocks], x)
+    seed = _seed(group, x)
+    b, of_seeds = with_seeds(program, linear.keys, seed, group.count, list(tangents.values()))
+    blocks = []
+    for block, (rows, columns), dy in zip(group.blocks, group.entries, of_seeds, strict=True):
+        seeded, read = columns, rows
+        if group.turned is not None:
+            seeded, read = np.where(group.turned, rows, columns), np.where(group.turned, columns, rows)
+        value = _expanded(b, block, (rows, columns), dy, group.count, group.colours[seeded], read)
+        blocks.append(block.with_value(value))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
+
+
+def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
+    """The blocks of one output, with their values, from one seed per colour of its elements."""
+    y = group.blocks[0].output
+    if isinstance(y.value, Zero):
+        return list(group.blocks)
+    wrt = [block.input.value for block in group.blocks]
+    linear = linearize(program.view, [y.value], wrt, program.opset)
+    transposed = linear_transpose(program.view, linear, program.opset)
+    b, of_seeds = with_seeds(program, transposed.keys, _seed(group, y), group.count, list(transposed.outputs))
+    blocks = []
+    for block, (columns, rows), cx in zip(group.blocks, group.entries, of_seeds, strict=True):
+        value = _expanded(b, block, (rows, columns), cx, group.count, group.colours[rows], columns)
+        blocks.append(block.with_value(value))
+    b.finish([block.value for block in blocks if block.value is not None])
+    return blocks
+
+
+def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
+    """Emits the seeds: number c is 1 at the elements of colour c, and 0 elsewhere."""
+    sizes, count = shape(port), group.count
+
+    def emit(b: Any) -> Any:
+        numbers = ir.RankedTensorType.get([count, *sizes], ir.IntegerType.get_signless(32))
+        colours = b.constant(group.colours.reshape(sizes), with_shape(numbers, sizes))
+        spread = b.broadcast_in_dim(colours, range(1, 1 + len(sizes)), numbers)
+        seeds = b.convert(b.compare(b.iota(0, numbers), spread, "EQ"), element(port))
+        return seeds if count > 1 else b.reshape(seeds, sizes)
+
+    return emit
+
+
+def _expanded(
+    b: Any, block: Block, entries: Entries, values: Any, count: int, colours: Numbers, at: Numbers
+) -> Any:
+    """The whole block, zero but for its entries; entry k is element `at[k]` of the values for the seed `colours[k]`.
+
+    `values` have a leading dimension of `count` seeds if that is more than one. None for a block of zeros.
+    """
+    rows, columns = entries
+    if values is None or not len(rows):
+        return None
+    y, x = block.output, block.input
+    total = prod(shape(values))
+    flat = b.reshape(values, [total])
+    numbers = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], 1)
+    taken = b.gather(
+        flat,
+        _indices(b, colours * (total // count) + at, total),
+        numbers,
+        [1],
+        with_shape(values.type, [len(rows)]),
+    )
+    size = prod(shape(y)) * prod(shape(x))
+    zeros = b.zero(with_shape(y.type, [size]))
+    numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
+    places = _indices(b, rows * prod(shape(x)) + columns, size)
+    whole = b.scatter(zeros, places, b.convert(taken, element(y)), numbers, None, unique=True)
+    return b.reshape(whole, [*shape(y), *shape(x)])
+
+
+def _indices(b: Any, at: Numbers, size: int) -> Any:
+    """Indices into an array of this size as a constant, one per row."""
+    integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
+    return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))

@@ -1,0 +1,335 @@
+"""The order of the chain rule: forward, reverse, or both, from a bottleneck outwards.
+
+    x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
+                                       cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
+
+The cost table (`dialect/costs.py`) gives the time of each order: that of every linear op, for each seed that the op
+runs for. A bottleneck is a minimum cut of the linear graph, weighted by numbers of elements (`passes/cut.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.control import only_reverse
+from tiduc.dialect.costs import BYTES_PER_SECOND, FLOPS_PER_SECOND, seconds, size
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.flow import UNLIMITED
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.types import element, is_complex, is_float, shape
+from tiduc.jacobian.blocks import (
+    MOST,
+    Block,
+    along_inputs,
+    along_outputs,
+    blocks_of,
+    forward,
+    linear_in,
+    reverse,
+)
+from tiduc.jacobian.coloured import Coloured, Given, coloured, entries_of, forward_coloured, reverse_coloured
+from tiduc.passes.batch import batch
+from tiduc.passes.batching.colouring import Entries
+from tiduc.passes.cut import active_ops, bottleneck, cut
+from tiduc.passes.diagonal import aligned_share
+from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.passes.linearize import linearize
+from tiduc.passes.materialize_merge import Zero
+from tiduc.ports import Function, Port
+
+_LEAST_SHARE = 0.2
+"""Seeds are kept as a diagonal if that saves at least this share of the time."""
+
+_WORTH = 0.8
+"""A cut is made if it takes at most this share of the estimated time of forward and of reverse mode."""
+
+
+def ordered_blocks(
+    program: Function,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    mode: str,
+    sparse: bool,
+    given: Given | None = None,
+    symmetric: bool = False,
+) -> list[Block]:
+    """The blocks of all outputs and inputs, with their values, by the mode; "auto" is the order of least cost.
+
+    With `sparse`, dimensions along which blocks are diagonal share their seeds. With `given`, patterns of blocks, or
+    none, columns and rows share seeds by colour where that takes fewer. With `symmetric`, the only block is so.
+    """
+    blocks = blocks_of(program, inputs, outputs, sparse)
+    by_input = [along_inputs([block for block in blocks if block.input is x]) for x in inputs]
+    by_output = [along_outputs([block for block in blocks if block.output is y]) for y in outputs]
+    columns = [_Group(g, g[0].seeds_of_input) for g in by_input if g]
+    rows = [_Group(g, g[0].seeds_of_output) for g in by_output if g]
+    if given is not None:
+        columns, rows = _coloured(program, columns, rows, given, symmetric, mode)
+        if mode != "reverse":
+            columns = [_with_diagonal(program, group, "forward") for group in columns]
+        if mode != "forward":
+            rows = [_with_diagonal(program, group, "reverse") for group in rows]
+    if mode == "auto":
+        mode, through = _cheapest(program, columns, rows)
+        if through is not None:
+            try:
+                return through(blocks)
+            except Unsupported:  # an op has a rule for one of the two modes only
+                pass
+    groups = columns if mode == "forward" else rows
+    return [block for group in groups for block in _computed(program, group, mode)]
+
+
+def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
+    """The blocks of a group with their values."""
+    if group.coloured is not None:
+        return (forward_coloured if mode == "forward" else reverse_coloured)(program, group.coloured)
+    one = forward if mode == "forward" else reverse
+    if group.diagonal is not None:
+        try:
+            return one(program, group.blocks, group.diagonal)
+        except Unsupported:  # a single op cannot be batched, where a loop around all of them can
+            pass
+    return one(program, group.blocks)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The blocks of one input or of one output, and how many seeds they take, in runs of the whole linear graph.
+
+    They share seeds by colour if `coloured` says so. Seeds along the dimension `diagonal` are batched late.
+    """
+
+    blocks: Sequence[Block]
+    seeds: float
+    coloured: Coloured | None = None
+    diagonal: int | None = None
+
+
+def _coloured(
+    program: Function,
+    columns: list[_Group],
+    rows: list[_Group],
+    given: Given,
+    symmetric: bool,
+    mode: str,
+) -> tuple[list[_Group], list[_Group]]:
+    """The groups, coloured where that takes fewer seeds and their patterns are known."""
+    xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
+    entries = [entries_of(program, ys, x, given) for x in xs]
+    if mode != "reverse":
+        columns = [
+            group if of_x is None else _with_colours(group, [Block(y, x, {}) for y in ys], of_x, x, symmetric)
+            for group, x, of_x in zip(columns, xs, entries, strict=True)
+        ]
+    known = [of_x for of_x in entries if of_x is not None]
+    if mode != "forward" and len(known) == len(xs):
+        rows = [
+            _with_colours(
+                group, [Block(y, x, {}) for x in xs], [(of_x[i][1], of_x[i][0]) for of_x in known], y, False
+            )
+            for i, (group, y) in enumerate(zip(rows, ys, strict=True))
+        ]
+    return columns, rows
+
+
+def _with_colours(
+    group: _Group, blocks: Sequence[Block], entries: Sequence[Entries], port: Port, symmetric: bool
+) -> _Group:
+    found = coloured(blocks, entries, port, group.seeds, symmetric)
+    return group if found is None else replace(group, seeds=found.count, coloured=found)
+
+
+def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
+    """The group, with the dimension along which keeping seeds as a diagonal saves most, if it saves enough."""
+    block = group.blocks[0]
+    port, free = (block.input, block.free) if mode == "forward" else (block.output, block.free_of_output)
+    if group.coloured is not None or isinstance(port.value, Zero) or is_complex(port):
+        return group
+    if not (dimensions := [d for d in free if shape(port)[d] > 1]):
+        return group
+    linear = _linear(program, group, mode)
+    if linear is None:
+        return group
+    ((_, x),), wanted = linear.inputs.items(), [y for y in linear.outputs if y is not None]
+    shares = {d: aligned_share(program.view, wanted, x, d) * (1 - 1 / shape(port)[d]) for d in dimensions}
+    best = max(shares, key=lambda d: shares[d])
+    if shares[best] < _LEAST_SHARE:
+        return group
+    return replace(group, seeds=group.seeds * (1 - shares[best]), diagonal=best)
+
+
+def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
+    """The linear graph that a group is computed with; None where an op has no rule."""
+    if mode == "forward":
+        graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
+        return graph
+    wrt = [block.input.value for block in group.blocks]
+    linear = linearize(program.view, [group.blocks[0].output.value], wrt, program.opset)
+    try:
+        return linear_transpose(program.view, linear, program.opset)
+    except Unsupported:
+        return None
+
+
+# ---- costs -------------------------------------------------------------------------------------------------
+
+
+def _cheapest(
+    program: Function, columns: Sequence[_Group], rows: Sequence[_Group]
+) -> tuple[str, Callable[[Sequence[Block]], list[Block]] | None]:
+    """The cheaper of forward and reverse mode, and the function for blocks through a bottleneck if that is cheaper."""
+    xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
+    if any(is_complex(y) for y in ys):
+        return "forward", None
+    values = list(dict.fromkeys(y.value for y in ys if not isinstance(y.value, Zero)))
+    linear = linearize(program.view, values, [x.value for x in xs], program.opset)
+    tangent = dict(zip(values, linear.outputs, strict=True))
+    of_x = [(dx, g.seeds) for dx, g in zip(linear.inputs.values(), columns, strict=True)]
+    of_y = [(tangent.get(y.value), g.seeds) for y, g in zip(ys, rows, strict=True)]
+    ops = active_ops(program.view, linear, [dy for dy in linear.outputs if dy is not None])
+    if only_reverse(program.view, ops):
+        return "reverse", None
+    times = [seconds(op) for op in ops]
+    by_forward = _time(times, _seeds_before(ops, of_x))
+    by_reverse = _time(times, _seeds_after(ops, of_y))
+    mode = "forward" if by_forward <= by_reverse else "reverse"
+    if any(g.coloured or any(block.aligned for block in g.blocks) for g in columns):
+        return mode, None  # blocks of a sparse Jacobian share seeds, which a product through a cut does not
+    at, by_cut = _bottleneck(program, linear, xs, ys)
+    if not at or by_cut > _WORTH * min(by_forward, by_reverse):
+        return mode, None
+    return mode, lambda blocks: _through(program, linear, at, xs, blocks)
+
+
+def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
+    return sum(time * count for time, count in zip(times, seeds, strict=True))
+
+
+def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float]]) -> list[float]:
+    """For each linear op, the number of seeds of all inputs that reach it."""
+    reached: dict[Value | None, int] = {dx: 1 << i for i, (dx, _) in enumerate(inputs)}
+    masks = []
+    for op in ops:
+        mask = _union(reached.get(x, 0) for x in op.operands)
+        reached.update(dict.fromkeys(op.results, mask))
+        masks.append(mask)
+    return _totals(masks, [count for _, count in inputs])
+
+
+def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, float]]) -> list[float]:
+    """For each linear op, the number of seeds of all outputs that it reaches."""
+    reaching: dict[Value | None, int] = {}
+    for i, (dy, _) in enumerate(outputs):
+        reaching[dy] = reaching.get(dy, 0) | 1 << i
+    masks = []
+    for op in reversed(ops):
+        mask = _union(reaching.get(y, 0) for y in op.results)
+        for x in op.operands:
+            reaching[x] = reaching.get(x, 0) | mask
+        masks.append(mask)
+    return _totals(masks[::-1], [count for _, count in outputs])
+
+
+def _union(masks: Iterable[int]) -> int:
+    result = 0
+    for mask in masks:
+        result |= mask
+    return result
+
+
+def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
+    totals = {
+        mask: sum(count for i, count in enumerate(counts) if mask >> i & 1) for mask in dict.fromkeys(masks)
+    }
+    return [totals[mask] for mask in masks]
+
+
+# ---- through a bottleneck ----------------------------------------------------------------------------------
+
+
+def _bottleneck(
+    program: Function, linear: Graph, xs: Sequence[Port], ys: Sequence[Port]
+) -> tuple[list[Value], float]:
+    """The values of fewest elements through which the outputs depend on the inputs, and the time of a cut there."""
+    view, wanted = program.view, [dy for dy in linear.outputs if dy is not None]
+    at = bottleneck(view, linear, _elements, wanted)
+    count = sum(map(_elements, at))
+    if not 0 < count <= MOST:
+        return [], 0.0
+    tangents = [linear.tangent_of[x] for x in at]
+    ops = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
+    pairs = [prod((*shape(x), *shape(y))) for x in xs for y in ys if not isinstance(y.value, Zero)]
+    read = sum(prod(shape(port)) for port in (*xs, *ys))
+    product = max(2 * count * sum(pairs) / FLOPS_PER_SECOND, 8 * count * read / BYTES_PER_SECOND)
+    return at, count * sum(map(seconds, ops)) + product
+
+
+def _elements(x: Value) -> int:
+    """The number of elements; `UNLIMITED` for a value that has no real basis vectors, or is of dynamic shape."""
+    is_real = isinstance(x.type, ir.RankedTensorType) and x.type.has_static_shape and is_float(x.type)
+    return size(x) if is_real else UNLIMITED
+
+
+def _through(
+    program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[Port], blocks: Sequence[Block]
+) -> list[Block]:
+    """The blocks as products of two Jacobians: of the outputs in the values `at`, and of these in the inputs.
+
+    All elements of the values are numbered, and there is one seed for each.
+    """
+    view, opset, count = program.view, program.opset, sum(map(size, at))
+    first, second = cut(view, linear, at, opset)
+    transposed = linear_transpose(view, first, opset)
+    s: Any = opset.builder(view, view.fresh("S"))
+    seeds = _numbered_basis(s, at)
+    s.finish(seeds)
+    b: Any = opset.builder(view, view.fresh("J"))
+    cotangents = _seeded(program, b, transposed, seeds, count)
+    tangents = _seeded(program, b, second, seeds, count)
+    of_x = dict(zip([x.name for x in xs], cotangents, strict=True))
+    of_y = dict(zip(linear.output_of, tangents, strict=True))
+    result = []
+    for block in blocks:
+        dy, cx = of_y.get(block.output.value), of_x[block.input.name]
+        result.append(block if dy is None or cx is None else block.with_value(_product(b, dy, cx)))
+    b.finish([block.value for block in result if block.value is not None])
+    return result
+
+
+def _numbered_basis(b: Any, values: Sequence[Value]) -> list[Any]:
+    """For each value, its part of the basis vectors of all elements of the values, along a leading dimension."""
+    sizes = [size(x) for x in values]
+    count = sum(sizes)
+    parts = []
+    for x, own, first in zip(values, sizes, accumulate(sizes, initial=0), strict=False):
+        numbers = ir.RankedTensorType.get([count, own], ir.IntegerType.get_signless(32))
+        column = b.add(b.iota(1, numbers), b.constant(first, numbers))
+        unit = b.convert(b.compare(b.iota(0, numbers), column, "EQ"), element(x))
+        parts.append(b.reshape(unit, [*([count] if count > 1 else []), *shape(x)]))
+    return parts
+
+
+def _seeded(program: Function, b: Any, graph: Graph, seeds: Sequence[Any], count: int) -> list[Any]:
+    """The outputs of a linear graph for all seeds, along a leading dimension; None for a symbolic zero."""
+    view, outputs = program.view, list(dict.fromkeys(y for y in graph.outputs if y is not None))
+    keys: Sequence[str] = graph.keys
+    of: dict[Any, Any] = dict(zip(outputs, outputs, strict=True))
+    if count > 1 and outputs:
+        many = batch(view, outputs, keys, count, program.opset)
+        keys, of = many.keys, dict(zip(outputs, many.outputs, strict=True))
+    for key, seed in zip(keys, seeds, strict=True):
+        view.bind(key, seed)
+    single = {y: b.reshape(of[y], [1, *shape(of[y])]) for y in outputs} if count == 1 else of
+    return [None if y is None else single[y] for y in graph.outputs]
+
+
+def _product(b: Any, dy: Any, cx: Any) -> Any:
+    """The sum over all seeds of the products of their tangents and cotangents: J[y..., x...]."""
+    precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
+    return b.dot_general(dy, b.convert(cx, element(dy)), ([], []), ([0], [0]), precision)

@@ -1,0 +1,26 @@
+"""Several programs of one file as one, such as a value, its gradient and a Hessian-vector product."""
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tiduc.dialect.errors import RequestError
+from tiduc.ports import Function, Port, with_ports
+
+P = TypeVar("P", bound=Function)
+
+
+def together(program: P, *others: P) -> P:
+    """(inputs of all programs, each once...) -> (outputs of all...), where shared values are computed once.
+
+    Names that are taken get numbers. `RequestError` for a program that is not derived from the same loaded program.
+    Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
+    """
+    inputs: dict[str, Port] = {}
+    for other in (program, *others):
+        if other.view is not program.view:
+            raise RequestError(f"@{other.name} and @{program.name} are not derived from one loaded program")
+        for port in other.inputs:
+            inputs.setdefault(port.value, port)
+    outputs = [port for other in (program, *others) for port in other.outputs]
+    ports: Any = {"inputs": with_ports((), list(inputs.values())), "outputs": with_ports((), outputs)}
+    return replace(program, **ports)  # type: ignore[type-var]
