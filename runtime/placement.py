@@ -4,18 +4,22 @@ import platform
 
 from tiduc.dialect.errors import TiducError
 
+_IS_X86_64_LINUX = (platform.system(), platform.machine()) == ("Linux", "x86_64")
 _USUAL = {
     "aarch64": "",
     "armv7": "",
+    "cortex-m4": "",
     "cpu": "local-sync",
     "cpu-threads": "local-task",
     "cuda": "cuda",
     "hip": "hip",
     "metal": "metal" if platform.system() == "Darwin" else "",
+    "riscv32": "",
     "riscv64": "",
     "vmvx": "local-sync",
     "vulkan": "vulkan",
     "wasm32": "",
+    "x86_64": "local-sync" if _IS_X86_64_LINUX else "",
 }
 """By target, the device that runs the target's modules on this kind of machine; empty if there is none."""
 

@@ -86,6 +86,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "compile": (
         ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),
+        (
+            "A static library for a microcontroller",
+            "tiduc compile net.mlir --target cortex-m4 --emit static-library -o net.o",
+        ),
         ("For a GPU, several at once", "tiduc compile step.mlir loss.mlir --target cuda:sm_86 -o modules"),
     ),
     "run": (
@@ -95,6 +99,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc run gradient.vmfb --input '@data.npz:input.*' -o out.npz",
         ),
     ),
+    "size": (("Code, constants and memory, by function", "tiduc size gradient.vmfb"),),
     "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
     "targets": (("All targets and their devices", "tiduc targets --json"),),
     "check": (
