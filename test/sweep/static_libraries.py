@@ -1,6 +1,6 @@
 """Compares static libraries with IREE's runtime on the gradients, or the programs, of files.
 
-    PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
+PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
 """
 
 import sys

@@ -17,7 +17,9 @@ def data_of(attribute: Any, refuse: Callable[[str], Exception]) -> bytes:
     """The bytes of a constant buffer; raises the error that `refuse` makes for attributes of other kinds."""
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)
-    return b"".join(_bytes(part, attribute.context, refuse) for part in (_parts(match[1]) if match else [text]))
+    return b"".join(
+        _bytes(part, attribute.context, refuse) for part in (_parts(match[1]) if match else [text])
+    )
 
 
 def _parts(text: str) -> Iterator[str]:

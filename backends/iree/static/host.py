@@ -12,11 +12,21 @@ carry of a loop still holds.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tiduc.backends.iree.static.arithmetic import expression
+from tiduc.backends.iree.static.constants import data_of
+from tiduc.backends.iree.static.liveness import (
+    FREE,
+    is_buffer,
+    is_mapped,
+    is_time,
+    live_after,
+    live_at_entry,
+    reachable,
+)
 from tiduc.dialect.errors import CompileError
 
 TYPES = {
@@ -29,7 +39,6 @@ TYPES = {
 """C's types of scalars on the host."""
 
 _VARIABLE = re.compile(r"\bv\d+\b")
-_BUFFERS = ("!stream.resource", "!hal.buffer_view", "!util.buffer", "!stream.file")
 _IGNORED = (
     "hal.buffer_view.assert hal.element_type hal.encoding_type stream.cmd.discard stream.cmd.flush "
     "stream.cmd.invalidate stream.timepoint.barrier stream.timepoint.immediate stream.timepoint.join stream.yield "
@@ -43,7 +52,9 @@ class Host:
 
     name: str  # of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
-    called: dict[str, int] = field(default_factory=dict)  # kernels in the order in which they are called first
+    called: dict[str, int] = field(
+        default_factory=dict
+    )  # kernels in the order in which they are called first
     constants: list[bytes] = field(default_factory=list)
 
     def number(self, kernel: str) -> int:
@@ -116,16 +127,18 @@ class Function:
                     self.define(argument)
         for i, block in enumerate(blocks):
             if i:
-                scalars = (self.names[a] for a in block.arguments if a in self.names and not is_buffer(a.type))
+                scalars = (
+                    self.names[a] for a in block.arguments if a in self.names and not is_buffer(a.type)
+                )
                 self.lines.append(f"{self._labels[block]}:;{''.join(f' (void){name};' for name in scalars)}")
                 self.collect(self._live[block] | {a for a in block.arguments if is_buffer(a.type)})
             self._block(block)
 
     def _block(self, block: Any) -> None:
         operations = [o.operation for o in block.operations]
-        after = live_after(operations, self._live) if any(o.name == _FREE for o in operations) else None
+        after = live_after(operations, self._live) if any(o.name == FREE for o in operations) else None
         for i, op in enumerate(operations):
-            if op.name == _FREE:
+            if op.name == FREE:
                 assert after is not None
                 self.collect(after[i])
             else:
@@ -170,89 +183,6 @@ class Function:
 
 def _array(buffers: Sequence[str]) -> str:
     return f"(const tiduc_buffer[]){{{', '.join(buffers)}}}" if buffers else "NULL"
-
-
-# ---- liveness --------------------------------------------------------------------------------------------------
-
-_FREE = "stream.resource.dealloca"
-
-
-def is_time(type: Any) -> bool:
-    return str(type) == "!stream.timepoint"
-
-
-def is_buffer(type: Any) -> bool:
-    return str(type).startswith(_BUFFERS)
-
-
-def _reads(op: Any) -> Iterator[Any]:
-    """The buffers that an op reads; an op with a region names them as operands."""
-    return (value for value in op.operands if is_buffer(value.type))
-
-
-def reachable(blocks: Sequence[Any]) -> list[Any]:
-    """The blocks that may run, each after the blocks that define what it reads: a depth-first order from the entry.
-
-    `stream.resource.try_map` always maps a constant here, so the blocks that copy it from a file never run.
-    """
-    finished: list[Any] = []
-    seen, path = {blocks[0]}, [(blocks[0], iter(_successors(blocks[0])))]
-    while path:
-        block, rest = path[-1]
-        following = next((successor for successor in rest if successor not in seen), None)
-        if following is None:
-            finished.append(block)
-            path.pop()
-        else:
-            seen.add(following)
-            path.append((following, iter(_successors(following))))
-    return finished[::-1]
-
-
-def _successors(block: Any) -> list[Any]:
-    last = list(block.operations)[-1].operation
-    return list(last.successors)[:1] if _is_mapped(last) else list(last.successors)
-
-
-def _is_mapped(branch: Any) -> bool:
-    """Whether a branch asks if a constant was mapped."""
-    return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
-
-
-def _owner(value: Any) -> str:
-    """The name of the op that defines a value; empty for arguments of blocks."""
-    return getattr(value.owner, "name", "")
-
-
-def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[set[Any]]:
-    """The buffers that are live after each op of a block; a free keeps nothing alive."""
-    live: set[Any] = set()
-    for successor in operations[-1].successors:
-        live |= entries.get(successor, set())  # empty for a block that never runs
-    after: list[set[Any]] = []
-    for op in reversed(operations):
-        after.append(set(live))
-        live -= set(op.results)
-        live |= set() if op.name == _FREE else set(_reads(op))
-    return after[::-1]
-
-
-def live_at_entry(blocks: Sequence[Any]) -> dict[Any, set[Any]]:
-    """The buffers of other blocks that are live where each block begins."""
-    entries: dict[Any, set[Any]] = {block: set() for block in blocks}
-    lists = {block: [o.operation for o in block.operations] for block in blocks}
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            first = lists[block][0]
-            live = live_after(lists[block], entries)[0] - set(first.results)
-            live |= set() if first.name == _FREE else set(_reads(first))
-            live -= set(block.arguments)
-            if live - entries[block]:
-                entries[block] |= live
-                changed = True
-    return entries
 
 
 # ---- the ops ---------------------------------------------------------------------------------------------------
@@ -307,8 +237,6 @@ def _size(f: Function, op: Any) -> None:
 
 
 def _constant_buffer(f: Function, op: Any) -> None:
-    from tiduc.backends.iree.static.constants import data_of
-
     data = data_of(op.attributes["value"], f.host.refuse)
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
@@ -353,9 +281,7 @@ def _dispatch(f: Function, op: Any) -> None:
     kernel = list(kernels[0].value)[-1]
     counts = _workgroups(f, f.host.exports[kernel], workload)
     constants = ", ".join(f"(uint32_t){f.use(value)}" for value in uniform)
-    pointers = ", ".join(
-        f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True)
-    )
+    pointers = ", ".join(f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True))
     sizes = ", ".join(f"(size_t){f.use(value)}" for value in lengths)
     f.checked(
         f"tiduc_dispatch({f.host.number(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
@@ -398,7 +324,7 @@ def _br(f: Function, op: Any) -> None:
 
 def _cond_br(f: Function, op: Any) -> None:
     (condition,), true, false = segments(op)
-    if _is_mapped(op):
+    if is_mapped(op):
         f.lines.append(f.jump(op.successors[0], true))
         return
     f.lines.append(f"if ({f.use(condition)}) {f.jump(op.successors[0], true)}")

@@ -1,6 +1,6 @@
 """Compiles a program to a static library: an object file with the kernels, a C file and a header.
 
-    int predict(const float *x, float *y);     // 0, or 1 if memory ran out, or 2 if a kernel failed
+int predict(const float *x, float *y);     // 0, or 1 if memory ran out, or 2 if a kernel failed
 """
 
 import os
@@ -45,9 +45,7 @@ class Library:
     header: str
 
 
-def compile_library(
-    program: Lowered, name: str, options: Options, flags: Sequence[str] = ()
-) -> Library:
+def compile_library(program: Lowered, name: str, options: Options, flags: Sequence[str] = ()) -> Library:
     """The static library of a program whose C function has this name; `flags` are further flags of iree-compile.
 
     Raises RequestError for targets without static libraries, dynamic shapes, and names that C does not allow, and
@@ -84,7 +82,9 @@ def _named(program: Lowered, name: str) -> Lowered:
     """
     module = program.module.operation.clone().operation
     function = next(iter(module.regions[0].blocks[0].operations)).operation
-    if "iree.abi.output" in str(function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ""):
+    if "iree.abi.output" in str(
+        function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ""
+    ):
         raise RequestError("a static library does not overwrite donated arguments: compile without donation")
     with module.context:
         module.attributes["sym_name"] = mlir.StringAttr.get(name)
@@ -131,7 +131,9 @@ def _host_code(text: bytes, program: str, name: str, query: str, signature: Sign
         module = ir.Module.parse(text, context)
         operations = [o.operation for o in module.body.operations]
         host = Host(program, {key: op for executable in operations for key, op in _exports(executable)})
-        initializers, functions, globals = [], [], []
+        initializers: list[str] = []
+        functions: list[str] = []
+        variables: list[str] = []
         for op in operations:
             if op.name == "util.initializer":
                 initializers.append(_function(host, op, f"initialize{len(initializers)}", ()))
@@ -139,7 +141,7 @@ def _host_code(text: bytes, program: str, name: str, query: str, signature: Sign
                 arguments = op.regions[0].blocks[0].arguments
                 functions.append(_function(host, op, "call", tuple(arguments)))
             elif op.name == "util.global" and "!hal.device" not in str(op.attributes["type"]):
-                globals.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
+                variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
             elif op.name not in ("util.global", "hal.executable"):
                 raise host.refuse(op.name)
         if len(functions) != 1:
@@ -154,7 +156,7 @@ def _host_code(text: bytes, program: str, name: str, query: str, signature: Sign
             f"static const char *const tiduc_names[] = {{{', '.join(_quoted(k) for k in host.called) or '0'}}};",
             _shared("dispatch.c") if host.called else "",
             *(_array(i, data) for i, data in enumerate(host.constants)),
-            *globals,
+            *variables,
             *initializers,
             *functions,
             _entry(name, len(initializers), bool(host.called), signature),

@@ -33,7 +33,9 @@ def run_library(
     files = (str(folder / name) for name in ("main.c", "net.c", "net.o"))
     subprocess.run([*compiler, *flags, *files, "-o", str(folder / "a.out"), "-lm"], check=True)
     given = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-    ended = subprocess.run([*emulator, str(folder / "a.out")], input=given, stdout=subprocess.PIPE, check=True)
+    ended = subprocess.run(
+        [*emulator, str(folder / "a.out")], input=given, stdout=subprocess.PIPE, check=True
+    )
     return results(program.signature, ended.stdout)
 
 
@@ -66,4 +68,8 @@ def _main(signature: Signature, offset: int) -> str:
     writes = [f"fwrite(y{i} + {offset}, 1, {n}, stdout);" for i, n in enumerate(outputs)]
     lines = [*reads, f"int status = {call};", f"if (!status) status = {call};", *writes, "return status;"]
     body = "\n  ".join(lines)
-    return f'#include "net.h"\n#include <stdio.h>\n' + "\n".join(declared) + f"\nint main(void) {{\n  {body}\n}}\n"
+    return (
+        '#include "net.h"\n#include <stdio.h>\n'
+        + "\n".join(declared)
+        + f"\nint main(void) {{\n  {body}\n}}\n"
+    )
