@@ -70,7 +70,7 @@ def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None
     with about(file), waiting(f"drawing {file}"):
         picture = _picture(file, fold=fold, **asked)
         shown = _shown(picture, name)
-        write(_drawn(picture, shown, kind, file), output)
+        write(_drawn(picture, shown, kind, file, fold), output)
 
 
 def _kind_of(output: str) -> str:
@@ -170,13 +170,13 @@ def _listed(names: Any) -> str:
     return ", ".join(name if name.startswith("@") else f"@{name}" for name in names) or "none"
 
 
-def _drawn(picture: Picture, shown: list[str], kind: str, file: str) -> str:
+def _drawn(picture: Picture, shown: list[str], kind: str, file: str, fold: bool) -> str:
     if kind == "txt":
         return text(picture, shown, file)
     if kind != "dot":
         check_size(picture, shown)
     if kind == "html":
-        return page(picture, shown, file)
+        return page(picture, shown, file, fold)
     has_map = len(shown) > 1 and is_large(picture, shown)
     source = dot(picture, [add_map(picture, shown), *shown] if has_map else shown, file, separate=has_map)
     return source if kind == "dot" else draw([source])[0] + "\n"

@@ -42,7 +42,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
             fold_rows(picture, scene)
     for scene in picture.scenes.values():
         if len(scene.boxes) > CROWDED:
-            take_in_inputs(picture, scene)
+            drop_inputs_of_one_fold(picture, scene)
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
@@ -155,7 +155,15 @@ def fold_rows(picture: Picture, scene: Scene) -> None:
         _replace(picture, scene, inner, [f"{name}, {len(ids)} in a row"], [ids])
 
 
-def take_in_inputs(picture: Picture, scene: Scene) -> None:
+def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: str, ids: list[str]) -> Scene:
+    """Replaces consecutive boxes of a scene by one box with this label; returns the scene that the box opens."""
+    inner = _inner(scene, name, title, [ids])
+    picture.scenes[inner.name] = inner
+    _replace(picture, scene, inner, [label], [ids])
+    return inner
+
+
+def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
     """Removes inputs that only one fold reads; the fold shows their number, and its tooltip their names."""
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
@@ -170,7 +178,7 @@ def take_in_inputs(picture: Picture, scene: Scene) -> None:
     scene.arrows = [arrow for arrow in scene.arrows if arrow.source in scene.boxes or arrow.kind != "value"]
     for id_, names in taken.items():
         fold = scene.boxes[id_]
-        said = f"{fold.detail}; {len(names)} inputs"
+        said = f"{fold.detail}; {len(names)} input{'s' * (len(names) > 1)}"
         scene.boxes[id_] = replace(fold, detail=said, text=clipped(f"reads {', '.join(names)}", _LINE))
 
 

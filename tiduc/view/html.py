@@ -9,31 +9,47 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from tiduc.view.beside import OTHERS, beside
+from tiduc.view.coarse import coarsen
 from tiduc.view.dot import dot, is_large, place
 from tiduc.view.draw import draw
 from tiduc.view.fold import add_map
 from tiduc.view.scene import Box, Picture, Scene
 
 OVERVIEW = "all graphs"
+BESIDE = 7
+"""Parts of a scene that stands beside another one."""
 
 
-def page(picture: Picture, names: list[str], file: str = "") -> str:
-    """The page of these scenes and of all scenes that their boxes open."""
-    together = len(names) > 1 and not is_large(picture, names)
+def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> str:
+    """The page of these scenes and of all scenes that their boxes open.
+
+    With `fold`, large scenes are folded into parts until a window shows them at a legible size. A derivative begins
+    with the program and the derivative side by side.
+    """
+    coarse = fold and len(names) > 1
+    for name in names if fold else ():
+        coarsen(picture, picture.scenes[name], *((BESIDE, 2 * BESIDE) if coarse else ()))
+    first = beside(picture, names)
+    together = first is not None or (len(names) > 1 and not is_large(picture, names))
     reached = _reached(picture, names)
     if len(names) > 1 and not together:
         reached.insert(0, add_map(picture, names))
-    views = {OVERVIEW: names} if together else {}
-    views |= {name: [name] for name in reached}
-    pictures = draw([dot(picture, scenes, file, legend=False) for scenes in views.values()])
-    drawn = dict(zip(views, pictures, strict=True))
+    sources = {name: dot(picture, [name], file, legend=False) for name in reached}
+    if first is not None:
+        sources = {OVERVIEW: dot(first.picture, first.names, file, False, upward=first.upward)} | sources
+    elif together:
+        sources = {OVERVIEW: dot(picture, names, file, legend=False)} | sources
+    drawn = dict(zip(sources, draw(list(sources.values())), strict=True))
+    graphs = first.picture.scenes.get(OTHERS) if first is not None else None
     data = {
         "title": picture.title,
         "first": next(iter(drawn)),
         "together": OVERVIEW if together else None,
         "scenes": [_scene(picture.scenes[name], file) for name in reached],
         "drawn": drawn,
-        "boxes": [_box(box, picture.scenes[name], file) for name in reached for box in _known(picture, name)],
+        "boxes": [_box(box, picture.scenes[name], file) for name in reached for box in _known(picture, name)]
+        + [_box(box, graphs, file) for box in (graphs.boxes.values() if graphs is not None else ())],
         "arrows": [
             [arrow.source, arrow.target, arrow.kind, arrow.label]
             for name in reached

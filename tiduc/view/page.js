@@ -90,11 +90,10 @@ function scale() {
 function fit() {
   const size = $("stage").getBoundingClientRect();
   const [x, y, width, height] = whole;
-  // A tall picture begins at its top, at a size at which it can be read.
-  const least = Math.max(width / size.width, 0.6);  // a small one is not blown up
-  const factor = Math.min(Math.max(least, height / size.height), Math.max(least, 1.6), 3);
+  // Labels have 10 units at least: a picture that does not fit begins at its top, at a size at which it can be read.
+  const factor = Math.min(Math.max(width / size.width, height / size.height, 0.6), 1);
   const w = size.width * factor, h = size.height * factor;
-  look([x + (width - w) / 2, h > height ? y + (height - h) / 2 : y, w, h]);
+  look([w > width ? x + (width - w) / 2 : x, h > height ? y + (height - h) / 2 : y, w, h]);
 }
 
 function zoom(factor, px, py) {
@@ -243,7 +242,7 @@ $("search").addEventListener("input", () => {
     const item = document.createElement("li"), small = document.createElement("small");
     item.tabIndex = 0;
     item.textContent = `${box.name} ${box.types} `;
-    small.textContent = [scenes.get(box.scene).title, box.place].filter(Boolean).join(" ");
+    small.textContent = [titleOf(box.scene), box.place].filter(Boolean).join(" ");
     item.append(small);
     item.onclick = () => go(sceneFor(box), box.id);
     item.onkeydown = (event) => { if (event.key === "Enter") item.onclick(); };
