@@ -6,8 +6,8 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Other graphs that the derivative reads are one box each, without the arrows into them. A transposed graph is drawn from bottom to top, so that an op stands near the op
-that it is the derivative of.
+Other graphs that the derivative reads are one box each, without the arrows into them. A transposed graph is drawn
+from bottom to top, so that an op stands near the op that it is the derivative of.
 """
 
 from collections import Counter
@@ -20,16 +20,19 @@ OTHERS = "other graphs"
 
 @dataclass(frozen=True)
 class Beside:
-    """A picture of the program and its derivative; the scenes to draw, and those to draw from bottom to top."""
+    """A picture, the scenes of it to draw side by side, and those to draw from bottom to top.
+
+    `upward` is None for scenes without a program and a derivative among them.
+    """
 
     picture: Picture
     names: tuple[str, ...]
-    upward: frozenset[str]
+    upward: frozenset[str] | None
 
 
 def beside(picture: Picture, names: list[str]) -> Beside | None:
     """The first page of these graphs; None if none of them is a derivative of another one."""
-    linear = [name for name in names if picture.scenes[name].kind == "linear graph"]
+    linear = [name for name in names if picture.scenes[name].kind in ("linear graph", "batched graph")]
     if not linear or linear[-1] == names[0]:
         return None
     first, last = names[0], linear[-1]
@@ -48,7 +51,9 @@ def beside(picture: Picture, names: list[str]) -> Beside | None:
     for name in others:
         of = picture.scenes[name]
         if any(arrow.source in of.boxes for arrow in picture.scenes[last].arrows) and len(of.boxes) > 1:
-            box = Box(f"graph {name}", "fold", of.title, (), f"{len(of.boxes)} boxes", "linear", opens=(name,))
+            box = Box(
+                f"graph {name}", "fold", of.title, (), f"{len(of.boxes)} boxes", "linear", opens=(name,)
+            )
             rest.boxes[box.id] = box
     if rest.boxes:
         made.scenes[OTHERS] = rest
@@ -92,4 +97,4 @@ def _runs_backward(primal: Scene, derivative: Scene) -> bool:
     if not pairs:
         return False
     x, y = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-    return sum((a - x) * (b - y) for a, b in pairs) < 0
+    return bool(sum((a - x) * (b - y) for a, b in pairs) < 0)

@@ -12,7 +12,7 @@ from tiduc.view.label import clipped
 from tiduc.view.scene import OPS, Picture, Scene
 
 FITS = 24  # most boxes in a scene that is shown whole
-DEEP = 13  # most boxes on a path of a scene that is shown whole
+DEEP = 15  # most boxes on a path of a scene that is shown whole
 PARTS = 8  # parts of one scene
 _REACH = 0.4  # how far a boundary may be from where the parts would be equal, in parts
 _OUTPUTS = 4  # most outputs that are shown beside the part that computes them
