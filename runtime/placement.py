@@ -1,6 +1,7 @@
 """The device of IREE's runtime that runs the modules of each target."""
 
 import platform
+from difflib import get_close_matches
 
 from tiduc.dialect.errors import TiducError
 
@@ -31,5 +32,7 @@ def usual_device(target: str) -> str:
     """
     base = target.partition(":")[0]
     if base not in _USUAL:
-        raise TiducError(f"unknown target {base!r}; known targets: {', '.join(_USUAL)}")
+        close = get_close_matches(base, _USUAL, 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise TiducError(f"unknown target {base!r}{meant}; known targets: {', '.join(_USUAL)}")
     return _USUAL[base]

@@ -51,6 +51,7 @@ def test_targets_that_run_here(name: str) -> None:
             "unknown target 'tpu'; known targets: aarch64, armv7, cortex-m4, cpu, cpu-threads, cuda, hip, "
             "metal, riscv32, riscv64, ",
         ),
+        ("cortexm4", "unknown target 'cortexm4'; did you mean 'cortex-m4'?"),
         ("", "unknown target ''"),
         ("cpu:avx", "unknown variant 'avx' of target 'cpu'; known: host, generic, "),
         ("metal:m1", "target 'metal' has no variants, got 'metal:m1'"),

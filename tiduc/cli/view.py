@@ -21,12 +21,14 @@ from tiduc.view.draw import draw
 from tiduc.view.fold import add_map
 from tiduc.view.fold import fold as fold_picture
 from tiduc.view.html import page
+from tiduc.view.listing import listing
 from tiduc.view.png import picture_in_png
 from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture
 from tiduc.view.text import text
 
 FORMATS = ("svg", "png", "html", "dot", "txt")
+LISTING = "text"
 
 
 @click.command("view")
@@ -63,8 +65,9 @@ FORMATS = ("svg", "png", "html", "dot", "txt")
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(FORMATS),
-    help="Output format; by default from the ending of OUT, else txt.",
+    type=click.Choice((*FORMATS, LISTING)),
+    help="Output format; by default from the ending of OUT, else txt, a tree of each result. text lists the ops "
+    "of each graph, with references in place of tidu.external.",
 )
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
@@ -78,7 +81,7 @@ def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):
-        picture = _picture(file, fold=fold, **asked)
+        picture = _picture(file, fold=fold and kind != LISTING, **asked)
         shown = _shown(picture, name)
         if kind == "png":
             check_size(picture, shown)
@@ -187,6 +190,8 @@ def _listed(names: Any) -> str:
 
 
 def _drawn(picture: Picture, shown: list[str], kind: str, file: str, fold: bool) -> str:
+    if kind == LISTING:
+        return listing(picture, shown)
     if kind == "txt":
         return text(picture, shown, file)
     if kind != "dot":
