@@ -48,6 +48,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Work on modules": {
         "opt": ("opt", "Run passes of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Link several files into one module."),
+        "shard": ("sharding", "Split the inputs of a program among a mesh of devices."),
         "reduce": ("reduce", "Make a program smaller while a test finds it interesting."),
     },
     "Compile and run": {

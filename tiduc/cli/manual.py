@@ -80,6 +80,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
         ("A file, and the files that it refers to", "tiduc link main.mlir --search-path modules"),
     ),
+    "shard": (
+        (
+            "Eight devices: the batch among four, the weights among two",
+            "tiduc shard loss.mlir --mesh data=4,model=2 --shard x=data --shard w=,model -o sharded.mlir",
+        ),
+    ),
     "reduce": (
         ("What does not compile", "tiduc reduce f.mlir --test 'tiduc compile -o /dev/null' -o small.mlir"),
         ("By a script, as for mlir-reduce", "tiduc reduce f.mlir --test ./interesting.sh --timeout 60"),

@@ -63,8 +63,7 @@ def _lines(picture: Picture, scene: Scene, spelled: dict[str, str], owner: dict[
             operands = [read(arrow) for arrow in into.get(box.id, ())]
             yield f"  {_assignment(box, spelled[box.id], operands)}"
     results = [box for box in scene.boxes.values() if box.kind == "output"]
-    values = [(box, *(read(arrow) for arrow in into.get(box.id, ()))) for box in results]
-    said = [f"{rest[0]}" if rest else box.detail for box, *rest in values]
+    said = [next((read(arrow) for arrow in into.get(box.id, ())), box.detail) for box in results]
     yield f"  return {', '.join(said)}  # {', '.join(box.name for box in results)}"
 
 
