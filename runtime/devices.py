@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -18,6 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
+_LARGE, _ALIGNMENT = 2**16, 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
 
@@ -41,6 +43,19 @@ class Device:
             )
         except (ValueError, RuntimeError) as error:
             raise TiducError(f"cannot copy an argument to the device: {first_line(error)}") from error
+
+    def lend(self, array: Array, element: int) -> Any:
+        """A buffer view of the memory of an array that no one writes to, without a copy; a copy where IREE cannot.
+
+        IREE's CPU devices take memory at a multiple of 64 bytes, which the arrays of PyTorch are at; kernels rely on
+        this alignment. NumPy lends no read-only arrays, and no arrays of types that DLPack lacks.
+        """
+        if array.nbytes >= _LARGE and self.name.startswith("local-") and not array.ctypes.data % _ALIGNMENT:
+            with suppress(BufferError, TypeError, ValueError, RuntimeError):
+                view = self.hal.from_dlpack_capsule(array.__dlpack__())
+                if int(view.element_type) == element and tuple(view.shape) == array.shape:
+                    return view
+        return self.upload(array, element)
 
     def download(self, view: Any, dtype: "np.dtype[Any]") -> Array:
         """A copy of a buffer view's contents in memory that the caller owns."""

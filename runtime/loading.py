@@ -217,15 +217,35 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
                 "compile the program in parts, with fewer results each",
                 name,
             ) from error
-        raise TiducError(
-            f"the module does not load for target {target!r}; was it compiled for another one? "
-            f"{first_line(error)}",
-            name,
-        ) from error
+        raise TiducError(_other_device(str(error), target), name) from error
     finally:
         # One sweep at a time: a descriptor that another thread has just closed may be reused for another file.
         with _SWEEPING:
             _sweep()
+
+
+_FORMAT = re.compile(r'#hal\.executable\.target<"([\w-]+)", "([\w-]+)"(?:, \{cpu = "([\w.-]+)")?')
+_TARGETS = {
+    "arm_32": "armv7", "arm_64": "aarch64", "riscv_32": "riscv32", "riscv_64": "riscv64", "wasm_32": "wasm32",
+    "x86_64": "x86_64", "cuda-nvptx-fb": "cuda", "rocm-hsaco-fb": "hip", "metal-msl-fb": "metal",
+    "vulkan-spirv-fb": "vulkan", "vmvx-bytecode-fb": "vmvx",
+}  # fmt: skip
+"""tiduc's targets by the end of the name of IREE's executable format."""
+
+
+def _other_device(told: str, target: str) -> str:
+    """The message for a module that does not load: the device that the module names, if it names one."""
+    match = _FORMAT.search(told)
+    if match is None:
+        line = first_line(RuntimeError(told))
+        return f"the module does not load for target {target!r}; was it compiled for another one? {line}"
+    backend, form, cpu = match.groups()
+    known = next((name for end, name in _TARGETS.items() if form.endswith(end)), backend)
+    cpu = f" and the CPU {cpu}" if cpu and cpu != "generic" else ""
+    return (
+        f"the module was compiled for {known} ({form}){cpu}, and does not load for target {target!r}: compile the "
+        f"program for this machine, or load the module on a machine of that kind"
+    )
 
 
 def _sweep() -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ class Executable:
         that a tangent has the shape of its primal. Raises InputError, with the name of the argument, before the
         function runs, and TiducError if the function fails.
         """
-        results = self._run(arguments)
+        results = self._run(arguments, self._device.lend)
         download, view_type = self._device.download, rt.HalBufferView
         try:
             return tuple(
@@ -117,7 +117,7 @@ class Executable:
 
     def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
         """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
-        results = self._run(arguments)
+        results = self._run(arguments, self._device.upload)  # a result may be an argument, which stays here
         # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
@@ -143,8 +143,8 @@ class Executable:
         # IREE's objects cannot be pickled; the module is loaded again.
         return _unpickled, (self.entry, *self._loaded.arguments)
 
-    def _run(self, arguments: Sequence[Any]) -> Any:
-        """The function's results as IREE's list."""
+    def _run(self, arguments: Sequence[Any], given: Callable[[Array, int], Any]) -> Any:
+        """The function's results as IREE's list; `given` makes a buffer view of an array."""
         context = self._loaded.context
         if context is None:
             raise self._loaded.unusable()
@@ -166,9 +166,11 @@ class Executable:
             check_sizes(self.signature, arrays)
         if self.donated:
             self._check_donated(arrays)
-        packed, upload = rt.VmVariantList(len(plan)), self._device.upload
+        if self.donated:  # the function writes to some arguments
+            given = self._device.upload
+        packed = rt.VmVariantList(len(plan))
         for array, (_, _, element) in zip(arrays, plan, strict=True):
-            packed.push_ref((array.view() if type(array) is DeviceArray else upload(array, element)).ref)
+            packed.push_ref((array.view() if type(array) is DeviceArray else given(array, element)).ref)
         for i in self.donated:
             if type(arrays[i]) is DeviceArray:
                 arrays[i].give_away()

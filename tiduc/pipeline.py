@@ -115,6 +115,10 @@ DERIVATIVES: dict[str, dict[str, str]] = {
     "vjp": {"linearize": "jvp", "linear_transpose": "vjp"},
     "grad": {"linearize": "jvp", "linear_transpose": "grad"},
     "hvp": {"linear_transpose": "grad", "linearize": "hvp"},
+    "jacobian": {"batch": "jacobian"},
+    "hessian": {"batch": "hessian"},
+    "laplacian": {"batch": "laplacian"},
+    "jet": {},
 }
 """For each derivative, the stages that make graphs, in order, and the method that gives the program up to each."""
 

@@ -19,7 +19,7 @@ from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.vm.references import may_branch
-from tiduc.dialect.errors import CompileError, TiducError, out_of_memory
+from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
 from tiduc.dialect.progress import during
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
@@ -78,7 +78,14 @@ def compile_until(source: Source, phase: str, limits: Limits | None = None) -> b
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:
         command = [find_tool("iree-compile"), *flags, "-", "-o", "-"]
-        ended = run_within(command, _program(source), limits, environment_of_compilers(folder))
+        return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
+
+
+def run_or_refuse(
+    command: Sequence[str], source: Source, limits: Limits, target: Target, environment: dict[str, str]
+) -> bytes:
+    """The output of a compiler that reads the program; CompileError if the compiler fails."""
+    ended = run_within(command, _program(source), limits, environment)
     if ended.code == 0:
         return ended.output
     raise _refused(ended, limits, target, source.name)
@@ -119,6 +126,10 @@ def _cpus() -> int:
 @during("compile")
 def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Event | None) -> bytes:
     target = find_target(source.target)
+    if target.library:
+        raise RequestError(
+            f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
+        )
     compiler = find_tool("iree-compile")
     key = cache.key(_program(source), (*target.flags, *source.flags), compiler) if cached else None
     compiled = cache.read(key) if key else None

@@ -32,6 +32,7 @@ class Target:
     remark: str = ""
     spirv: bool = False
     fused: bool = False
+    library: bool = False  # IREE's runtime does not load modules: static libraries only
 
     @property
     def device(self) -> str:
@@ -103,6 +104,14 @@ def _linux(name: str, description: str, triple: str, *flags: str, **more: Any) -
     return Target(name, description, (*_SHARED, triple, *flags), shared=True, **more)
 
 
+def _bare(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
+    """A target without an operating system, for which only static libraries can be compiled."""
+    flags = f"--iree-llvmcpu-target-triple={triple}", "--iree-opt-const-eval=false", *flags
+    return Target(name, description, (*_LLVM, *flags), library=True, remark=_ONLY, **more)
+
+
+_ONLY = "modules: static libraries only"
+_LIBM = "sine, tanh and the like of f64, except in a static library"
 _CPU = Target(
     "cpu",
     "this machine's CPU: one thread, or all cores for much work; cpu:generic for any CPU of its kind",
@@ -136,7 +145,7 @@ TARGETS: dict[str, Target] = {
         _linux(
             "aarch64",
             "64-bit Arm with Linux; aarch64:cortex-a72 names the CPU",
-            "aarch64-linux-gnu",
+            "aarch64-unknown-linux-gnu",
             variant=_CPU_FLAG,
             variants=("generic", *_ARM),
             default="generic",
@@ -144,14 +153,29 @@ TARGETS: dict[str, Target] = {
         _linux(
             "armv7",
             "32-bit Arm with Linux and hardware floats",
-            "armv7a-linux-gnueabihf",
+            "armv7a-unknown-linux-gnueabihf",
             "--iree-llvmcpu-target-float-abi=hard",
             _CPU_FLAG.format("generic"),
+        ),
+        _bare(
+            "cortex-m4",
+            "Arm Cortex-M4 microcontrollers with their floating-point unit",
+            "thumbv7em-unknown-none-eabihf",
+            _CPU_FLAG.format("cortex-m4"),
+            "--iree-llvmcpu-target-float-abi=hard",
+        ),
+        _bare(
+            "riscv32",
+            "32-bit RISC-V microcontrollers without floating-point units: rv32imac",
+            "riscv32-unknown-none-elf",
+            _CPU_FLAG.format("generic-rv32"),
+            "--iree-llvmcpu-target-abi=ilp32",
+            "--iree-llvmcpu-target-cpu-features=+m,+a,+c",
         ),
         _linux(
             "riscv64",
             "64-bit RISC-V with Linux; riscv64:v has the vector extension",
-            "riscv64-linux-gnu",
+            "riscv64-unknown-linux-gnu",
             _CPU_FLAG.format("generic-rv64"),
             "--iree-llvmcpu-target-abi=lp64d",
             variant="--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+{}",
@@ -166,7 +190,15 @@ TARGETS: dict[str, Target] = {
                 "--iree-llvmcpu-target-triple=wasm32-unknown-emscripten",
                 _CPU_FLAG.format("generic"),
             ),
-            remark="sine, tanh and the like of f64",
+            remark=_LIBM,
+        ),
+        _linux(
+            "x86_64",
+            "64-bit x86 with Linux; x86_64:x86-64-v3 names the level or the CPU",
+            "x86_64-unknown-linux-gnu",
+            variant=_CPU_FLAG,
+            variants=_X86,
+            default="x86-64",
         ),
         Target(
             "cuda",

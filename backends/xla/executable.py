@@ -1,7 +1,8 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, which is called as IREE's executables are.
 
-A partitioned program runs on one device per partition. JAX is required (`pip install 'tiduc[xla]'`) and is imported
-when the first program is compiled.
+A partitioned program runs on one device per partition. After `jax.distributed.initialize`, the devices are those of all
+processes: each process calls the program with the same whole arrays and gets the same whole results. JAX is required
+(`pip install 'tiduc[xla]'`) and is imported when the first program is compiled.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,8 @@ class XlaExecutable:
         """
         self.signature, self.entry = signature, entry
         jax, client = _client(target)
-        devices = client.local_devices()
+        self._processes = jax.process_count() if partitions > 1 else 1
+        devices = jax.devices() if self._processes > 1 else client.local_devices()
         if len(devices) < partitions:
             raise TiducError(
                 f"the program is for {partitions} devices; XLA has {len(devices)} of {target!r} here"
@@ -56,7 +58,7 @@ class XlaExecutable:
 
     def __call__(self, *arguments: Any) -> tuple[Array, ...]:
         """The outputs for these arguments, as NumPy arrays; arguments are checked as in `Executable`."""
-        return tuple([np.array(array) for array in self.keep(*arguments)])
+        return tuple([self._gathered(array) for array in self.keep(*arguments)])
 
     def keep(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs for these arguments as JAX arrays, which stay on their devices; arguments may be JAX arrays."""
@@ -95,7 +97,19 @@ class XlaExecutable:
 
     def _put(self, array: Any, index: int) -> Any:
         where = self._shardings[index] if len(self._devices) > 1 else self._devices[0]
+        if self._processes > 1 and not isinstance(array, self._jax.Array):
+            # Each process copies only the parts for its own devices.
+            return self._jax.make_array_from_callback(array.shape, where, array.__getitem__)
         return self._jax.device_put(array, where)
+
+    def _gathered(self, array: Any) -> Array:
+        """A whole array on the host, also where other processes hold parts of it."""
+        if array.is_fully_addressable or array.is_fully_replicated:
+            return np.array(array)
+        from jax.experimental import multihost_utils
+
+        gathered: Array = np.asarray(multihost_utils.process_allgather(array, tiled=True))
+        return gathered
 
     def _whole(self, parts: Sequence[Any], index: int) -> Any:
         """The global array, of which each device has a shard or a copy."""

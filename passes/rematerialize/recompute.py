@@ -74,7 +74,7 @@ def unchanged(model: Liveness) -> Choice:
 def within(model: Liveness, budget: int) -> Choice:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found."""
     base = lowest = unchanged(model)
-    if lowest.peak > budget and (small := searched(model, budget, _can_rerun)) is not None:
+    if lowest.peak > budget and (small := searched(model, budget, can_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
         return Choice(small, small.peak(range(len(small.ops))), time)
     while lowest.peak > budget:
@@ -101,7 +101,7 @@ def without_checkpointed(model: Liveness) -> Choice:
     if not marked:
         return base
     last = max(marked)
-    return _evicting(base, last, [c for c in _candidates(model, last + 1) if c.op in marked])
+    return evicting(base, last, {c.op for c in _candidates(model, last + 1) if c.op in marked})
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tiduc.cli import COMMANDS, diagnostics, run
+from tiduc.dialect import progress
 
 PROGRAM = """
 func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> tensor<f64> {
@@ -335,6 +336,11 @@ def test_a_spinner_after_a_while_on_a_terminal(monkeypatch, capfd):
     with diagnostics.waiting("compiling"):
         time.sleep(0.5)
     assert "compiling" in "".join(written)
+    with diagnostics.waiting("differentiating"), progress.during("parse"):
+        with progress.during("linearize"):
+            pass
+        time.sleep(0.5)
+    assert "differentiating: parse, after 1 stage" in "".join(written)
 
 
 def test_completion_is_offered():

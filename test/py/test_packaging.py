@@ -70,8 +70,12 @@ def test_data_is_listed() -> None:
         for pattern in patterns
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
+    folders = [ROOT / "tiduc", *(ROOT / "tiduc" / link for link in LINKS)]  # rglob follows no links
     held = {
-        path for path in (ROOT / "tiduc").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
     }
     assert held == listed
 

@@ -177,6 +177,31 @@ def test_lion() -> None:
     np.testing.assert_allclose(state[1], m, rtol=1e-6)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_accumulation(optimizer: str) -> None:
+    """Three calls with batches equal one step with all of them, and the calls before the third change nothing."""
+    settings: dict[str, Any] = {"train": ["w"], "clip_norm": 0.1}
+    step = train_step(model(LINEAR), "mse", optimizer, accumulate=3, **settings)
+    whole = train_step(model(LINEAR.replace("4x", "12x")), "mse", optimizer, **settings)
+    xs, ts = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((3, 4, 2))
+    rate = np.float32(0.1)
+    states = {port.name: np.zeros(port.type.shape, port.type.dtype) for port in step.signature.inputs}
+    states["w"] = W
+    for round in range(2):
+        names = [port.name for port in whole.signature.inputs[:-3]]
+        wanted = run(whole, [*(states[n] for n in names), np.concatenate(xs), np.concatenate(ts), rate])[1:]
+        for x, t in zip(xs, ts, strict=True):
+            before = states["w"]
+            held = list(states)[:-3]
+            _, *new = run(step, [*(states[n] for n in held), x, t, rate])
+            states |= dict(zip(held, new, strict=True))
+            assert (states["batches"] == 0) == (states["w"] != before).all()
+        for name, value in zip(names, wanted, strict=True):
+            np.testing.assert_allclose(states[name], value, rtol=1e-5, atol=1e-8, err_msg=f"{name}, {round}")
+    with pytest.raises(RequestError, match="at least 1, got 0"):
+        train_step(model(LINEAR), "mse", optimizer, accumulate=0, **settings)
+
+
 @pytest.mark.parametrize("largest", [0.05, 1e6])
 def test_clipping(largest: float) -> None:
     w, rate = W, np.float32(0.1).astype(np.float64)

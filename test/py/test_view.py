@@ -177,8 +177,8 @@ def test_without_graphviz(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (
-            ["-o", "a.png"],
-            "a.png must end in one of .svg, .html, .dot, .txt, or name the format with --format",
+            ["-o", "a.gif"],
+            "a.gif must end in one of .svg, .png, .html, .dot, .txt, or name the format with --format",
         ),
         (["--graph", "nobody"], "no graph nobody; there are @main"),
         (["--entry", "nobody"], "no function or graph @nobody; there are @main"),
@@ -204,6 +204,20 @@ def test_after_every_stage(stop: str, capsysbinary: Any) -> None:
     shown = capsysbinary.readouterr().out.decode()
     assert ("linear" in shown) == (stop != "import")
     assert "@main" in shown
+
+
+@pytest.mark.parametrize("derivative", ["jacobian", "hessian", "laplacian", "jet"])
+def test_whole_derivatives(derivative: str, capsysbinary: Any) -> None:
+    file = str(EXAMPLES / "mlp_f32.mlir")
+    assert run(["view", file, "--derivative", derivative, "--wrt", "params['b3']"]) == 0
+    shown = capsysbinary.readouterr().out.decode()
+    assert ("series" if derivative == "jet" else "graph @J1") in shown
+
+
+def test_png(tmp_path: Path) -> None:
+    out = tmp_path / "a.png"
+    assert run(["view", str(EXAMPLES / "mlp_f32.mlir"), "--derivative", "grad", "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_graph_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

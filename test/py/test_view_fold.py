@@ -38,7 +38,7 @@ def test_many_layers_in_a_row_are_one_box() -> None:
     inner = picture.scenes[row.opens[0]]
     folds = [box for box in inner.boxes.values() if box.kind == "fold"]
     assert len(folds) == 70 and {box.opens for box in folds} == {("@main/A",)}
-    assert folds[3].detail.endswith("; 1 inputs") and folds[3].text == "reads w3"
+    assert folds[3].detail.endswith("; 1 input") and folds[3].text == "reads w3"
     there = {box.id for box in picture.boxes()}
     assert all(
         a.source in there and a.target in of.boxes for of in picture.scenes.values() for a in of.arrows

@@ -48,11 +48,13 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Work on modules": {
         "opt": ("opt", "Run passes of tiduc and of MLIR, and print the module."),
         "link": ("modules", "Link several files into one module."),
+        "shard": ("sharding", "Split the inputs of a program among a mesh of devices."),
         "reduce": ("reduce", "Make a program smaller while a test finds it interesting."),
     },
     "Compile and run": {
         "compile": ("execution", "Compile programs with IREE."),
         "run": ("running", "Run a program, or a compiled module, on arrays."),
+        "size": ("sizes", "Show the sizes of a compiled module: code, constants, memory."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
         "check": (

@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -127,7 +127,10 @@ def is_quiet() -> bool:
 
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
-    """Shows a spinner, the message and the elapsed time on a terminal once the block takes longer than `PATIENCE`."""
+    """Shows a spinner on a terminal once the block takes longer than `PATIENCE`.
+
+    Beside it stand the message, the stage that runs, the number of stages that have ended, and the elapsed time.
+    """
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield
         return
@@ -136,13 +139,38 @@ def waiting(message: str) -> Iterator[None]:
 
     console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    progress = Progress(*columns, console=console, transient=True)
-    progress.add_task(message, total=None)
-    timer = threading.Timer(PATIENCE, progress.start)
+    shown = Progress(*columns, console=console, transient=True)
+    task = shown.add_task(message, total=None)
+    stages = _Stages(lambda text: shown.update(task, description=f"{message}: {text}"))
+    timer = threading.Timer(PATIENCE, shown.start)
     timer.start()
     try:
-        yield
+        with progress.watched(stages):
+            yield
     finally:
         timer.cancel()
         timer.join()
-        progress.stop()
+        shown.stop()
+
+
+class _Stages:
+    """A watcher that says which stage runs, and how many have ended."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._running: list[str] = []
+        self._ended = 0
+
+    def entered(self, stage: str) -> None:
+        self._running.append(stage)
+        self._tell()
+
+    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+        self._ended += 1
+        if self._running:
+            self._running.pop()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._running:
+            self._say(f"{self._running[-1]}, after {self._ended} stage{'s' * (self._ended != 1)}")

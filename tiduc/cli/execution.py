@@ -24,6 +24,7 @@ from tiduc.cli.files import (
     writes,
 )
 from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
+from tiduc.cli.libraries import EMIT, LIBRARY, write_library
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
@@ -185,6 +186,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @FAST
 @MEMORY
 @PARAMETERS
+@EMIT
 @compiling
 @observing_options
 @watched(iree_passes=[entry.name for entry in PIPELINE])
@@ -199,6 +201,7 @@ def _compile(
     stop_after: str | None,
     iree_flags: tuple[str, ...],
     folder: str | None,
+    kind: str,
     output: str,
 ) -> int:
     """Compile programs with IREE, into modules (.vmfb) that 'tiduc run' and IREE's runtime load.
@@ -210,6 +213,7 @@ def _compile(
             ("--parameters", parameters),
             ("--stop-after", stop_after),
             ("--dump-intermediates", folder),
+            ("--emit static-library", kind if kind == LIBRARY else None),
         ):
             if value is not None:
                 raise RequestError(f"{flag} needs a single FILE: compile the files one by one")
@@ -222,6 +226,11 @@ def _compile(
         def source() -> Source:
             return with_flags(source_of(program, weights, options), iree_flags)
 
+        if kind == LIBRARY:
+            if parameters is not None:
+                raise RequestError("--parameters is for modules: a static library has no archive to read")
+            write_library(program, output, options, iree_flags)
+            return 0
         if stop_after is not None:
             text = stopped(program, stop_after, source, options.limits)
         elif folder is None:

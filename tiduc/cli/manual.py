@@ -80,12 +80,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Two files", "tiduc link main.mlir library.mlir -o whole.mlir"),
         ("A file, and the files that it refers to", "tiduc link main.mlir --search-path modules"),
     ),
+    "shard": (
+        (
+            "Eight devices: the batch among four, the weights among two",
+            "tiduc shard loss.mlir --mesh data=4,model=2 --shard x=data --shard w=,model -o sharded.mlir",
+        ),
+    ),
     "reduce": (
         ("What does not compile", "tiduc reduce f.mlir --test 'tiduc compile -o /dev/null' -o small.mlir"),
         ("By a script, as for mlir-reduce", "tiduc reduce f.mlir --test ./interesting.sh --timeout 60"),
     ),
     "compile": (
         ("For this CPU", "tiduc compile gradient.mlir -o gradient.vmfb"),
+        (
+            "A static library for a microcontroller",
+            "tiduc compile net.mlir --target cortex-m4 --emit static-library -o net.o",
+        ),
         ("For a GPU, several at once", "tiduc compile step.mlir loss.mlir --target cuda:sm_86 -o modules"),
     ),
     "run": (
@@ -95,6 +105,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc run gradient.vmfb --input '@data.npz:input.*' -o out.npz",
         ),
     ),
+    "size": (("Code, constants and memory, by function", "tiduc size gradient.vmfb"),),
     "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
     "targets": (("All targets and their devices", "tiduc targets --json"),),
     "check": (

@@ -55,6 +55,14 @@ from tiduc.training.step import BUFFERS, train_step
 )
 @click.option("--clip-norm", type=float, help="The largest norm of the gradient of all parameters together.")
 @click.option(
+    "--accumulate",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="Update the parameters at every K-th call, by the mean gradient of K batches.",
+)
+@click.option(
     "--train",
     multiple=True,
     metavar="PATTERN",
@@ -90,6 +98,7 @@ def _train_step(
     freeze: tuple[str, ...],
     decay: tuple[str, ...],
     clip_norm: float | None,
+    accumulate: int,
     opset: OpSet,
     state: str | None,
     memory: str,
@@ -114,6 +123,7 @@ def _train_step(
             freeze=(*BUFFERS, *freeze),
             decay=decay or ("*",),
             clip_norm=clip_norm,
+            accumulate=accumulate,
             **given,
         )
         _tell(program, step)

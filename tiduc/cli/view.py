@@ -8,10 +8,11 @@ import click
 from tiduc.activity import find_activity, functions
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, wanted
 from tiduc.cli.diagnostics import about, waiting
-from tiduc.cli.files import ENTRY, FILE, OUTPUT, write
+from tiduc.cli.files import ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import DERIVATIVES, lowering, stops
 from tiduc.program import Program, from_module
@@ -20,11 +21,14 @@ from tiduc.view.draw import draw
 from tiduc.view.fold import add_map
 from tiduc.view.fold import fold as fold_picture
 from tiduc.view.html import page
+from tiduc.view.listing import listing
+from tiduc.view.png import picture_in_png
 from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture
 from tiduc.view.text import text
 
-FORMATS = ("svg", "html", "dot", "txt")
+FORMATS = ("svg", "png", "html", "dot", "txt")
+LISTING = "text"
 
 
 @click.command("view")
@@ -34,6 +38,14 @@ FORMATS = ("svg", "html", "dot", "txt")
     "--derivative",
     type=click.Choice(list(DERIVATIVES)),
     help="Show the graphs of this derivative; by default the file itself.",
+)
+@click.option(
+    "--order",
+    type=click.IntRange(1, MAX_ORDER),
+    default=2,
+    show_default=True,
+    metavar="K",
+    help="With --derivative jet: the order of the last coefficient.",
 )
 @WRT
 @click.option(
@@ -53,24 +65,29 @@ FORMATS = ("svg", "html", "dot", "txt")
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(FORMATS),
-    help="Output format; by default from the ending of OUT, else txt.",
+    type=click.Choice((*FORMATS, LISTING)),
+    help="Output format; by default from the ending of OUT, else txt, a tree of each result. text lists the ops "
+    "of each graph, with references in place of tidu.external.",
 )
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
 @LOOP_MEMORY
 @OUTPUT
 def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None, **asked: Any) -> None:
-    """Show a program as a picture (svg), a page to explore (html), for Graphviz (dot), or as text (txt).
+    """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
 
     Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
     in the page. Pictures and pages need Graphviz, which 'tiduc[view]' brings along.
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):
-        picture = _picture(file, fold=fold, **asked)
+        picture = _picture(file, fold=fold and kind != LISTING, **asked)
         shown = _shown(picture, name)
-        write(_drawn(picture, shown, kind, file), output)
+        if kind == "png":
+            check_size(picture, shown)
+            write_binary(picture_in_png(picture, shown, file, fold), output)
+        else:
+            write(_drawn(picture, shown, kind, file, fold), output)
 
 
 def _kind_of(output: str) -> str:
@@ -90,6 +107,7 @@ def _picture(
     file: str,
     entry: str | None,
     derivative: str | None,
+    order: int,
     wrt: tuple[str, ...],
     stop_after: str | None,
     opset: OpSet,
@@ -111,8 +129,9 @@ def _picture(
         active = {program.name: [i for i, port in enumerate(program.inputs) if port in chosen]}
         if derivative is not None and stop_after != "parse":
             _check_stage(derivative, stop_after)
-            by = stop_after or list(DERIVATIVES[derivative])[-1]
-            derivative_program, module = derived(program, derivative, positions, by)
+            by = stop_after or next(reversed(DERIVATIVES[derivative]), "lower")
+            options = {"order": order} if derivative == "jet" else {}
+            derivative_program, module = derived(program, derivative, positions, by, **options)
             title += f", {derivative} after {by}"
             if lowering(by):
                 tangents = {program.name: range(len(program.inputs), len(derivative_program.inputs))}
@@ -170,13 +189,15 @@ def _listed(names: Any) -> str:
     return ", ".join(name if name.startswith("@") else f"@{name}" for name in names) or "none"
 
 
-def _drawn(picture: Picture, shown: list[str], kind: str, file: str) -> str:
+def _drawn(picture: Picture, shown: list[str], kind: str, file: str, fold: bool) -> str:
+    if kind == LISTING:
+        return listing(picture, shown)
     if kind == "txt":
         return text(picture, shown, file)
     if kind != "dot":
         check_size(picture, shown)
     if kind == "html":
-        return page(picture, shown, file)
+        return page(picture, shown, file, fold)
     has_map = len(shown) > 1 and is_large(picture, shown)
     source = dot(picture, [add_map(picture, shown), *shown] if has_map else shown, file, separate=has_map)
     return source if kind == "dot" else draw([source])[0] + "\n"

@@ -23,6 +23,7 @@ from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, with_ports
 from tiduc.program import Program
+from tiduc.training.accumulate import Accumulation
 from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
@@ -44,6 +45,7 @@ def train_step(
     freeze: Sequence[str] = BUFFERS,
     decay: Sequence[str] = ("*",),
     clip_norm: float | None = None,
+    accumulate: int = 1,
     **settings: float,
 ) -> Model:
     """The training step of a model; its weights are those of the model and the initial zeros of the optimizer.
@@ -51,7 +53,8 @@ def train_step(
     `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
     takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2,
     epsilon), "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters
-    that match `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. `train` are
+    that match `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With
+    `accumulate` K, every K-th call updates the parameters, by the mean of the gradients of K batches. `train` are
     patterns, as of file names, of the parameters to train; by default all float weights of a `Model` that are not in
     `Model.held`. Parameters that match `freeze` stay as they are. `RequestError` if there are no
     parameters, or a parameter is not float.
@@ -63,7 +66,7 @@ def train_step(
     names = trained_names(model, weights, train, freeze, updated)
     gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
     parameters = [port for port in gradient.inputs if port.name in names]
-    added, values = _update(gradient, parameters, chosen, decay, clip_norm)
+    added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     buffers = [port for port in gradient.inputs if port.name in updated]
     places = [*parameters, *states, *buffers]
@@ -84,6 +87,7 @@ def _update(
     chosen: Optimizer,
     decay: Sequence[str],
     clip_norm: float | None,
+    accumulate: int,
 ) -> tuple[list[Port], list[Any]]:
     """Inputs for the optimizer state and the rate, and the new values of the parameters and of the state.
 
@@ -93,13 +97,21 @@ def _update(
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
     r = b.input(rate.value, rate.type)
-    n = b.add(b.input(step.value, step.type), b.constant(1, step.type)) if chosen.counts else None
-    states, new, kept = [step][: chosen.counts], [], [n][: chosen.counts]
+    old_n = b.input(step.value, step.type) if chosen.counts else None
+    n = b.add(old_n, b.constant(1, step.type)) if chosen.counts else None
     slopes = []
     for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
         p = gradient.view.input(port.value)
         g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
         slopes.append(b.convert(g, wide(element(p))))
+    sums = Accumulation(b, parameters, slopes, accumulate) if accumulate != 1 else None
+    slopes = slopes if sums is None else sums.slopes
+
+    def taken(value: Any, old: Any) -> Any:
+        return value if sums is None else sums.chosen(value, old)
+
+    states, new = [step][: chosen.counts], []
+    kept = [taken(n, old_n)] if chosen.counts else []
     if clip_norm is not None:
         factor = clipping(b, slopes, clip_norm)
         slopes = [scaled(b, factor, g) for g in slopes]
@@ -115,8 +127,10 @@ def _update(
         own = chosen if decays else without_decay(chosen)
         new_p, more = own.update(b, b.convert(p, element(type_)), g, state, r, n)
         states += beside
-        new.append(b.convert(new_p, element(p)))
-        kept += more
+        new.append(taken(b.convert(new_p, element(p)), p))
+        kept += [taken(value, old) for value, old in zip(more, state, strict=True)]
+    if sums is not None:
+        states, kept = [*states, *sums.ports], [*kept, *sums.values]
     b.finish([*new, *kept])
     return [*states, rate], [*new, *kept]
 

@@ -2,7 +2,7 @@
 
 import html
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiduc.dialect.errors import RequestError
@@ -21,6 +21,7 @@ COLOURS = {
 }
 """The border and fill colours of a box, by activity; readable with red-green colour blindness."""
 
+_TYPES = 2  # most types in the box of a fold
 GREY, DARK = "#6b6b6b", "#1d1d1d"
 MEANING = {
     "active": "a tangent reaches it",
@@ -38,12 +39,17 @@ _SHAPES = {
 
 
 def dot(
-    picture: Picture, names: Iterable[str], file: str = "", legend: bool = True, separate: bool = False
+    picture: Picture,
+    names: Iterable[str],
+    file: str = "",
+    legend: bool = True,
+    separate: bool = False,
+    upward: Collection[str] | None = None,
 ) -> str:
     """Scenes side by side, in Graphviz's language.
 
     An arrow from a scene that is not in `names` starts at a note; with `separate`, so does every arrow between
-    scenes.
+    scenes. With `upward`, all scenes begin at one height, and those in `upward` are drawn from bottom to top.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [
@@ -51,12 +57,13 @@ def dot(
         f'  graph [fontname="{FONT}" fontsize=13 fontcolor="{DARK}" rankdir=TB ranksep=0.35 nodesep=0.22 '
         "splines=true compound=true bgcolor=transparent pad=0.2 newrank=true];",
         f'  node [fontname="{FONT}" fontsize=11 fontcolor="{DARK}" margin="0.09,0.05" height=0.2 style=filled];',
-        f'  edge [fontname="{FONT}" fontsize=9 fontcolor="{GREY}" color="#7d7d7d" arrowsize=0.6];',
+        f'  edge [fontname="{FONT}" fontsize=10 fontcolor="{GREY}" color="#7d7d7d" arrowsize=0.6];',
     ]
     drawn = {box for scene in scenes for box in scene.boxes}
     for number, scene in enumerate(scenes):
         near = set(scene.boxes) if separate else drawn
-        lines += _scene(picture, scene, number, file, near, len(scenes) > 1)
+        turned = upward is not None and scene.name in upward
+        lines += _scene(picture, scene, number, file, near, len(scenes) > 1, upward is not None, turned)
     if legend:
         lines += _legend(scenes)
     lines.append("}")
@@ -83,7 +90,14 @@ def check_size(picture: Picture, names: Iterable[str]) -> None:
 
 
 def _scene(
-    picture: Picture, scene: Scene, number: int, file: str, drawn: set[str], framed: bool
+    picture: Picture,
+    scene: Scene,
+    number: int,
+    file: str,
+    drawn: set[str],
+    framed: bool,
+    level: bool,
+    turned: bool,
 ) -> Iterator[str]:
     title = scene.title + (f"  {place(scene.place, file)}" if scene.place else "")
     if framed:
@@ -94,12 +108,15 @@ def _scene(
     into = scene.into()
     for target, arrows in into.items():
         slots = _numbered(scene.boxes[target], arrows)
-        yield from (f"    {_arrow(a, slots, scene)}" for a in arrows if a.source in scene.boxes)
+        yield from (f"    {_arrow(a, slots, scene, turned)}" for a in arrows if a.source in scene.boxes)
     crossing = [arrow for arrow in scene.arrows if arrow.source not in scene.boxes]
     yield from _noted(picture, scene, [arrow for arrow in crossing if arrow.source not in drawn])
     if framed:
         yield "  }"
-    yield from (f"  {_arrow(arrow, set(), scene)}" for arrow in crossing if arrow.source in drawn)
+    free = "[constraint=false]" if level else ""
+    for arrow in crossing:
+        if arrow.source in drawn:
+            yield f"  {_arrow(arrow, set(), scene)}".replace(" [", f" {free}[", 1)
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
@@ -110,7 +127,7 @@ def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]
         for (graph, target), count in counts.items():
             note = f"{scene.name} {graph} {target}"
             said = f"{graph}: {count} value{'s' * (count > 1)}"
-            yield f'  {quoted(note)} [shape=plain style="" fontsize=9 label={quoted(said)} fontcolor="{GREY}"];'
+            yield f'  {quoted(note)} [shape=plain style="" fontsize=10 label={quoted(said)} fontcolor="{GREY}"];'
             yield f"  {quoted(note)} -> {quoted(target)} [style=dashed class={quoted(f'to_{target}')}];"
         return
     noted: set[str] = set()
@@ -119,7 +136,7 @@ def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]
         if note not in noted:
             noted.add(note)
             said = _note(picture.scenes[owner[arrow.source]], arrow.source)
-            yield f'  {quoted(note)} [shape=plain style="" fontsize=9 label={quoted(said)} fontcolor="{GREY}"];'
+            yield f'  {quoted(note)} [shape=plain style="" fontsize=10 label={quoted(said)} fontcolor="{GREY}"];'
         yield f"  {_arrow(replace(arrow, source=note), set(), scene)}"
 
 
@@ -157,7 +174,9 @@ def _box(box: Box, file: str) -> dict[str, str]:
 
 def _label(box: Box, file: str) -> str:
     """Name and type, then, in a smaller font, constants, attributes and location."""
-    types = clipped(", ".join(box.types), WIDTH)
+    most = _TYPES if box.kind == "fold" else len(box.types)
+    shown = [*box.types[:most], *["…"] * (len(box.types) > most)]
+    types = clipped(", ".join(shown), WIDTH)
     name = html.escape(clipped(box.name, WIDTH))
     lines = [f"<b>{name}</b>" + (f"  {html.escape(types)}" if types else "")]
     small = [clipped(box.detail, WIDTH)] if box.detail else []
@@ -166,12 +185,13 @@ def _label(box: Box, file: str) -> str:
         small.append(where)
     if small:
         said = html.escape("  ".join(small))
-        lines.append(f'<font point-size="9" color="{GREY}">{said}</font>')
+        lines.append(f'<font point-size="10" color="{GREY}">{said}</font>')
     return f"<{'<br/>'.join(lines)}>"
 
 
-def _arrow(arrow: Arrow, numbered: set[int], scene: Scene) -> str:
-    attributes = {}
+def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, turned: bool = False) -> str:
+    """An arrow; `turned`, it leads upwards: Graphviz places the end of an edge below its start."""
+    attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"
     if arrow.kind != "value":
@@ -184,7 +204,12 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene) -> str:
     if source is not None:
         attributes |= {"color": COLOURS[source.activity][0]}
     attributes["class"] = f"from_{arrow.source} to_{arrow.target}"
-    return f"{quoted(arrow.source)} -> {quoted(arrow.target)} [{_attributes(attributes)}];"
+    ends = arrow.source, arrow.target
+    if turned:
+        ends = arrow.target, arrow.source
+        other = {"headlabel": "taillabel", "taillabel": "headlabel"}
+        attributes = {other.get(name, name): said for name, said in attributes.items()} | {"dir": "back"}
+    return f"{quoted(ends[0])} -> {quoted(ends[1])} [{_attributes(attributes)}];"
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
@@ -207,7 +232,7 @@ def _legend(scenes: list[Scene]) -> Iterator[str]:
     if any(box.kind == "fold" for scene in scenes for box in scene.boxes.values()):
         rows += '<tr><td>3D</td><td align="left">repeated ops: a fold</td></tr>'
     table = f'<table border="0" cellborder="0" cellspacing="2">{rows}</table>'
-    yield f'  legend [shape=plain style="" fontsize=9 fontcolor="{GREY}" label=<{table}>];'
+    yield f'  legend [shape=plain style="" fontsize=10 fontcolor="{GREY}" label=<{table}>];'
 
 
 # ---- the language ------------------------------------------------------------------------------------------------

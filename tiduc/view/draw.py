@@ -1,4 +1,4 @@
-"""draw: renders Graphviz's language to SVG, in a separate process.
+"""draw: renders Graphviz's language to SVG or PNG, in a separate process.
 
 pygraphviz brings Graphviz in its wheels. A separate process can be interrupted, unlike C code in this one,
 and hides the messages of Graphviz's font library about this machine's configuration.
@@ -14,7 +14,17 @@ from tiduc.runtime.process import Limits, run_within
 
 def draw(sources: list[str]) -> list[str]:
     """The `<svg>` of each source; `RequestError` where Graphviz is not installed or fails."""
-    command = [sys.executable, "-m", "tiduc.view.draw"]
+    drawn: list[str] = json.loads(_graphviz(sources, "svg"))
+    return drawn
+
+
+def draw_png(source: str) -> bytes:
+    """The picture of a source as PNG; errors as in `draw`."""
+    return _graphviz([source], "png")
+
+
+def _graphviz(sources: list[str], kind: str) -> bytes:
+    command = [sys.executable, "-m", "tiduc.view.draw", kind]
     done = run_within(command, json.dumps(sources).encode(), Limits(), os.environ)
     if done.code == 3:
         raise RequestError("pictures need Graphviz: pip install 'tiduc[view]'; .txt and .dot need nothing")
@@ -23,16 +33,19 @@ def draw(sources: list[str]) -> list[str]:
     if done.code:
         said = done.errors.strip().splitlines()
         raise RequestError(f"Graphviz cannot draw this: {said[-1] if said else f'exit status {done.code}'}")
-    drawn: list[str] = json.loads(done.output)
-    return drawn
+    return done.output
 
 
 def main() -> int:
-    """Reads a JSON list of sources from stdin and writes a JSON list of pictures to stdout."""
+    """Reads a JSON list of sources from stdin; writes a JSON list of SVG pictures, or one PNG, to stdout."""
     try:
         import pygraphviz
     except ImportError:
         return 3
+    if sys.argv[1] == "png":
+        (source,) = json.load(sys.stdin)
+        sys.stdout.buffer.write(pygraphviz.AGraph(string=source).draw(format="png", prog="dot"))
+        return 0
     pictures = []
     for source in json.load(sys.stdin):
         text = pygraphviz.AGraph(string=source).draw(format="svg", prog="dot").decode()

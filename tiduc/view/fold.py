@@ -11,7 +11,7 @@ it.
 import itertools
 import string
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from tiduc.view.label import QUIET, clipped
@@ -42,7 +42,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
             fold_rows(picture, scene)
     for scene in picture.scenes.values():
         if len(scene.boxes) > CROWDED:
-            take_in_inputs(picture, scene)
+            drop_inputs_of_one_fold(picture, scene)
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
@@ -138,8 +138,26 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
     inner = _inner(scene, name, f"{name}, {len(stretches)} times in {scene.title}", stretches)
     picture.scenes[inner.name] = inner
     labels = [f"{name} ({i + 1} of {len(stretches)})" for i in range(len(stretches))]
-    _replace(picture, scene, inner, labels, stretches)
+    _replace(
+        picture, scene, inner, labels, stretches, [_operands(scene, inner, ids, into) for ids in stretches]
+    )
     return inner
+
+
+def _operands(
+    scene: Scene, inner: Scene, ids: list[str], into: dict[str, list[Arrow]]
+) -> tuple[tuple[str, str, str], ...]:
+    """The values that a stretch reads, by the boxes that stand for the values of the first stretch."""
+    bodies = [box for box in inner.boxes.values() if box.kind in OPS or box.kind == "constant"]
+    of_inner = inner.into()
+    named: dict[str, tuple[str, str, str]] = {}
+    for body, id_ in zip(bodies, ids, strict=True):
+        for first, arrow in zip(of_inner.get(body.id, ()), into.get(id_, ()), strict=False):
+            stands_for, read = inner.boxes.get(first.source), scene.boxes.get(arrow.source)
+            if stands_for is not None and stands_for.kind == "outer" and read is not None:
+                types = read.types[arrow.result : arrow.result + 1]
+                named.setdefault(stands_for.id, (stands_for.id, read.symbol or read.name, "".join(types)))
+    return tuple(named.values())
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
@@ -155,22 +173,33 @@ def fold_rows(picture: Picture, scene: Scene) -> None:
         _replace(picture, scene, inner, [f"{name}, {len(ids)} in a row"], [ids])
 
 
-def take_in_inputs(picture: Picture, scene: Scene) -> None:
+def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: str, ids: list[str]) -> Scene:
+    """Replaces consecutive boxes of a scene by one box with this label; returns the scene that the box opens."""
+    inner = _inner(scene, name, title, [ids])
+    picture.scenes[inner.name] = inner
+    _replace(picture, scene, inner, [label], [ids])
+    return inner
+
+
+def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
     """Removes inputs that only one fold reads; the fold shows their number, and its tooltip their names."""
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
         readers.setdefault(arrow.source, []).append(arrow)
+    bound = {arrow.target for arrow in scene.arrows if arrow.kind == "bind"}
     taken: dict[str, list[str]] = {}
     for box in list(scene.boxes.values()):
         into = {arrow.target for arrow in readers.get(box.id, ())}
         target = scene.boxes.get(next(iter(into), ""))
-        if box.kind in ("input", "outer") and len(into) == 1 and target is not None and target.kind == "fold":
+        if box.kind not in ("input", "outer") or len(into) != 1 or box.id in bound:
+            continue
+        if target is not None and target.kind == "fold":
             taken.setdefault(target.id, []).append(box.name)
             del scene.boxes[box.id]
     scene.arrows = [arrow for arrow in scene.arrows if arrow.source in scene.boxes or arrow.kind != "value"]
     for id_, names in taken.items():
         fold = scene.boxes[id_]
-        said = f"{fold.detail}; {len(names)} inputs"
+        said = f"{fold.detail}; {len(names)} input{'s' * (len(names) > 1)}"
         scene.boxes[id_] = replace(fold, detail=said, text=clipped(f"reads {', '.join(names)}", _LINE))
 
 
@@ -245,15 +274,21 @@ def _inner(scene: Scene, name: str, title: str, stretches: list[list[str]]) -> S
 
 
 def _replace(
-    picture: Picture, scene: Scene, inner: Scene, labels: list[str], stretches: list[list[str]]
+    picture: Picture,
+    scene: Scene,
+    inner: Scene,
+    labels: list[str],
+    stretches: list[list[str]],
+    operands: Sequence[tuple[tuple[str, str, str], ...]] = (),
 ) -> None:
     """Replaces each stretch by one box, in its scene and for readers in other scenes."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}
     leaving = {a.source for a in scene.arrows if a.source in of and of[a.source] != of.get(a.target)}
-    for label, ids in zip(labels, stretches, strict=True):
+    for i, (label, ids) in enumerate(zip(labels, stretches, strict=True)):
         fold = _box([scene.boxes[id_] for id_ in ids], leaving, inner, label)
+        fold = replace(fold, operands=operands[i] if operands else ())
         folds[ids[0]] = fold
         stands_for |= dict.fromkeys(ids, fold.id)
     boxes: dict[str, Box] = {}

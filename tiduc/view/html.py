@@ -9,31 +9,38 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from tiduc.view.dot import dot, is_large, place
+from tiduc.view.beside import OTHERS
+from tiduc.view.dot import dot, place
 from tiduc.view.draw import draw
-from tiduc.view.fold import add_map
+from tiduc.view.first import first_page
 from tiduc.view.scene import Box, Picture, Scene
 
 OVERVIEW = "all graphs"
 
 
-def page(picture: Picture, names: list[str], file: str = "") -> str:
-    """The page of these scenes and of all scenes that their boxes open."""
-    together = len(names) > 1 and not is_large(picture, names)
-    reached = _reached(picture, names)
-    if len(names) > 1 and not together:
-        reached.insert(0, add_map(picture, names))
-    views = {OVERVIEW: names} if together else {}
-    views |= {name: [name] for name in reached}
-    pictures = draw([dot(picture, scenes, file, legend=False) for scenes in views.values()])
-    drawn = dict(zip(views, pictures, strict=True))
+def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> str:
+    """The page of these scenes and of all scenes that their boxes open.
+
+    With `fold`, large scenes are folded into parts until a window shows them at a legible size. A derivative begins
+    with the program and the derivative side by side.
+    """
+    first = first_page(picture, names, fold)
+    together = len(first.names) > 1
+    reached = _reached(picture, list(names if together else first.names))
+    sources = (
+        {OVERVIEW: dot(first.picture, first.names, file, False, upward=first.upward)} if together else {}
+    )
+    sources |= {name: dot(picture, [name], file, legend=False) for name in reached}
+    drawn = dict(zip(sources, draw(list(sources.values())), strict=True))
+    others = [first.picture.scenes[OTHERS]] if OTHERS in first.names else []
     data = {
         "title": picture.title,
         "first": next(iter(drawn)),
         "together": OVERVIEW if together else None,
         "scenes": [_scene(picture.scenes[name], file) for name in reached],
         "drawn": drawn,
-        "boxes": [_box(box, picture.scenes[name], file) for name in reached for box in _known(picture, name)],
+        "boxes": [_box(box, picture.scenes[name], file) for name in reached for box in _known(picture, name)]
+        + [_box(box, scene, file) for scene in others for box in scene.boxes.values()],
         "arrows": [
             [arrow.source, arrow.target, arrow.kind, arrow.label]
             for name in reached
@@ -83,6 +90,7 @@ def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
         "text": box.text,
         "symbol": box.symbol,
         "opens": list(box.opens),
+        "operands": {id_: [name, kind] for id_, name, kind in box.operands},
     }
 
 

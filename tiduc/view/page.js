@@ -11,7 +11,7 @@ for (const [source, target, kind, label] of data.arrows) {
   reads.get(target).push({ id: source, kind, label });
   readBy.get(source).push({ id: target, kind, label });
 }
-let here = null, view = null, whole = null;
+let here = null, opener = null, view = null, whole = null;
 
 // ---- scenes ---------------------------------------------------------------------------------------------------
 
@@ -19,11 +19,13 @@ function titleOf(name) {
   return scenes.has(name) ? scenes.get(name).title : name;
 }
 
-function show(name, mark) {
+function show(name, mark, by) {
   if (!(name in data.drawn)) name = data.first;
-  if (name !== here) {
+  const opened = boxes.get(by);
+  if (name !== here || opener !== by) {
     $("stage").innerHTML = data.drawn[name];
     here = name;
+    opener = by;
     const svg = $("stage").querySelector("svg");
     svg.removeAttribute("width");
     svg.removeAttribute("height");
@@ -35,7 +37,9 @@ function show(name, mark) {
       const known = boxes.get(node.id);
       if (!known) continue;
       node.setAttribute("tabindex", "0");
-      node.setAttribute("aria-label", [known.name, known.types].join(" "));
+      const read = opened?.operands[node.id] ?? [known.name, known.types];
+      node.setAttribute("aria-label", read.join(" "));
+      if (opened?.operands[node.id]) [...node.querySelectorAll("text")].forEach((text, i) => { text.textContent = read[i] ?? ""; });
     }
     document.title = `${titleOf(name)} - ${data.title}`;
     for (const item of $("scenes").children) item.classList.toggle("here", item.dataset.name === name);
@@ -44,6 +48,7 @@ function show(name, mark) {
       if (at in data.drawn) parts.unshift(link(titleOf(at), () => go(at)));
     if (data.first !== name && !parts.some((part) => part.textContent === titleOf(data.first)))
       parts.unshift(link(titleOf(data.first), () => go(data.first)));
+    if (opened && Object.keys(opened.operands).length) parts.push(document.createTextNode(opened.name));
     $("path").replaceChildren(...parts.flatMap((part, i) => (i ? [" / ", part] : [part])));
     fit();
   }
@@ -56,8 +61,8 @@ function show(name, mark) {
   }
 }
 
-function go(name, mark) {
-  location.hash = new URLSearchParams(mark ? { scene: name, box: mark } : { scene: name });
+function go(name, mark, by) {
+  location.hash = new URLSearchParams({ scene: name, ...(mark && { box: mark }), ...(by && { by }) });
 }
 
 function link(text, action) {
@@ -72,7 +77,7 @@ function link(text, action) {
 addEventListener("hashchange", follow);
 function follow() {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  show(wanted.get("scene") || data.first, wanted.get("box"));
+  show(wanted.get("scene") || data.first, wanted.get("box"), wanted.get("by"));
 }
 
 // ---- pan and zoom -----------------------------------------------------------------------------------------------
@@ -90,11 +95,10 @@ function scale() {
 function fit() {
   const size = $("stage").getBoundingClientRect();
   const [x, y, width, height] = whole;
-  // A tall picture begins at its top, at a size at which it can be read.
-  const least = Math.max(width / size.width, 0.6);  // a small one is not blown up
-  const factor = Math.min(Math.max(least, height / size.height), Math.max(least, 1.6), 3);
+  // Labels have 10 units at least: a picture that does not fit begins at its top, at a size at which it can be read.
+  const factor = Math.min(Math.max(width / size.width, height / size.height, 0.6), 1);
   const w = size.width * factor, h = size.height * factor;
-  look([x + (width - w) / 2, h > height ? y + (height - h) / 2 : y, w, h]);
+  look([w > width ? x + (width - w) / 2 : x, h > height ? y + (height - h) / 2 : y, w, h]);
 }
 
 function zoom(factor, px, py) {
@@ -173,7 +177,7 @@ stage.addEventListener("keydown", (event) => {
 function choose(id) {
   const box = boxes.get(id);
   about(id);
-  if (box.opens.length) go(box.opens[0]);
+  if (box.opens.length) go(box.opens[0], null, Object.keys(box.operands).length ? id : null);
 }
 
 stage.addEventListener("mousemove", (event) => {
@@ -182,7 +186,8 @@ stage.addEventListener("mousemove", (event) => {
   if (!node) return emphasise(null);
   const box = boxes.get(node.id);
   tip.textContent = "";
-  for (const text of [`${box.name}  ${box.types}`, box.detail, box.place, box.symbol && `@${box.symbol}`, box.text, box.opens.length ? "click to open" : ""])
+  const read = boxes.get(opener)?.operands[box.id] ?? [box.name, box.types];
+  for (const text of [read.join("  "), box.detail, box.place, box.symbol && `@${box.symbol}`, box.text, box.opens.length ? "click to open" : ""])
     if (text) tip.append(Object.assign(document.createElement("div"), { textContent: text }));
   const size = stage.parentElement.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX - size.left + 14, size.width - tip.offsetWidth - 8)}px`;
@@ -243,7 +248,7 @@ $("search").addEventListener("input", () => {
     const item = document.createElement("li"), small = document.createElement("small");
     item.tabIndex = 0;
     item.textContent = `${box.name} ${box.types} `;
-    small.textContent = [scenes.get(box.scene).title, box.place].filter(Boolean).join(" ");
+    small.textContent = [titleOf(box.scene), box.place].filter(Boolean).join(" ");
     item.append(small);
     item.onclick = () => go(sceneFor(box), box.id);
     item.onkeydown = (event) => { if (event.key === "Enter") item.onclick(); };

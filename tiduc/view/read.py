@@ -15,6 +15,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.passes.batch import BATCH_OF
 from tiduc.view import label
 from tiduc.view.scene import Arrow, Box, Picture, Scene
 
@@ -83,7 +84,8 @@ class _Reader:
     def empty(self, name: str, op: Any) -> Scene:
         """The scene of a function or graph, with its inputs and ops as boxes but no arrows."""
         linear = INPUT_OF in op.attributes
-        kind = "linear graph" if linear else "graph" if op.name == "tidu.graph" else "function"
+        plain = "batched graph" if BATCH_OF in op.attributes else "graph"
+        kind = "linear graph" if linear else plain if op.name == "tidu.graph" else "function"
         scene = Scene(f"@{name}", kind, f"{kind} @{name}", place=describe(op.location))
         visibility = op.attributes.get("sym_visibility")
         if visibility is None or str(ir.StringAttr(visibility).value) == "public":

@@ -18,7 +18,8 @@ class Box:
 
     `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text`
     is the op's name in MLIR with its location's scopes, or a tooltip. `symbol` is the name that references
-    use.
+    use. All folds of a kind open one scene, that of the first fold; `operands` has the
+    box of that scene, the name and the type of each value that this fold reads.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Box:
     text: str = ""
     symbol: str = ""
     opens: tuple[str, ...] = ()
+    operands: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""Reads the sections and functions of an ELF file: the kernels in a module or in a static library."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
+_ALLOCATED, _WRITTEN, _CODE, _EMPTY = 2, 1, 4, 8
+_SYMBOLS, _FUNCTION = 2, 2
+
+
+@dataclass(frozen=True)
+class Elf:
+    """The machine (`arm`, 32 bits), the bytes of code, constant data and variables, and of each function."""
+
+    machine: str
+    bits: int
+    code: int
+    constants: int
+    variables: int
+    functions: dict[str, int]
+
+
+def is_elf(data: bytes) -> bool:
+    return data.startswith(b"\x7fELF")
+
+
+def read_elf(data: bytes) -> Elf:
+    """The sizes of an ELF file. Raises ValueError if it is damaged."""
+    try:
+        wide = data[4] == 2
+        order = "<" if data[5] == 1 else ">"
+        (machine,) = struct.unpack_from(f"{order}H", data, 18)
+        (table,) = struct.unpack_from(f"{order}{'Q' if wide else 'I'}", data, 40 if wide else 32)
+        each, count, _ = struct.unpack_from(f"{order}HHH", data, 58 if wide else 46)
+        form = f"{order}IIQQQQIIQQ" if wide else f"{order}IIIIIIIIII"
+        sections = [struct.unpack_from(form, data, table + i * each) for i in range(count)]
+        code = constants = variables = 0
+        for _, kind, flags, _, _, size, *_ in sections:
+            if flags & _ALLOCATED and flags & _CODE:
+                code += size
+            elif flags & _ALLOCATED and flags & _WRITTEN:
+                variables += size
+            elif flags & _ALLOCATED and kind != _EMPTY:
+                constants += size
+        functions = dict(_functions(data, order, wide, sections))
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"a damaged ELF file: {error}") from None
+    return Elf(MACHINES.get(machine, str(machine)), 64 if wide else 32, code, constants, variables, functions)
+
+
+def _functions(
+    data: bytes, order: str, wide: bool, sections: list[tuple[int, ...]]
+) -> Iterator[tuple[str, int]]:
+    """The functions in the symbol table, with their sizes in bytes."""
+    for section in sections:
+        if section[1] != _SYMBOLS:
+            continue
+        start, size, names = section[4], section[5], sections[section[6]][4]
+        form = f"{order}IBBHQQ" if wide else f"{order}IIIBBH"
+        for at in range(start, start + size, struct.calcsize(form)):
+            fields = struct.unpack_from(form, data, at)
+            info, length = (fields[1], fields[5]) if wide else (fields[3], fields[2])
+            if info & 15 == _FUNCTION and length:
+                name = data[names + fields[0] : data.index(b"\0", names + fields[0])]
+                yield name.decode("utf-8", "replace"), length

@@ -1,0 +1,58 @@
+"""The bytes of a program's constants, which IREE keeps in attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from tiduc.runtime.signature import TensorType
+
+_COMPOSITE = re.compile(r"#util\.composite<\d+xi8, \[(.*)\]>", re.DOTALL)
+_DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', re.DOTALL)
+
+
+def data_of(attribute: Any, refuse: Callable[[str], Exception]) -> bytes:
+    """The bytes of a constant buffer; raises the error that `refuse` makes for attributes of other kinds."""
+    text = str(attribute)
+    match = _COMPOSITE.fullmatch(text)
+    return b"".join(
+        _bytes(part, attribute.context, refuse) for part in (_parts(match[1]) if match else [text])
+    )
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts of a list that commas separate, outside of brackets and strings."""
+    depth, start, quoted = 0, 0, False
+    for match in re.finditer(r'[<>\[\](),"]', text):
+        sign = match[0]
+        if sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in "<[(":
+            depth += 1
+        elif not quoted and sign in ">])":
+            depth -= 1
+        elif not quoted and not depth:
+            yield text[start : match.start()].strip()
+            start = match.end()
+    if text[start:].strip():  # a list may end with a comma
+        yield text[start:].strip()
+
+
+def _bytes(text: str, context: Any, refuse: Callable[[str], Exception]) -> bytes:
+    match = _DENSE.fullmatch(text)
+    if not match:
+        raise refuse(f"a constant {text[:40]}")
+    kind = TensorType.parse(match[2])
+    if kind.dtype is None:
+        raise refuse(f"a constant of {kind.element}")
+    size = int(np.prod(kind.shape, dtype=np.int64)) * kind.dtype.itemsize  # type: ignore[arg-type]
+    if match[1]:
+        data = bytes.fromhex(match[1])
+        return data * (size // len(data))
+    elements = ir.DenseElementsAttr(ir.Attribute.parse(text, context))
+    if elements.is_splat:
+        value = np.asarray(elements.get_splat_value().value, kind.dtype)
+        return value.tobytes() * (size // kind.dtype.itemsize)
+    return np.array(elements).astype(kind.dtype).tobytes()

@@ -1,0 +1,363 @@
+"""Translates the host part of a program, as IREE's compiler has it before it chooses a runtime, to C.
+
+    %t = stream.cmd.execute with(%x as %a, %r as %b) {       status = tiduc_dispatch(3, ...);
+      stream.cmd.dispatch @kernel { ro %a, wo %b }      ->   if (status) goto end;
+    }
+
+After the phase `executable-targets`, each kernel is compiled, the number of its workgroups is known, and the host
+allocates memory, fills, copies, and calls kernels. The C code does so in order, on one thread. Synchronization (time
+points) disappears. Memory is freed by liveness: IREE's own frees are not used, since IREE frees memory that another
+carry of a loop still holds.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiduc.backends.iree.static.arithmetic import expression
+from tiduc.backends.iree.static.constants import data_of
+from tiduc.backends.iree.static.liveness import (
+    FREE,
+    is_buffer,
+    is_mapped,
+    is_time,
+    live_after,
+    live_at_entry,
+    reachable,
+)
+from tiduc.dialect.errors import CompileError
+
+TYPES = {
+    **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
+    "i1": "bool",
+    "index": "int64_t",
+    "f32": "float",
+    "f64": "double",
+}
+"""C's types of scalars on the host."""
+
+_VARIABLE = re.compile(r"\bv\d+\b")
+_IGNORED = (
+    "hal.buffer_view.assert hal.element_type hal.encoding_type stream.cmd.discard stream.cmd.flush "
+    "stream.cmd.invalidate stream.timepoint.barrier stream.timepoint.immediate stream.timepoint.join stream.yield "
+    "stream.timepoint.chain_external"
+).split()
+
+
+@dataclass
+class Host:
+    """The translation of a module: the kernels that it calls, and the C code of its functions so far."""
+
+    name: str  # of the program, in diagnostics
+    exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
+    called: dict[str, int] = field(
+        default_factory=dict
+    )  # kernels in the order in which they are called first
+    constants: list[bytes] = field(default_factory=list)
+
+    def number(self, kernel: str) -> int:
+        """The position of a kernel in the table of kernels."""
+        return self.called.setdefault(kernel, len(self.called))
+
+    def refuse(self, what: str) -> CompileError:
+        """The error for a program that has no static library yet."""
+        return CompileError(f"static libraries: {what} on the host is not supported", self.name)
+
+
+class Function:
+    """One function of the module as C: the declarations of its values, and its statements."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.names: dict[Any, str] = {}
+        self.declared: list[str] = []
+        self.lines: list[str] = []
+        self.results: list[tuple[str, str]] = []  # at the return: each buffer, and its length
+        self._labels: dict[Any, str] = {}
+        self._live: dict[Any, set[Any]] = {}
+
+    # ---- values ----------------------------------------------------------------------------------------------
+
+    def use(self, value: Any) -> str:
+        return self.names[value]
+
+    def define(self, value: Any, text: str | None = None) -> str:
+        """The C variable of a new value, set to `text` if it is given."""
+        kind = self.c_type(value.type)
+        name = self.names[value] = f"v{len(self.names)}"
+        self.declared.append(f"{kind} {name};")
+        if text is not None:
+            self.lines.append(f"{name} = {text};")
+        return name
+
+    def c_type(self, type: Any) -> str:
+        text = str(type)
+        if is_buffer(type):
+            return "tiduc_buffer"
+        if text not in TYPES:
+            raise self.host.refuse(f"a value of type {text}")
+        return TYPES[text]
+
+    def alias(self, value: Any, other: Any) -> None:
+        self.names[value] = self.names[other]
+
+    def code(self) -> list[str]:
+        """The declarations and statements, without the scalars that nothing reads."""
+        lines, unread = self.lines, {""}
+        while unread:
+            read = Counter(_VARIABLE.findall("\n".join(lines)))
+            unread = {f"{name} = " for name, count in read.items() if count == 1}
+            kept = [line for line in lines if line[: line.find("=") + 2] not in unread]
+            unread = set() if len(kept) == len(lines) else unread
+            lines = kept
+        return [line for line in self.declared if line[:-1].rpartition(" ")[2] in read] + lines
+
+    # ---- statements ------------------------------------------------------------------------------------------
+
+    def body(self, region: Any) -> None:
+        """Translates the blocks of a function."""
+        blocks = reachable(list(region.blocks))
+        self._labels = {block: f"b{i}" for i, block in enumerate(blocks)}
+        self._live = live_at_entry(blocks)
+        for block in blocks[1:]:
+            for argument in block.arguments:
+                if not is_time(argument.type):
+                    self.define(argument)
+        for i, block in enumerate(blocks):
+            if i:
+                scalars = (
+                    self.names[a] for a in block.arguments if a in self.names and not is_buffer(a.type)
+                )
+                self.lines.append(f"{self._labels[block]}:;{''.join(f' (void){name};' for name in scalars)}")
+                self.collect(self._live[block] | {a for a in block.arguments if is_buffer(a.type)})
+            self._block(block)
+
+    def _block(self, block: Any) -> None:
+        operations = [o.operation for o in block.operations]
+        after = live_after(operations, self._live) if any(o.name == FREE for o in operations) else None
+        for i, op in enumerate(operations):
+            if op.name == FREE:
+                assert after is not None
+                self.collect(after[i])
+            else:
+                self.emit(op)
+
+    def collect(self, live: set[Any]) -> None:
+        """Frees all memory of this call that no live buffer points to."""
+        kept = sorted({self.names[value] for value in live if value in self.names})
+        line = f"tiduc_collect(pool, {_array(kept)}, {len(kept)});"
+        if not self.lines or self.lines[-1] != line:
+            self.lines.append(line)
+
+    def emit(self, op: Any) -> None:
+        """Translates one op."""
+        translate = _TRANSLATE.get(op.name)
+        if translate is not None:
+            translate(self, op)
+        elif op.name in _IGNORED:
+            return
+        elif op.name == "arith.constant" and (text := expression(op, self.use)) is not None:
+            self.names[op.results[0]] = text
+        elif len(op.results) == 1 and (text := expression(op, self.use)) is not None:
+            self.define(op.results[0], text)
+        else:
+            raise self.host.refuse(op.name)
+
+    def jump(self, block: Any, operands: Sequence[Any]) -> str:
+        """A jump to a block, which first sets the block's arguments, all at once."""
+        pairs = [
+            (self.names[to], self.use(of), self.c_type(to.type))
+            for to, of in zip(block.arguments, operands, strict=True)
+            if not is_time(to.type)
+        ]
+        pairs = [pair for pair in pairs if pair[0] != pair[1]]
+        reads = "".join(f"{kind} n{i} = {of}; " for i, (_, of, kind) in enumerate(pairs))
+        writes = "".join(f"{to} = n{i}; " for i, (to, _, _) in enumerate(pairs))
+        return f"{{ {reads}{writes}goto {self._labels[block]}; }}"
+
+    def checked(self, call: str) -> None:
+        self.lines.append(f"if ((status = {call}) != 0) goto end;")
+
+
+def _array(buffers: Sequence[str]) -> str:
+    return f"(const tiduc_buffer[]){{{', '.join(buffers)}}}" if buffers else "NULL"
+
+
+# ---- the ops ---------------------------------------------------------------------------------------------------
+
+
+def segments(op: Any) -> list[list[Any]]:
+    """The operands of an op by its segments."""
+    operands, parts = list(op.operands), []
+    for size in op.attributes["operandSegmentSizes"]:
+        parts.append(operands[:size])
+        operands = operands[size:]
+    return parts
+
+
+def _alloca(f: Function, op: Any) -> None:
+    buffer = f.define(op.results[0])
+    f.checked(f"tiduc_allocate(pool, {f.use(list(op.operands)[0])}, &{buffer})")
+
+
+def _import(f: Function, op: Any) -> None:
+    buffer, size = f.define(op.results[0]), f.use(op.operands[-1])
+    f.checked(f"tiduc_aligned(pool, {f.use(op.operands[0])}.data, {size}, &{buffer})")
+
+
+def _export(f: Function, op: Any) -> None:
+    f.define(op.results[0], f"(tiduc_buffer){{{f.use(op.operands[0])}.data, {f.use(op.operands[-1])}}}")
+
+
+def _subview(f: Function, op: Any) -> None:
+    source, _, offset, size = (f.use(value) for value in op.operands)
+    f.define(op.results[0], f"(tiduc_buffer){{{source}.data + {offset}, {size}}}")
+
+
+def _await(f: Function, op: Any) -> None:
+    for result, operand in zip(op.results, segments(op)[0], strict=True):
+        f.alias(result, operand)
+
+
+def _barrier(f: Function, op: Any) -> None:
+    for result, operand in zip(op.results, op.operands, strict=True):
+        f.alias(result, operand)
+
+
+def _load(f: Function, op: Any) -> None:
+    source, _, offset = op.operands
+    name = f.define(op.results[0])
+    f.lines.append(f"memcpy(&{name}, {f.use(source)}.data + {f.use(offset)}, sizeof {name});")
+
+
+def _size(f: Function, op: Any) -> None:
+    f.define(op.results[0], f"{f.use(op.operands[0])}.size")
+
+
+def _constant_buffer(f: Function, op: Any) -> None:
+    data = data_of(op.attributes["value"], f.host.refuse)
+    f.host.constants.append(data)
+    index = len(f.host.constants) - 1
+    f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
+
+
+def _try_map(f: Function, op: Any) -> None:
+    source, offset, size = op.operands
+    f.define(op.results[0], "true")
+    data = f"{f.use(source)}.data + {f.use(offset)}"
+    f.define(op.results[1], f"(tiduc_buffer){{{data}, {f.use(size)}}}")
+
+
+def _execute(f: Function, op: Any) -> None:
+    block = op.regions[0].blocks[0]
+    for argument, resource in zip(block.arguments, segments(op)[0], strict=True):
+        f.alias(argument, resource)
+    _inside(f, op)
+
+
+def _inside(f: Function, op: Any) -> None:
+    for inner in op.regions[0].blocks[0].operations:
+        f.emit(inner.operation)
+
+
+def _copy(f: Function, op: Any) -> None:
+    source, _, at, target, _, to, length = (f.use(value) for value in op.operands)
+    f.lines.append(f"memcpy({target}.data + {to}, {source}.data + {at}, (size_t){length});")
+
+
+def _fill(f: Function, op: Any) -> None:
+    target, _, offset, length, value = (f.use(value) for value in op.operands)
+    kind = f.c_type(op.operands[4].type)
+    f.lines.append(f"tiduc_fill({target}.data + {offset}, {length}, &({kind}){{{value}}}, sizeof({kind}));")
+
+
+def _dispatch(f: Function, op: Any) -> None:
+    workload, uniform, resources, _, offsets, lengths = segments(op)
+    kernels = list(op.attributes["entry_points"])
+    if len(kernels) != 1:
+        raise f.host.refuse("a choice among kernels")
+    kernel = list(kernels[0].value)[-1]
+    counts = _workgroups(f, f.host.exports[kernel], workload)
+    constants = ", ".join(f"(uint32_t){f.use(value)}" for value in uniform)
+    pointers = ", ".join(f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True))
+    sizes = ", ".join(f"(size_t){f.use(value)}" for value in lengths)
+    f.checked(
+        f"tiduc_dispatch({f.host.number(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
+        f"(const uint32_t[]){{{constants or '0'}}}, {len(uniform)}, "
+        f"(void *const[]){{{pointers or 'NULL'}}}, (const size_t[]){{{sizes or '0'}}}, {len(resources)})"
+    )
+
+
+def _workgroups(f: Function, export: Any, workload: Sequence[Any]) -> list[str]:
+    """The numbers of workgroups in x, y and z; the kernel's export computes them from the workload."""
+    if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
+        raise f.host.refuse("a kernel without a number of workgroups")
+    block = export.regions[0].blocks[0]
+    arguments = [a for a in block.arguments if str(a.type) != "!hal.device"]
+    for argument, value in zip(arguments, workload, strict=True):
+        f.alias(argument, value)
+    for inner in block.operations:
+        if inner.operation.name == "hal.return":
+            return [f"(uint32_t){f.use(value)}" for value in inner.operation.operands]
+        f.emit(inner.operation)
+    raise AssertionError("an export ends with hal.return")
+
+
+def global_name(symbol: str) -> str:
+    """The C variable of a `util.global`."""
+    return f"global_{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in symbol)}"
+
+
+def _load_global(f: Function, op: Any) -> None:
+    f.define(op.results[0], global_name(op.attributes["global"].value))
+
+
+def _store_global(f: Function, op: Any) -> None:
+    f.lines.append(f"{global_name(op.attributes['global'].value)} = {f.use(op.operands[0])};")
+
+
+def _br(f: Function, op: Any) -> None:
+    f.lines.append(f.jump(op.successors[0], list(op.operands)))
+
+
+def _cond_br(f: Function, op: Any) -> None:
+    (condition,), true, false = segments(op)
+    if is_mapped(op):
+        f.lines.append(f.jump(op.successors[0], true))
+        return
+    f.lines.append(f"if ({f.use(condition)}) {f.jump(op.successors[0], true)}")
+    f.lines.append(f.jump(op.successors[1], false))
+
+
+def _return(f: Function, op: Any) -> None:
+    for i, value in enumerate(op.operands):
+        f.lines.append(f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);")
+    f.lines.append("goto end;")
+
+
+_TRANSLATE = {
+    "cf.br": _br,
+    "cf.cond_br": _cond_br,
+    "stream.cmd.concurrent": _inside,
+    "stream.cmd.copy": _copy,
+    "stream.cmd.dispatch": _dispatch,
+    "stream.cmd.execute": _execute,
+    "stream.cmd.fill": _fill,
+    "stream.cmd.serial": _inside,
+    "stream.resource.alloc": _alloca,
+    "stream.resource.alloca": _alloca,
+    "stream.resource.load": _load,
+    "stream.resource.size": _size,
+    "stream.resource.subview": _subview,
+    "stream.resource.try_map": _try_map,
+    "stream.tensor.export": _export,
+    "stream.tensor.import": _import,
+    "stream.timepoint.await": _await,
+    "util.buffer.constant": _constant_buffer,
+    "util.global.load": _load_global,
+    "util.global.store": _store_global,
+    "util.optimization_barrier": _barrier,
+    "util.return": _return,
+}

@@ -1,0 +1,291 @@
+"""Compiles a program to a static library: an object file with the kernels, a C file and a header.
+
+int predict(const float *x, float *y);     // 0, or 1 if memory ran out, or 2 if a kernel failed
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.tools.binaries import find_tool
+from torch_mlir import ir as mlir
+
+from tiduc.backends.backend import LOOPS, Lowered, Options
+from tiduc.backends.iree.compile import Source, environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.static.host import Function, Host, global_name
+from tiduc.backends.iree.targets import Target, find_target
+from tiduc.dialect.errors import CompileError, RequestError
+from tiduc.runtime.process import Limits, scratch_folder
+from tiduc.runtime.signature import Signature, TensorType
+
+_TYPES = {
+    "i1": "uint8_t", "f32": "float", "f64": "double", "complex<f32>": "float", "complex<f64>": "double",
+    **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
+    "f16": "uint16_t", "bf16": "uint16_t",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "main register restrict return short signed sizeof static struct switch typedef union unsigned void "
+    "volatile while bool true false".split()
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A static library: the kernels as an object file, the host code that calls them, and its header, in C11."""
+
+    kernels: bytes
+    host: str
+    header: str
+
+
+def compile_library(program: Lowered, name: str, options: Options, flags: Sequence[str] = ()) -> Library:
+    """The static library of a program whose C function has this name; `flags` are further flags of iree-compile.
+
+    Raises RequestError for targets without static libraries, dynamic shapes, and names that C does not allow, and
+    CompileError if IREE's compiler or the translation of the host code refuses the program.
+    """
+    target = find_target(options.target)
+    if not any(flag.endswith("=llvm-cpu") for flag in target.flags):
+        raise RequestError(f"target {target.name!r} has no static libraries: IREE writes them for CPUs only")
+    if not _WORD.fullmatch(name) or name in _RESERVED:
+        raise RequestError(f"{name!r} cannot name a function in C: choose another name for the output")
+    if options.lapack != LOOPS:
+        raise RequestError("a static library cannot call LAPACK back: it has no host with NumPy")
+    for value in (*program.signature.inputs, *program.signature.outputs):
+        if None in value.type.shape:
+            raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
+        if value.type.element not in _TYPES:
+            raise RequestError(f"C has no type for the elements of {value}")
+    source: Source | None = source_of(_named(program, name), options)
+    while source is not None:
+        try:
+            source = replace(source, flags=(*source.flags, *flags))
+            return _compiled(source, target, program.signature, name, options.limits or Limits())
+        except CompileError:
+            if source.otherwise is None:
+                raise
+            source = source.otherwise
+    raise AssertionError("the last source compiles or raises")
+
+
+def _named(program: Lowered, name: str) -> Lowered:
+    """The program with this name for its module and its function: IREE's symbols contain one of the two.
+
+    Programs with several libraries need distinct symbols.
+    """
+    module = program.module.operation.clone().operation
+    function = next(iter(module.regions[0].blocks[0].operations)).operation
+    if "iree.abi.output" in str(
+        function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ""
+    ):
+        raise RequestError("a static library does not overwrite donated arguments: compile without donation")
+    with module.context:
+        module.attributes["sym_name"] = mlir.StringAttr.get(name)
+        function.attributes["sym_name"] = mlir.StringAttr.get(name)
+    return replace(program, module=module, name=name)
+
+
+def _compiled(source: Source, target: Target, signature: Signature, name: str, limits: Limits) -> Library:
+    with scratch_folder() as folder:
+        kernels = os.path.join(folder, f"{name}.o")
+        text = _run(source, target, kernels, limits, folder, "--compile-to=executable-targets")
+        _run(source, target, kernels, limits, folder)
+        if not os.path.exists(kernels):
+            raise RequestError("the program has no kernels: it only passes arguments on")
+        with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
+            query = re.search(r"\w+_library_query", header.read())
+            assert query is not None
+            host = _host_code(text, source.name, name, query[0], signature)
+            return Library(file.read(), host, _header(name, signature))
+
+
+def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
+    static = (
+        "--iree-llvmcpu-link-embedded=false",
+        "--iree-llvmcpu-link-static=true",
+        f"--iree-llvmcpu-static-library-output-path={kernels}",
+        "--iree-opt-const-eval=false",
+    )
+    # iree-compile refuses a flag that is given twice.
+    given = [flag for flag in (*target.flags, *source.flags) if flag.partition("=")[0] not in _names(static)]
+    command = [find_tool("iree-compile"), *given, *static, *flags, "-", "-o", "-"]
+    return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
+
+
+def _names(flags: tuple[str, ...]) -> set[str]:
+    return {flag.partition("=")[0] for flag in flags}
+
+
+# ---- the C files -----------------------------------------------------------------------------------------------
+
+
+def _host_code(text: bytes, program: str, name: str, query: str, signature: Signature) -> str:
+    with ir.Context() as context:
+        module = ir.Module.parse(text, context)
+        operations = [o.operation for o in module.body.operations]
+        host = Host(program, {key: op for executable in operations for key, op in _exports(executable)})
+        initializers: list[str] = []
+        functions: list[str] = []
+        variables: list[str] = []
+        for op in operations:
+            if op.name == "util.initializer":
+                initializers.append(_function(host, op, f"initialize{len(initializers)}", ()))
+            elif op.name == "util.func" and op.attributes["sym_visibility"].value == "public":
+                arguments = op.regions[0].blocks[0].arguments
+                functions.append(_function(host, op, "call", tuple(arguments)))
+            elif op.name == "util.global" and "!hal.device" not in str(op.attributes["type"]):
+                variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
+            elif op.name not in ("util.global", "hal.executable"):
+                raise host.refuse(op.name)
+        if len(functions) != 1:
+            raise host.refuse("a module of several functions")
+    return "\n".join(
+        (
+            f"// {name}: host code that tiduc wrote; {name}.o has the kernels.",
+            f'#include "{name}.h"\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <string.h>\n',
+            _shared("prelude.c"),
+            f"const void *{query}(uint32_t version, const tiduc_environment *environment);",
+            f"#define TIDUC_QUERY {query}",
+            f"static const char *const tiduc_names[] = {{{', '.join(_quoted(k) for k in host.called) or '0'}}};",
+            _shared("dispatch.c") if host.called else "",
+            *(_array(i, data) for i, data in enumerate(host.constants)),
+            *variables,
+            *initializers,
+            *functions,
+            _entry(name, len(initializers), bool(host.called), signature),
+        )
+    )
+
+
+def _shared(file: str) -> str:
+    return files("tiduc.backends.iree.static").joinpath(file).read_text(encoding="utf-8")
+
+
+def _exports(executable: Any) -> Iterator[tuple[str, Any]]:
+    """The exports of a `hal.executable`, with their names."""
+    if executable.name != "hal.executable":
+        return
+    for variant in executable.regions[0].blocks[0].operations:
+        if variant.operation.name == "hal.executable.variant":
+            for op in variant.operation.regions[0].blocks[0].operations:
+                if op.operation.name == "hal.executable.export":
+                    yield op.operation.attributes["sym_name"].value, op.operation
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _array(index: int, data: bytes) -> str:
+    """A constant as an array of C, aligned as kernels expect."""
+    lines = (",".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32))
+    body = ",\n".join(lines)
+    return f"static _Alignas(64) const unsigned char constant{index}[] = {{\n{body}}};"
+
+
+def _function(host: Host, op: Any, name: str, arguments: tuple[Any, ...]) -> str:
+    """A function of the module as a C function; `arguments` and `results` are pointers to the arrays."""
+    function = Function(host)
+    for i, argument in enumerate(arguments):
+        function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], 0}})"
+    function.body(op.regions[0])
+    lines = "\n  ".join(("int status = 0;", *function.code()))
+    return (
+        f"static int {name}(tiduc_pool *pool, const void *const *arguments, void *const *results) {{\n"
+        f"  (void)pool, (void)arguments, (void)results;\n  {lines}\nend:\n  return status;\n}}"
+    )
+
+
+def _entry(name: str, initializers: int, links: bool, signature: Signature) -> str:
+    inputs, outputs = _parameters(signature)
+    steps = ["tiduc_link()"] if links else []
+    steps += [f"initialize{i}(&tiduc_constants, NULL, NULL)" for i in range(initializers)]
+    prepare = "".join(f"  if (!status) status = {step};\n" for step in steps)
+    names = [text.rpartition("*")[2] for text in (*inputs, *outputs)]
+    taken, given = names[: len(inputs)], names[len(inputs) :]
+    return f"""
+static tiduc_pool tiduc_constants;
+
+static int tiduc_prepare(void) {{
+  static bool ready;
+  int status = 0;
+  if (ready) return 0;
+{prepare}  if (status) tiduc_collect(&tiduc_constants, NULL, 0);
+  ready = !status;
+  return status;
+}}
+
+int {name}({", ".join((*inputs, *outputs))}) {{
+  tiduc_pool pool = {{NULL}};
+  int status = tiduc_prepare();
+  const void *const arguments[] = {{{", ".join(taken) or "NULL"}}};
+  void *const results[] = {{{", ".join(given) or "NULL"}}};
+  if (!status) status = call(&pool, arguments, results);
+  tiduc_collect(&pool, NULL, 0);
+  return status;
+}}
+"""
+
+
+def _parameters(signature: Signature) -> tuple[list[str], list[str]]:
+    """The parameters of the C function: inputs, then outputs, with distinct names."""
+    seen: set[str] = set()
+
+    def named(text: str) -> str:
+        name = re.sub(r"\W", "_", text, flags=re.ASCII)
+        name = name if _WORD.fullmatch(name) and name not in _RESERVED else f"_{name}"
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        return name
+
+    inputs = [f"const {_TYPES[v.type.element]} *{named(v.name)}" for v in signature.inputs]
+    return inputs, [f"{_TYPES[v.type.element]} *{named(v.name)}" for v in signature.outputs]
+
+
+def _header(name: str, signature: Signature) -> str:
+    inputs, outputs = _parameters(signature)
+    guard = f"TIDUC_{name.upper()}_H"
+    lines = [
+        f"//   {text.rpartition('*')[2]}: {_size(value.type)}"
+        for text, value in zip((*inputs, *outputs), (*signature.inputs, *signature.outputs), strict=True)
+    ]
+    described = "\n".join(lines)
+    return f"""#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+// {name}{signature}
+//
+{described}
+//
+// Arrays are dense and row-major; complex numbers are pairs. An array at a multiple of 64 bytes is not copied.
+// Returns 0, or 1 if memory ran out, or 2 if a kernel failed. The first call must not run beside another one.
+int {name}({", ".join((*inputs, *outputs))});
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _size(type: TensorType) -> str:
+    pairs = 2 if type.element.startswith("complex") else 1
+    count = pairs
+    for size in type.shape:
+        count *= size or 0
+    return f"{count} numbers of {type.element}" if count != 1 else f"1 number of {type.element}"

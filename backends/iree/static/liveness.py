@@ -1,0 +1,85 @@
+"""Which buffers of the host code are live, and in which order its blocks are written."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_BUFFERS = ("!stream.resource", "!hal.buffer_view", "!util.buffer", "!stream.file")
+FREE = "stream.resource.dealloca"
+
+
+def is_time(type: Any) -> bool:
+    return str(type) == "!stream.timepoint"
+
+
+def is_buffer(type: Any) -> bool:
+    return str(type).startswith(_BUFFERS)
+
+
+def _reads(op: Any) -> Iterator[Any]:
+    """The buffers that an op reads; an op with a region names them as operands."""
+    return (value for value in op.operands if is_buffer(value.type))
+
+
+def reachable(blocks: Sequence[Any]) -> list[Any]:
+    """The blocks that may run, each after the blocks that define what it reads: a depth-first order from the entry.
+
+    `stream.resource.try_map` always maps a constant here, so the blocks that copy it from a file never run.
+    """
+    finished: list[Any] = []
+    seen, path = {blocks[0]}, [(blocks[0], iter(successors_of(blocks[0])))]
+    while path:
+        block, rest = path[-1]
+        following = next((successor for successor in rest if successor not in seen), None)
+        if following is None:
+            finished.append(block)
+            path.pop()
+        else:
+            seen.add(following)
+            path.append((following, iter(successors_of(following))))
+    return finished[::-1]
+
+
+def successors_of(block: Any) -> list[Any]:
+    last = list(block.operations)[-1].operation
+    return list(last.successors)[:1] if is_mapped(last) else list(last.successors)
+
+
+def is_mapped(branch: Any) -> bool:
+    """Whether a branch asks if a constant was mapped."""
+    return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
+
+
+def _owner(value: Any) -> str:
+    """The name of the op that defines a value; empty for arguments of blocks."""
+    return getattr(value.owner, "name", "")
+
+
+def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[set[Any]]:
+    """The buffers that are live after each op of a block; a free keeps nothing alive."""
+    live: set[Any] = set()
+    for successor in operations[-1].successors:
+        live |= entries.get(successor, set())  # empty for a block that never runs
+    after: list[set[Any]] = []
+    for op in reversed(operations):
+        after.append(set(live))
+        live -= set(op.results)
+        live |= set() if op.name == FREE else set(_reads(op))
+    return after[::-1]
+
+
+def live_at_entry(blocks: Sequence[Any]) -> dict[Any, set[Any]]:
+    """The buffers of other blocks that are live where each block begins."""
+    entries: dict[Any, set[Any]] = {block: set() for block in blocks}
+    lists = {block: [o.operation for o in block.operations] for block in blocks}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            first = lists[block][0]
+            live = live_after(lists[block], entries)[0] - set(first.results)
+            live |= set() if first.name == FREE else set(_reads(first))
+            live -= set(block.arguments)
+            if live - entries[block]:
+                entries[block] |= live
+                changed = True
+    return entries

@@ -1,0 +1,106 @@
+// The executable ABI 0.6 of IREE's compiler: the kernels below are called through these records.
+typedef struct { uint64_t processor[8]; } tiduc_processor;
+typedef struct {
+  const uint32_t *constants;
+  int (*import_thunk)(int (*)(void *, void *, void *), void *, void *, void *);
+  int (*const *import_functions)(void *, void *, void *);
+  const void **import_contexts;
+  tiduc_processor processor;
+} tiduc_environment;
+typedef struct {
+  uint32_t size_x, size_y;
+  uint16_t size_z, constant_count;
+  uint32_t count_x, count_y;
+  uint16_t count_z;
+  uint8_t max_concurrency, binding_count;
+  const uint32_t *constants;
+  void *const *bindings;
+  const size_t *lengths;
+} tiduc_dispatch_state;
+typedef struct {
+  uint32_t x, y;
+  uint16_t z, reserved;
+  uint32_t processor;
+  void *local_memory;
+  uint32_t local_memory_size;
+} tiduc_workgroup;
+typedef int (*tiduc_kernel)(const tiduc_environment *, const tiduc_dispatch_state *, const tiduc_workgroup *);
+typedef struct {
+  uint64_t flags;
+  uint16_t local_memory_pages;
+  uint8_t constant_count, binding_count;
+  uint32_t size_x, size_y;
+  uint16_t size_z, parameter_count;
+  uint64_t reserved[5];
+} tiduc_attributes;
+typedef struct {
+  const struct { uint32_t version; const char *name; } *header;
+  struct { uint32_t count; const char *const *symbols; } imports;
+  struct {
+    uint32_t count;
+    const tiduc_kernel *kernels;
+    const tiduc_attributes *attributes;
+    const void *parameters, *occupancy;
+    const char *const *names;
+  } exports;
+} tiduc_library;
+
+// Memory of one call, or of the constants: blocks in a list, aligned for vector instructions.
+typedef struct tiduc_block {
+  struct tiduc_block *next;
+  unsigned char *data;
+  int64_t size;
+} tiduc_block;
+typedef struct { tiduc_block *first; } tiduc_pool;
+typedef struct { unsigned char *data; int64_t size; } tiduc_buffer;
+enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2 };
+
+#ifndef TIDUC_MALLOC
+#include <stdlib.h>
+#define TIDUC_MALLOC malloc
+#define TIDUC_FREE free
+#endif
+
+static inline int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *result) {
+  if ((uint64_t)size > SIZE_MAX - sizeof(tiduc_block) - TIDUC_ALIGNMENT) return TIDUC_NO_MEMORY;
+  tiduc_block *block = TIDUC_MALLOC(sizeof(tiduc_block) + (size_t)size + TIDUC_ALIGNMENT);
+  if (!block) return TIDUC_NO_MEMORY;
+  uintptr_t start = (uintptr_t)(block + 1);
+  block->data = (unsigned char *)((start + TIDUC_ALIGNMENT - 1) & ~(uintptr_t)(TIDUC_ALIGNMENT - 1));
+  block->size = size;
+  block->next = pool->first;
+  pool->first = block;
+  *result = (tiduc_buffer){block->data, size};
+  return 0;
+}
+
+// A buffer with these bytes: the argument's own memory if it is aligned, else a copy.
+static inline int tiduc_aligned(tiduc_pool *pool, unsigned char *data, int64_t size, tiduc_buffer *result) {
+  if ((uintptr_t)data % TIDUC_ALIGNMENT == 0) {
+    *result = (tiduc_buffer){data, size};
+    return 0;
+  }
+  int status = tiduc_allocate(pool, size, result);
+  if (!status) memcpy(result->data, data, (size_t)size);
+  return status;
+}
+
+// Frees the blocks to which none of the live buffers points.
+static inline void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int count) {
+  for (tiduc_block **at = &pool->first; *at;) {
+    tiduc_block *block = *at;
+    int used = 0;
+    for (int i = 0; i < count && !used; i++)
+      used = live[i].data >= block->data && live[i].data <= block->data + block->size;
+    if (used) {
+      at = &block->next;
+    } else {
+      *at = block->next;
+      TIDUC_FREE(block);
+    }
+  }
+}
+
+static inline void tiduc_fill(unsigned char *data, int64_t length, const void *value, size_t width) {
+  for (int64_t i = 0; i < length; i += (int64_t)width) memcpy(data + i, value, width);
+}

@@ -1,0 +1,75 @@
+"""Builds a static library into a program that reads its arguments from standard input, and runs it."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.static.library import compile_library
+from tiduc.program import Program
+from tiduc.runtime.signature import Signature, Value
+
+
+def run_library(
+    program: Program,
+    arrays: Sequence[Any],
+    folder: Path,
+    target: str = "x86_64",
+    compiler: Sequence[str] = ("gcc",),
+    emulator: Sequence[str] = (),
+    offset: int = 0,
+) -> list[Any]:
+    """The results of two calls of the library; `offset` moves the arguments away from multiples of 64 bytes."""
+    library = compile_library(program.lower(), "net", Options(target))
+    (folder / "net.o").write_bytes(library.kernels)
+    (folder / "net.c").write_text(library.host)
+    (folder / "net.h").write_text(library.header)
+    (folder / "main.c").write_text(_main(program.signature, offset))
+    warnings = "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"
+    flags = warnings if target == "x86_64" else warnings[:-1]
+    files = (str(folder / name) for name in ("main.c", "net.c", "net.o"))
+    subprocess.run([*compiler, *flags, *files, "-o", str(folder / "a.out"), "-lm"], check=True)
+    given = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+    ended = subprocess.run(
+        [*emulator, str(folder / "a.out")], input=given, stdout=subprocess.PIPE, check=True
+    )
+    return results(program.signature, ended.stdout)
+
+
+def results(signature: Signature, data: bytes) -> list[Any]:
+    """The arrays in the output of the program."""
+    arrays, at = [], 0
+    for value in signature.outputs:
+        count = _bytes(value)
+        arrays.append(np.frombuffer(data[at : at + count], value.type.dtype).reshape(value.type.shape))
+        at += count
+    return arrays
+
+
+def _bytes(value: Value) -> int:
+    assert value.type.dtype is not None
+    return int(np.prod([size or 0 for size in value.type.shape], dtype=int)) * value.type.dtype.itemsize
+
+
+def _main(signature: Signature, offset: int) -> str:
+    inputs, outputs = ([_bytes(value) for value in side] for side in (signature.inputs, signature.outputs))
+    declared = [
+        f"static _Alignas(64) unsigned char {side}{i}[{size + offset + 1}];"
+        for side, sizes in (("x", inputs), ("y", outputs))
+        for i, size in enumerate(sizes)
+    ]
+    arguments = [f"(void *)(x{i} + {offset})" for i in range(len(inputs))]
+    arguments += [f"(void *)(y{i} + {offset})" for i in range(len(outputs))]
+    call = f"net({', '.join(arguments)})"
+    reads = [f"if (fread(x{i} + {offset}, 1, {n}, stdin) != {n}) return 9;" for i, n in enumerate(inputs)]
+    writes = [f"fwrite(y{i} + {offset}, 1, {n}, stdout);" for i, n in enumerate(outputs)]
+    lines = [*reads, f"int status = {call};", f"if (!status) status = {call};", *writes, "return status;"]
+    body = "\n  ".join(lines)
+    return (
+        '#include "net.h"\n#include <stdio.h>\n'
+        + "\n".join(declared)
+        + f"\nint main(void) {{\n  {body}\n}}\n"
+    )

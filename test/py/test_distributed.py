@@ -1,0 +1,85 @@
+"""Programs that `shard` splits among devices: on eight devices of a process, and on two processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiduc.cli import run
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import RequestError
+from tiduc.program import Program, from_module
+from tiduc.sharding import shard
+
+ROOT = Path(__file__).parents[2]
+LOSS = """func.func @main(%w: tensor<8x16xf32>, %x: tensor<32x8xf32> {tidu.name = "a=b"}) -> tensor<32x16xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
+  %1 = stablehlo.tanh %0 : tensor<32x16xf32>
+  return %1 : tensor<32x16xf32>
+}"""
+MESH = {"data": 4, "model": 2}
+
+
+def loss() -> Program:
+    return from_module(parse(LOSS))
+
+
+def test_a_vjp_on_eight_devices() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape, np.float32) for shape in ((8, 16), (32, 8), (32, 16))]
+    sharded = shard(loss(), MESH, {"a=b": ["data"], "w": [None, "model"]}).vjp("w").compile(engine="xla")
+    for kept, wanted in zip(
+        sharded.keep(*arrays), loss().vjp("w").compile(engine="reference")(*arrays), strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(kept), wanted, rtol=1e-4, atol=1e-5)
+    cotangent: Any = sharded.keep(*arrays)[1]
+    assert len(cotangent.sharding.device_set) == 8
+    assert cotangent.addressable_shards[0].data.shape == (8, 8)  # split along "model", as w is
+
+
+@pytest.mark.parametrize(
+    "shardings, words",
+    [
+        ({"q": ["data"]}, "there is no input 'q' to shard; there are: w, a=b"),
+        ({"w": ["rows"]}, "there is no axis 'rows' in the mesh; there are: data, model"),
+        ({"w": ["data", "data"]}, "the sharding of w uses an axis twice"),
+        ({"w": ["data", None, None]}, "w has 2 dimensions, and its sharding names 3"),
+    ],
+)
+def test_refusals(shardings: Any, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        shard(loss(), MESH, shardings)
+
+
+def test_refused_sizes() -> None:
+    with pytest.raises(RequestError, match="3 devices along 'data' do not divide a dimension of 32"):
+        shard(loss(), {"data": 3}, {"a=b": ["data"]})
+    with pytest.raises(RequestError, match="sharded already"):
+        shard(shard(loss(), MESH, {}), MESH, {})
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.mlir"
+    file.write_text(LOSS)
+    assert (
+        run(["shard", str(file), "--mesh", "data=4,model=2", "--shard", "a=b=data", "--shard", "w=,model"])
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert '#sdy.sharding<@mesh, [{}, {"model"}]>, tidu.name = "w"' in said
+    assert '#sdy.sharding<@mesh, [{"data"}, {}]>, tidu.name = "a=b"' in said
+    assert "mhlo.num_partitions = 8" in said
+    assert run(["shard", str(file), "--mesh", "data"]) == 2
+    assert "'data' is not an axis and its size" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_processes() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "train_on_two_processes.py"), "--steps", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(set(line.partition(":")[2].strip() for line in done.stdout.splitlines())) == 1

@@ -1,0 +1,132 @@
+"""Static libraries: they run without IREE's runtime, and each target's object file is for its machine."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness.static_libraries import run_library
+
+from tiduc.backends.backend import CALLBACK, Options
+from tiduc.backends.iree.elf import read_elf
+from tiduc.backends.iree.static.library import compile_library
+from tiduc.cli import run
+from tiduc.dialect.context import parse
+from tiduc.dialect.errors import RequestError
+from tiduc.program import Program, from_module
+
+LAYER = """func.func @main(%w: tensor<16x3xf32>, %x: tensor<8x3xf32>) -> tensor<f32> {
+  %b = stablehlo.constant dense<[1.0, 2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1]
+    : (tensor<8x3xf32>, tensor<16x3xf32>) -> tensor<8x16xf32>
+  %1 = stablehlo.tanh %0 : tensor<8x16xf32>
+  %2 = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<8xf32>) -> tensor<8x16xf32>
+  %3 = stablehlo.multiply %1, %2 : tensor<8x16xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %4 = stablehlo.reduce(%3 init: %z) applies stablehlo.add
+    across dimensions = [0, 1] : (tensor<8x16xf32>, tensor<f32>) -> tensor<f32>
+  return %4 : tensor<f32>
+}"""
+LOOP = """func.func @main(%x: tensor<5xf64>, %n: tensor<i32>) -> tensor<f64> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<5xf64>
+  cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.sine %a : tensor<5xf64>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %s : tensor<i32>, tensor<5xf64>
+  }
+  %z = stablehlo.constant dense<0.0> : tensor<f64>
+  %1 = stablehlo.reduce(%r#1 init: %z) applies stablehlo.add
+    across dimensions = [0] : (tensor<5xf64>, tensor<f64>) -> tensor<f64>
+  return %1 : tensor<f64>
+}"""
+
+
+def program(text: str) -> Program:
+    return from_module(parse(text))
+
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    "text, wrt, arrays",
+    [
+        (LAYER, "w", (RNG.standard_normal((16, 3), np.float32), RNG.standard_normal((8, 3), np.float32))),
+        pytest.param(
+            LOOP, "x", (RNG.standard_normal(5), np.array(37, np.int32)), marks=pytest.mark.slow
+        ),  # fmt: skip
+    ],
+)
+def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, arrays: tuple) -> None:
+    """Compiled with sanitizers, which find reads outside of arrays, leaks, and misaligned accesses."""
+    gradient = program(text).grad(wrt, value=True)
+    expected = gradient.compile(engine="reference")(*arrays)
+    for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "target, machine, bits",
+    [
+        ("riscv32", "riscv", 32),
+        ("wasm32", None, 32),
+        pytest.param("aarch64", "aarch64", 64, marks=pytest.mark.slow),
+        pytest.param("armv7", "arm", 32, marks=pytest.mark.slow),
+        pytest.param("riscv64", "riscv", 64, marks=pytest.mark.slow),
+    ],
+)
+def test_the_kernels_are_for_the_target(target: str, machine: str | None, bits: int) -> None:
+    library = compile_library(program(LAYER).lower(), "net", Options(target))
+    assert "int net(const float *w, const float *x, float *result0);" in library.header
+    if machine is None:
+        assert library.kernels.startswith(b"\0asm")
+        return
+    elf = read_elf(library.kernels)
+    assert (elf.machine, elf.bits) == (machine, bits)
+    assert any("matmul" in name for name in elf.functions) and sum(elf.functions.values()) <= elf.code
+
+
+@pytest.mark.parametrize(
+    "text, name, options, words",
+    [
+        (LAYER, "net", Options("cuda"), "IREE writes them for CPUs only"),
+        (LAYER, "main", Options("x86_64"), "'main' cannot name a function in C"),
+        (LAYER, "net", Options("x86_64", CALLBACK), "cannot call LAPACK back"),
+        ("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }", "net",
+         Options("x86_64"), "x: .xf32 has a dynamic shape"),
+        ("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }", "net",
+         Options("x86_64"), "the program has no kernels"),
+    ],
+)  # fmt: skip
+def test_refusals(text: str, name: str, options: Options, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        compile_library(program(text).lower(), name, options)
+
+
+def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.mlir").write_text(LAYER)
+    file, net, module = (str(tmp_path / name) for name in ("f.mlir", "net.o", "f.vmfb"))
+    static = ["compile", file, "--target", "cortex-m4", "--emit", "static-library"]
+    assert run(static) == 1 and "-o NAME.o" in capsys.readouterr().err
+    assert run([*static, "-o", net]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.mlir", "net.c", "net.h", "net.o"]
+    assert run(["size", net]) == 0
+    assert "file, for arm of 32 bits" in capsys.readouterr().out
+    assert run(["compile", file, "--target", "aarch64", "-o", module]) == 0
+    assert run(["size", module, "--json"]) == 0
+    sizes = json.loads(capsys.readouterr().out)
+    assert sizes["format"] == "system-elf-arm_64" and sizes["file"] == (tmp_path / "f.vmfb").stat().st_size
+    # The product of 8x16 floats and the result, each in whole blocks of 64 bytes at least.
+    assert 512 + 4 <= sizes["buffers"]["main"]["bytes"] <= 4096
+    assert run(["size", file]) == 1 and "not a compiled module" in capsys.readouterr().err
+    assert run(["run", module, "--input", "zeros"]) == 1
+    assert "was compiled for aarch64 (system-elf-arm_64)" in capsys.readouterr().err
+    assert run(["compile", file, "--target", "cortex-m4", "-o", module]) == 1
+    assert "--emit static-library" in capsys.readouterr().err

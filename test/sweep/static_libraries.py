@@ -1,0 +1,48 @@
+"""Compares static libraries with IREE's runtime on the gradients, or the programs, of files.
+
+PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from harness.static_libraries import run_library
+
+import tiduc
+from tiduc.dialect.errors import TiducError
+from tiduc.program import Program
+from tiduc.runtime.arrays import parse_inputs
+
+
+def compared(name: str, program: Program) -> str:
+    """How the two runs of a program compare."""
+    arrays = parse_inputs(["random"] * len(program.signature.inputs), program.signature.inputs, 0)
+    expected = program.compile("x86_64")(*arrays)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_library(program, arrays, Path(folder), offset=4)
+    for x, y in zip(found, expected, strict=True):
+        if not np.allclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True):
+            return f"DIFFERS by {np.max(np.abs(x.astype(complex) - y)):.1e}"
+    return "equal"
+
+
+def main() -> int:
+    failed = 0
+    for file in sys.argv[1:]:
+        try:
+            program = tiduc.load(file)
+            scalar = len(program.outputs) == 1 and not program.signature.outputs[0].type.shape
+            told = compared(file, program.grad() if scalar else program)
+        except TiducError as error:
+            told = f"refused: {str(error)[:150]}"
+        except Exception as error:  # an exit status of the compiler or of the program
+            told = f"FAILED: {error!r:.200}"
+        failed += told.startswith(("DIFFERS", "FAILED"))
+        print(f"{file}: {told}", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The option --emit of `tiduc compile`, and the files of a static library."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.static.library import compile_library
+from tiduc.cli.files import write
+from tiduc.dialect.errors import RequestError
+from tiduc.program import Program
+
+MODULE, LIBRARY = "vmfb", "static-library"
+
+EMIT = click.option(
+    "--emit",
+    "kind",
+    type=click.Choice([MODULE, LIBRARY]),
+    default=MODULE,
+    show_default=True,
+    help="What to write: a module for IREE's runtime, or a static library that needs no runtime: with -o NAME.o, "
+    "NAME.o has the kernels, and NAME.c and NAME.h the C function NAME that calls them.",
+)
+
+
+def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:
+    """Compiles a static library and writes its three files."""
+    path = Path(output)
+    if path.suffix != ".o":
+        raise RequestError("--emit static-library needs -o NAME.o, and writes NAME.c and NAME.h beside it")
+    library = compile_library(program.lower(), path.stem, options, flags)
+    write(library.kernels, output)
+    write(library.host, str(path.with_suffix(".c")))
+    write(library.header, str(path.with_suffix(".h")))

@@ -1,0 +1,69 @@
+"""size: shows the sizes of a compiled module or of a static library, by function."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from tiduc.backends.iree.elf import Elf, is_elf, read_elf
+from tiduc.backends.iree.sizes import Sizes, sizes_of
+from tiduc.cli.files import JSON, OUTPUT, PATH, read_input, write, write_json
+from tiduc.dialect.errors import TiducError
+
+
+@click.command("size")
+@click.argument("file", metavar="FILE", type=PATH)
+@JSON
+@OUTPUT
+def _size(file: str, as_data: bool, output: str) -> None:
+    """Show the sizes in bytes of a module (.vmfb) or of the kernels of a static library (.o).
+
+    'buffers' are the bytes that a call allocates, at most at once, besides arguments and constants. In a function
+    with loops or branches, each place that allocates counts once.
+    """
+    contents = read_input(file)
+    sizes: Sizes | Elf
+    try:
+        sizes = read_elf(contents) if is_elf(contents) else sizes_of(contents, file)
+    except ValueError as error:
+        raise TiducError(str(error), file) from None
+    if as_data:
+        write_json(asdict(sizes), output)
+        return
+    rows = _of_library(sizes, len(contents)) if isinstance(sizes, Elf) else _of_module(sizes)
+    width = max(len(f"{number:,}") for number, *_ in rows)
+    write("".join(f"{number:>{width},}  {what}\n" for number, what in rows), output)
+
+
+def _of_library(elf: Elf, file: int) -> list[tuple[int, str]]:
+    totals = [
+        (file, f"file, for {elf.machine} of {elf.bits} bits"),
+        (elf.code, "code"),
+        (elf.constants, "constant data"),
+        (elf.variables, "variables"),
+    ]
+    return totals + _functions(elf.functions)
+
+
+def _of_module(sizes: Sizes) -> list[tuple[int, str]]:
+    rows = [
+        (sizes.file, f"file, with kernels of the format {sizes.format}"),
+        (sizes.code, "kernels, with their data"),
+        (sizes.constants, "constants of the program"),
+        (sizes.bytecode, "bytecode of the host"),
+    ]
+    for name, buffers in sizes.buffers.items():
+        if buffers.bytes is None:
+            rows.append((0, f"buffers of {name}: some have sizes that are known at run time only"))
+        else:
+            where = ", all places that allocate" if buffers.branches else ""
+            rows.append((buffers.bytes, f"buffers of {name}{where}"))
+    return rows + _functions(sizes.kernels)
+
+
+def _functions(functions: dict[str, int]) -> list[tuple[int, str]]:
+    largest = sorted(functions.items(), key=lambda item: (-item[1], item[0]))
+    return [(size, f"  function {name}") for name, size in largest]
+
+
+COMMANDS: dict[str, Any] = {"size": _size}

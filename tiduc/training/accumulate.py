@@ -1,0 +1,40 @@
+"""Gradient accumulation: the mean gradient of K batches updates the parameters, at every K-th call of the step.
+
+    sum += g;  n += 1;  if n == K:  update by sum / K, sum = 0, n = 0
+
+Each call computes the update and selects between the new and the old values, so that the program has no branch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import element
+from tiduc.ports import Port
+
+
+class Accumulation:
+    """The sums of gradients, as further state of a training step, and whether this call updates the parameters."""
+
+    def __init__(self, b: Any, parameters: Sequence[Port], slopes: Sequence[Any], count: int) -> None:
+        """Adds the gradients `slopes` to the sums. Raises RequestError if `count` is less than 1."""
+        if count < 1:
+            raise RequestError(f"accumulate needs a number of batches, at least 1, got {count}")
+        scalar = ir.RankedTensorType.get([], ir.F32Type.get())
+        self.ports = [Port("batches", scalar, f"{b.graph.name}.batches")]
+        number = b.add(b.input(self.ports[0].value, scalar), b.constant(1.0, scalar))
+        self._b = b
+        self._due = b.compare(number, b.constant(float(count), scalar), "GE")
+        self.slopes, self.values = [], [b.select(self._due, b.constant(0.0, scalar), number)]
+        for port, slope in zip(parameters, slopes, strict=True):
+            type_ = ir.RankedTensorType.get(port.type.shape, element(slope))
+            self.ports.append(Port(f"{port.name}.gradient", type_, f"{b.graph.name}.{port.value}.gradient"))
+            total = b.add(b.input(self.ports[-1].value, type_), slope)
+            self.slopes.append(b.multiply(total, b.constant(1 / count, total)))
+            self.values.append(b.select(self._due, b.zeros_like(total), total))
+
+    def chosen(self, new: Any, old: Any) -> Any:
+        """The new value where this call updates the parameters, else the old one."""
+        return self._b.select(self._due, new, old)

@@ -1,0 +1,100 @@
+"""beside: the first page of a derivative. The program and its derivative stand side by side, residuals between them.
+
+    @main                 @T0
+    x                     ∂x
+    part 1  - - - - - ->  part 2
+    part 2  - - - - - ->  part 1
+    result                ∂result
+
+Other graphs that the derivative reads are one box each, without the arrows into them. A transposed graph is drawn
+from bottom to top, so that an op stands near the op that it is the derivative of.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tiduc.view.scene import Arrow, Box, Picture, Scene
+
+OTHERS = "other graphs"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A picture, the scenes of it to draw side by side, and those to draw from bottom to top.
+
+    `upward` is None for scenes without a program and a derivative among them.
+    """
+
+    picture: Picture
+    names: tuple[str, ...]
+    upward: frozenset[str] | None
+
+
+def beside(picture: Picture, names: list[str]) -> Beside | None:
+    """The first page of these graphs; None if none of them is a derivative of another one."""
+    linear = [name for name in names if picture.scenes[name].kind in ("linear graph", "batched graph")]
+    if not linear or linear[-1] == names[0]:
+        return None
+    first, last = names[0], linear[-1]
+    others = [name for name in names if name not in (first, last)]
+    stands_for = {box: f"graph {name}" for name in others for box in picture.scenes[name].boxes}
+    stands_for |= _inputs_of_parts(picture.scenes[first])
+    made = Picture(picture.title)
+    for name in (first, last):
+        of = picture.scenes[name]
+        kept = {id_: box for id_, box in of.boxes.items() if id_ not in stands_for}
+        inside = [arrow for arrow in of.arrows if arrow.source in kept and arrow.target in kept]
+        crossing = [arrow for arrow in of.arrows if arrow.source not in of.boxes]
+        counted = _counted(crossing, stands_for)
+        made.scenes[name] = Scene(of.name, of.kind, of.title, kept, inside + counted, of.place)
+    rest = Scene(OTHERS, "map", OTHERS)
+    for name in others:
+        of = picture.scenes[name]
+        if any(arrow.source in of.boxes for arrow in picture.scenes[last].arrows) and len(of.boxes) > 1:
+            box = Box(
+                f"graph {name}", "fold", of.title, (), f"{len(of.boxes)} boxes", "linear", opens=(name,)
+            )
+            rest.boxes[box.id] = box
+    if rest.boxes:
+        made.scenes[OTHERS] = rest
+    drawn = {box for scene in made.scenes.values() for box in scene.boxes}
+    for scene in made.scenes.values():
+        scene.arrows = [arrow for arrow in scene.arrows if arrow.source in drawn]
+    upward = {last} if _runs_backward(made.scenes[first], made.scenes[last]) else set()
+    order = [first, *([OTHERS] if rest.boxes else []), last]
+    return Beside(made, tuple(order), frozenset(upward))
+
+
+def _inputs_of_parts(scene: Scene) -> dict[str, str]:
+    """The inputs that one part of the program reads, each with the part."""
+    readers: dict[str, set[str]] = {}
+    for arrow in scene.arrows:
+        readers.setdefault(arrow.source, set()).add(arrow.target)
+    return {
+        id_: part
+        for id_, into in readers.items()
+        if id_ in scene.boxes and scene.boxes[id_].kind == "input" and len(into) == 1
+        if scene.boxes[part := next(iter(into))].kind == "fold"
+    }
+
+
+def _counted(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
+    """One arrow for all values that one box reads of another one, with their number."""
+    values = {(a.source, a.result, a.target, a.kind) for a in arrows}
+    counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
+    return [
+        Arrow(source, target, 0, 0, kind, f"{count} values" if count > 1 else "")
+        for (source, target, kind), count in sorted(counts.items())
+        if source != target
+    ]
+
+
+def _runs_backward(primal: Scene, derivative: Scene) -> bool:
+    """Whether the derivative reads what the program computes last first."""
+    at = {id_: i for i, id_ in enumerate(primal.boxes)}
+    to = {id_: i for i, id_ in enumerate(derivative.boxes)}
+    pairs = [(at[a.source], to[a.target]) for a in derivative.arrows if a.source in at and a.target in to]
+    if not pairs:
+        return False
+    x, y = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    return bool(sum((a - x) * (b - y) for a, b in pairs) < 0)

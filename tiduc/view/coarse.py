@@ -1,0 +1,110 @@
+"""coarse: folds what a window cannot show at a legible size into parts of the program order.
+
+    x -> 40 ops -> result     ->     x -> part 1 -> part 2 -> ... -> part 8 -> result
+
+A boundary between two parts is where the fewest values are live. A part that is still too large has parts itself.
+"""
+
+from dataclasses import replace
+
+from tiduc.view.fold import drop_inputs_of_one_fold, fold_stretch
+from tiduc.view.label import clipped
+from tiduc.view.scene import OPS, Picture, Scene
+
+FITS = 24  # most boxes in a scene that is shown whole
+DEEP = 15  # most boxes on a path of a scene that is shown whole
+PARTS = 8  # parts of one scene
+_REACH = 0.4  # how far a boundary may be from where the parts would be equal, in parts
+_OUTPUTS = 4  # most outputs that are shown beside the part that computes them
+
+
+def coarsen(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
+    """Folds a scene in place until a window can show it, and the scenes of its parts likewise."""
+    waiting = [scene]
+    while waiting:
+        at = waiting.pop()
+        if len(at.boxes) <= fits and depth(at) <= DEEP:
+            continue
+        made = _split(picture, at, parts)
+        drop_inputs_of_one_fold(picture, at)
+        _drop_outputs(picture, at)
+        waiting += made
+
+
+def depth(scene: Scene) -> int:
+    """The most boxes on a path."""
+    into = scene.into()
+    level: dict[str, int] = {}
+    for box in scene.boxes.values():
+        before = [level[a.source] for a in into.get(box.id, ()) if a.source in level and a.kind == "value"]
+        level[box.id] = 1 + max(before, default=0)
+    return max(level.values(), default=0)
+
+
+def _split(picture: Picture, scene: Scene, parts: int) -> list[Scene]:
+    """Replaces the ops of a scene by parts; returns the scenes of the parts."""
+    ids = [box.id for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
+    parts = min(parts, len(ids) // 2)
+    if parts < 2:
+        return []
+    bounds = _bounds(scene, ids, parts)
+    stretches = [ids[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    made = []
+    for i, stretch in enumerate(stretches):
+        if len(stretch) > 1:
+            label = f"part {i + 1} of {len(stretches)}"
+            title = f"{label} of {scene.title}"
+            made.append(fold_stretch(picture, scene, str(i + 1), title, label, stretch))
+    return made
+
+
+def _bounds(scene: Scene, ids: list[str], parts: int) -> list[int]:
+    """The positions where parts begin, and the end."""
+    live = _live(scene, ids)
+    size = len(ids) / parts
+    bounds = [0]
+    for i in range(1, parts):
+        near = range(max(bounds[-1] + 1, int((i - _REACH) * size)), int((i + _REACH) * size) + 1)
+        best = min(near, key=lambda at: (live[at], abs(at - i * size)), default=None)
+        if best is not None and best < len(ids):
+            bounds.append(best)
+    return [*bounds, len(ids)]
+
+
+def _live(scene: Scene, ids: list[str]) -> list[int]:
+    """For each position, the number of values that are defined before it and read at or after it."""
+    position = {id_: i for i, id_ in enumerate(ids)}
+    last: dict[tuple[str, int], int] = {}
+    for arrow in scene.arrows:
+        if arrow.source in position:
+            key = arrow.source, arrow.result
+            last[key] = max(last.get(key, 0), position.get(arrow.target, len(ids)))
+    change = [0] * (len(ids) + 2)
+    for (source, _), end in last.items():
+        change[position[source] + 1] += 1
+        change[end + 1] -= 1
+    live, now = [], 0
+    for step in change:
+        now += step
+        live.append(now)
+    return live
+
+
+def _drop_outputs(picture: Picture, scene: Scene) -> None:
+    """Removes outputs where many are results of one part; the part shows their number, its tooltip their names."""
+    by_part: dict[str, list[str]] = {}
+    for arrow in scene.arrows:
+        target, source = scene.boxes.get(arrow.target), scene.boxes.get(arrow.source)
+        if target is not None and target.kind == "output" and source is not None and source.kind == "fold":
+            by_part.setdefault(source.id, []).append(target.id)
+    if sum(map(len, by_part.values())) <= _OUTPUTS:
+        return
+    for part, outputs in by_part.items():
+        box = scene.boxes[part]
+        names = ", ".join(scene.boxes[id_].name for id_ in outputs)
+        count = f"{len(outputs)} output{'s' * (len(outputs) > 1)}"
+        text = clipped(f"{box.text} gives {names}".strip(), 600)
+        scene.boxes[part] = replace(box, detail=f"{box.detail}; {count}", text=text)
+        for id_ in outputs:
+            del scene.boxes[id_]
+    scene.arrows = [arrow for arrow in scene.arrows if arrow.target in scene.boxes]

@@ -1,0 +1,16 @@
+"""png: the first page as a picture that other programs show: the program, or the program beside its derivative."""
+
+from tiduc.view.dot import dot
+from tiduc.view.draw import draw_png
+from tiduc.view.first import first_page
+from tiduc.view.scene import Picture
+
+_DOTS = "  graph [dpi=144 bgcolor=white];\n"
+
+
+def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
+    """The scenes as PNG, with 144 dots per inch; `fold` folds large scenes into parts, as the page does."""
+    first = first_page(picture, names, fold)
+    source = dot(first.picture, first.names, file, upward=first.upward)
+    head, rest = source.split("\n", 1)
+    return draw_png(f"{head}\n{_DOTS}{rest}")
