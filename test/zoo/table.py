@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from entries import Entry
+from verdict import is_right
 
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 Figures = Mapping[str, Any]
-TOLERANCE, TIMES = 1e-4, 10
-"""A gradient is right if its relative error is at most the tolerance, or this many times PyTorch's own error in f32."""
 
 _ABOUT = """# The zoo
 
@@ -61,11 +60,6 @@ def page(entries: Sequence[Entry], found: Mapping[tuple[str, str], Figures]) -> 
     reasons = [_reason(e.name, engine, found) for e in entries for engine in ("none", "xla", "iree")]
     lines += ["", "## Models that are refused or fail", "", *_head(["model", "engine", "reason"])]
     return "\n".join([*lines, *(reason for reason in reasons if reason)]) + "\n"
-
-
-def is_right(figures: Figures) -> bool:
-    """Whether the gradient was computed, and has PyTorch's numbers."""
-    return "error" in figures and figures["error"] <= max(TOLERANCE, TIMES * figures["torch_error"])
 
 
 def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures]) -> list[str]:
