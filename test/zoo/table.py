@@ -25,7 +25,8 @@ python test/zoo/run.py --journal zoo.jsonl --write                    # writes t
 ```
 
 Each model runs in a forked process, with limits of time and memory. A run goes on where the journal ends. The figures
-are of November 23, 2026; rows without a compile time are older and have wall times in place of CPU times.
+are of November 23, 2026, those of IREE where IREE ran the model; rows without a compile time are of an earlier tree,
+with wall times in place of CPU times.
 
 The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
 *PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or
@@ -39,7 +40,7 @@ adds to the process, in MiB. An empty cell has not been measured.
 """
 
 _OURS = ["model", "weights", "ops", "import s", "transform s"]
-_RUN = ["compile s", "error", "PyTorch's error", "run ms", "PyTorch ms", "peak", "PyTorch peak"]
+_RUN = ["engine", "compile s", "error", "PyTorch's error", "run ms", "PyTorch ms", "peak", "PyTorch peak"]
 
 
 def write(found: Mapping[tuple[str, str], Figures]) -> None:
@@ -79,31 +80,24 @@ def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures])
     return lines
 
 
-def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> dict[str, Any]:
-    """The figures that do not depend on the engine; those of IREE where the engines differ."""
-    return {key: y for engine in ("none", "xla", "iree") for key, y in found.get((name, engine), {}).items()}
+def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> Figures:
+    """The figures of IREE; those of XLA, or without an engine, for a model that IREE has not run."""
+    known = [found.get((name, engine), {}) for engine in ("iree", "xla", "none")]
+    return next((figures for stage in ("error", "ops") for figures in known if stage in figures), {})
 
 
 def _row(entry: Entry, found: Mapping[tuple[str, str], Figures]) -> str:
-    """A line of the table: times of IREE; errors of XLA, marked so, where IREE has none."""
-    figures, iree = _any(entry.name, found), found.get((entry.name, "iree"), {})
-    mark = "" if "error" in iree or "error" not in figures else " (XLA)"
-    cells = [entry.name, f"{figures['weights']:,}" if "weights" in figures else ""]
-    cells += [f"{figures['ops']:,}" if "ops" in figures else ""]
+    """A line of the table."""
+    figures = _any(entry.name, found)
+    cells = [entry.name, *(f"{figures[key]:,}" if key in figures else "" for key in ("weights", "ops"))]
     cells += [f"{figures[key]:.2g}" if key in figures else "" for key in ("import", "transform")]
-    cells += [f"{iree['compile']:.0f}" if "compile" in iree else ""]
+    cells += [{"iree": "IREE", "xla": "XLA"}.get(figures.get("engine", ""), "")]
+    cells += [f"{figures['compile']:.0f}" if "compile" in figures else ""]
     wide = f" (f64: {figures['wide_error']:.0e})" if "wide_error" in figures else ""
-    cells += [f"{figures['error']:.0e}{wide}{mark}" if "error" in figures else ""]
+    cells += [f"{figures['error']:.0e}{wide}" if "error" in figures else ""]
     cells += [f"{figures['torch_error']:.0e}" if "torch_error" in figures else ""]
-    return _line(
-        [
-            *cells,
-            *(
-                f"{iree[key]:.3g}" if key in iree else ""
-                for key in ("run", "torch_run", "peak", "torch_peak")
-            ),
-        ]
-    )
+    keys = ("run", "torch_run", "peak", "torch_peak")
+    return _line([*cells, *(f"{figures[key]:.3g}" if key in figures else "" for key in keys)])
 
 
 def _reason(name: str, engine: str, found: Mapping[tuple[str, str], Figures]) -> str | None:
