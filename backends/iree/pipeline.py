@@ -24,6 +24,7 @@ from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
 from tiduc.backends.iree.faults.wide_fusions import separate_wide_fusions
+from tiduc.backends.iree.faults.windows import distinguish_windows
 from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
@@ -97,6 +98,7 @@ PIPELINE = (
     Entry("legal", separate_reads),
     Entry("legal", updates_after_reads),
     Entry("legal", distinguish_starts),
+    Entry("legal", distinguish_windows),
     Entry("legal", write_results_last, takes_settings=True),
     Entry(
         "loops",

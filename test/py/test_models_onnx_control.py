@@ -162,6 +162,9 @@ DECLARED = {
     "Trilu": ({"k": np.array(-1)}, {"upper": 0}, np.tril(X, -1)),
     "CumSum": ({"axis": np.array(1)}, {}, X.cumsum(1)),
     "Resize": ({"scales": np.array([1, 1, 2], np.float32)}, {"mode": "nearest"}, X.repeat(2, 2)),
+    "Resize, to 2.8 elements": ({"scales": np.array([1, 1, 1.4], np.float32)},
+                                {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+                                X @ np.float32([[1, 1 - 1 / 1.8], [0, 1 / 1.8]])),
 }  # fmt: skip
 
 

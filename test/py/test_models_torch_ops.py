@@ -14,6 +14,7 @@ SAMPLE = (
     *("linalg.eig", "linalg.inv (complex)", "linalg.lu_solve", "fft.irfftn", "special.i0 (large)", "cummax"),
     *("y[:, 1:] = x[:, :-1]", "y[::2] = x", "multilabel_margin_loss", "nn.GRU (batch_first)", "cond", "scan"),
     *("ctc_loss", "ctc_loss (impossible and empty targets)", "histc (range of the data)", "x[[-1, 0]]"),
+    *("scatter_reduce (ties)", "scatter_reduce (mean, without self)"),
 )
 ROWS = {row[0]: row for rows in torch_gradients.GROUPS.values() for row in rows}
 

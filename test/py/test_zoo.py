@@ -18,8 +18,9 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     import entries
     import run
     import table
+    import verdict
 
-    return {"entries": entries, "run": run, "table": table}
+    return {"entries": entries, "run": run, "table": table, "verdict": verdict}
 
 
 def test_a_model_is_measured_and_its_row_is_written(zoo: dict[str, ModuleType], tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_a_model_is_measured_and_its_row_is_written(zoo: dict[str, ModuleType], 
         "torch_run",
         "peak",
     }, figures
-    assert zoo["table"].is_right(figures)
+    assert zoo["verdict"].is_right(figures)
     journal = tmp_path / "zoo.jsonl"
     journal.write_text(json.dumps(["perceptron", "xla", figures]) + "\n")
     entry = zoo["entries"].Entry("perceptron", "tables", "small", lambda: None)
@@ -49,3 +50,12 @@ def test_a_model_that_exceeds_its_time_has_a_reason(zoo: dict[str, ModuleType]) 
     entry = zoo["entries"].Entry("perceptron", "tables", "small", lambda: None)
     page = zoo["table"].page([entry], {("perceptron", "none"): figures})
     assert "| perceptron | the import | no result in 0.1 s |" in page
+
+
+def test_a_gradient_that_is_wrong_in_f32_must_be_right_in_f64(zoo: dict[str, ModuleType]) -> None:
+    is_right, moved = zoo["verdict"].is_right, {"error": 1e-3, "torch_error": 1e-7}
+    assert [is_right(moved | wide) for wide in ({}, {"wide_error": 1e-15}, {"wide_error": 1e-8})] == [
+        False,
+        True,
+        False,
+    ]

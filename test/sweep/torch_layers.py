@@ -7,6 +7,8 @@ from torch_mathematics import ONE, TALL, A, B, I, Row, V, X, draw, positive
 
 F = torch.nn.functional
 
+J = torch.tensor([[0, 2, 0], [3, 3, 1]])
+
 ARRAYS: list[Row] = [
     ("as_strided", lambda x: torch.as_strided(x, (2, 3), (4, 1), 1), [draw(3, 4)]),
     ("bincount", lambda x: torch.bincount(I.flatten(), minlength=3) * x, [draw(3)]),
@@ -38,6 +40,11 @@ ARRAYS: list[Row] = [
     ("index_fill", lambda x: torch.index_fill(x, 1, torch.tensor([2, 0]), 3.0), [X]),
     ("index_put", lambda x, y: x.index_put((torch.tensor([0, 1]),), y, accumulate=True), [X, draw(2, 4)]),
     ("index_reduce", lambda x, y: x.index_reduce(0, torch.tensor([2, 0]), y, "mean"), [X, draw(2, 4)]),
+    (
+        "index_reduce (amin)",
+        lambda x, y: x.index_reduce(1, torch.tensor([1, 1, 3]), y, "amin"),
+        [X, draw(3, 3)],
+    ),
     ("index_select", lambda x: torch.index_select(x, 1, torch.tensor([2, 0, 2])), [X]),
     ("kron", torch.kron, [draw(2, 2), draw(3, 1)]),
     ("kthvalue", lambda x: torch.kthvalue(x, 2, 1), [X]),
@@ -60,7 +67,23 @@ ARRAYS: list[Row] = [
     ("rot90", torch.rot90, [X]),
     ("scatter", lambda x, y: torch.scatter(x, 1, I, y), [X[:2], draw(2, 3)]),
     ("scatter_add", lambda x, y: torch.scatter_add(x, 1, I, y), [X[:2], draw(2, 3)]),
-    ("scatter_reduce", lambda x, y: x.scatter_reduce(1, I, y, "amax"), [X[:2], draw(2, 3)]),
+    *(
+        (f"scatter_reduce ({how})", lambda x, y, how=how: x.scatter_reduce(1, J, y, how), [X[:2], draw(2, 3)])
+        for how in ("amax", "amin", "mean", "prod", "sum")
+    ),
+    *(
+        (
+            f"scatter_reduce ({how}, without self)",
+            lambda x, y, how=how: x.scatter_reduce(1, J, y, how, include_self=False),
+            [X[:2], draw(2, 3)],
+        )
+        for how in ("amax", "mean", "prod", "sum")
+    ),
+    (
+        "scatter_reduce (ties)",
+        lambda x, y: x.scatter_reduce(1, J, y, "amax"),
+        [torch.ones(2, 4).double(), torch.ones(2, 3).double()],
+    ),
     ("searchsorted", lambda x: x * torch.searchsorted(torch.tensor([-1.0, 0, 1]).double(), x), [X]),
     ("select_scatter", lambda x, y: torch.select_scatter(x, y, 0, 1), [X, draw(4)]),
     ("slice_scatter", lambda x, y: torch.slice_scatter(x, y, 1, 1, 3), [X, draw(3, 2)]),
@@ -188,7 +211,7 @@ NETWORKS: list[Row] = [
     ("unfold (images)", lambda x: F.unfold(x, 3), [IMAGE]),
     ("fractional powers", lambda x: x**1.5 + 2**x, [positive(3, 4)]),
     ("group_norm", lambda x: F.group_norm(x, 2), [IMAGE]),
-    ("grouped_mm", mixed, [draw(6, 4), draw(3, 4, 5)]),
+    ("grouped_mm", mixed, [draw(6, 4).float(), draw(3, 4, 8).float()]),
     ("huber_loss", F.huber_loss, [X, draw(3, 5)[:, :4]]),
     ("instance_norm", F.instance_norm, [IMAGE]),
     ("interpolate (bicubic)", lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"), [IMAGE]),

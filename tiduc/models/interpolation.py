@@ -67,8 +67,9 @@ def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -
     kind = given["coordinate_transformation_mode"]
     i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)
     if kind == "align_corners":
-        length = m if isinstance(scale, Tensor) else scale * n
-        return np.zeros(m) if length == 1 else i * (n - 1) / (length - 1)
+        return (
+            np.zeros(m) if m <= 1 else i * (n - 1) / (scale * n - 1)
+        )  # the length need not be a whole number
     if kind == "asymmetric":
         return i / scale
     if kind == "half_pixel_symmetric":

@@ -28,8 +28,8 @@ def resize(nodes: Nodes, node: Any) -> str:
     for i, d in enumerate(axes):
         n, m, scale = shape[d], sizes[i], scales[i]
         crops = given["coordinate_transformation_mode"] == "tf_crop_and_resize"
-        if not crops and (m == n if isinstance(scale, Tensor) else scale == 1):
-            continue
+        if not crops and not isinstance(scale, Tensor) and scale == 1:
+            continue  # a scale that is given at run time may differ from 1 although the sizes are equal
         if n is None or m is None:
             raise Unsupported("a dimension that it scales is dynamic; set it with --size NAME=N")
         parts = None if region is None or not crops else (region[i], region[len(axes) + i])

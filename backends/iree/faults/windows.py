@@ -7,8 +7,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
+from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless, within
 from tiduc.backends.iree.fault import crash, wrong
+from tiduc.backends.iree.faults.fusions import put_barrier
+from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
@@ -102,6 +104,28 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     interior = [n - 1 for n in window.base]
     padded = [b.pad(x, init, window.low, window.high, interior) for x, init in zip(xs, inits, strict=True)]
     return windows_over(b, padded, inits, window.unpadded(), b.copied_region(op.regions[0]))
+
+
+@crash(
+    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a barrier makes two.",
+    "pools_of_equal_sizes",
+)
+def distinguish_windows(module: Any) -> None:
+    """Puts a barrier before an initial value of a reduce_window, in place, if an earlier one has it for equal results.
+
+    IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays
+    into one, which becomes a second result of the dispatch of the first windows.
+    """
+    seen = set()
+    for op in within(module.operation):
+        if op.name == "stablehlo.reduce_window":
+            first = len(op.results)
+            for i, y in enumerate(op.results, first):
+                value = splat(op.operands[i])
+                start = str(y.type), op.operands[i] if value is None else str(value)
+                if start in seen:
+                    put_barrier(op, i)
+                seen.add(start)
 
 
 def drop_excess(b: Emitter, op: Any) -> None:

@@ -10,6 +10,7 @@ from tiduc.models.torch_ops import (
     networks,
     pooling,
     recurrent,
+    scatters,
     special,
 )
 from tiduc.models.torch_ops.framework import TABLE, torch
@@ -32,5 +33,6 @@ __all__ = [
     "networks",
     "pooling",
     "recurrent",
+    "scatters",
     "special",
 ]

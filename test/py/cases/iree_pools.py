@@ -1,0 +1,25 @@
+"""Two max-pools with results of one size, which IREE alone rejects; see `iree_programs.py`."""
+
+import numpy as np
+
+POOLS_OF_EQUAL_SIZES = """
+func.func @main(%x: tensor<192x55x55xf32>) -> (tensor<192x27x27xf32>, tensor<192x27x27xf32>) {
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%x, %least) <{
+    window_dimensions = array<i64: 1, 3, 3>, window_strides = array<i64: 1, 2, 2>
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %2 = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<192x55x55xf32>, tensor<f32>) -> tensor<192x27x27xf32>
+  %1 = "stablehlo.reduce_window"(%0, %least) <{
+    padding = dense<[[0, 0], [1, 1], [1, 1]]> : tensor<3x2xi64>, window_dimensions = array<i64: 1, 3, 3>
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %2 = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<192x27x27xf32>, tensor<f32>) -> tensor<192x27x27xf32>
+  return %0, %1 : tensor<192x27x27xf32>, tensor<192x27x27xf32>
+}
+"""
+IMAGE = np.random.default_rng(1).permutation(192 * 55 * 55).reshape(192, 55, 55).astype(np.float32)

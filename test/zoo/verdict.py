@@ -1,0 +1,21 @@
+"""When a gradient counts as right."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+TOLERANCE, TIMES = 1e-4, 10
+"""A gradient in f32 is close if its error is at most the tolerance, or this many times PyTorch's own error in f32."""
+
+WIDE_TOLERANCE = 1e-9
+"""Where the gradient in f32 is not close, the gradient in f64 must be: rounding has moved a kink."""
+
+
+def is_close(figures: Mapping[str, Any]) -> bool:
+    """Whether the gradient in f32 has PyTorch's numbers."""
+    return "error" in figures and figures["error"] <= max(TOLERANCE, TIMES * figures["torch_error"])
+
+
+def is_right(figures: Mapping[str, Any]) -> bool:
+    """Whether the gradient has PyTorch's numbers, in f32 or else in f64."""
+    return is_close(figures) or figures.get("wide_error", math.inf) <= WIDE_TOLERANCE
