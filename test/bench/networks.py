@@ -138,9 +138,7 @@ def mobilenet() -> nn.Module:
         act = nn.Hardswish if hard else nn.ReLU
         parts.append(Inverted(inputs, width, outputs, kernel, stride, act, squeeze))
     parts += [convolved(96, 576, 1), nn.BatchNorm2d(576), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)]
-    return nn.Sequential(
-        *parts, nn.Flatten(), nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, 1000)
-    )
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, 1000))
 
 
 _EFFICIENT = (

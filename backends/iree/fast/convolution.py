@@ -17,6 +17,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution
+from tiduc.backends.iree.fast.large_kernels import by_kernel
 from tiduc.backends.iree.fast.phases import by_phases
 from tiduc.backends.iree.fast.products import by_offsets, by_places
 from tiduc.backends.iree.fault import slow
@@ -54,7 +55,9 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
     holes = math.prod(c.window.base) > 1
     if math.prod(shape(y)) * c.summed < (_WORK_OF_HOLES if holes else _WORK):
         return None
-    result = by_phases(b, c, faster) if holes else faster(b, c)
+    result = by_kernel(b, c)
+    if result is None:
+        result = by_phases(b, c, faster) if holes else faster(b, c)
     return None if result is None else [result.in_layout(b, c.layout.output)]
 
 

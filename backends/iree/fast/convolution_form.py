@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
@@ -12,6 +13,10 @@ from tiduc.dialect.windows import Layout, Numbers, Window, convolution, reversal
 
 BATCH, FEATURES = -2, -1
 """Labels of dimensions that are not spatial; a spatial dimension's label is its number."""
+
+
+_MATRICES = 64
+"""The most matrices of a kernel that are copied one by one."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,14 @@ class Convolution:
         """The convolution that an op computes."""
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
-        turned = tuple(d for d, backwards in enumerate(reversal(op)) if backwards)
-        return Convolution(*op.operands, layout, window_of_convolution(op), places, turned)
+        turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
+        x, w = op.operands
+        spatial = layout.kernel[2:]
+        if not isinstance(w.owner, ir.Block) and w.owner.name == "stablehlo.reverse":
+            dimensions = list(w.owner.attributes["dimensions"])
+            if set(dimensions) <= set(spatial):
+                w, turned = w.owner.operands[0], turned ^ {spatial.index(d) for d in dimensions}
+        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)))
 
     @property
     def rank(self) -> int:
@@ -64,22 +75,22 @@ class Convolution:
     @property
     def summed(self) -> int:
         """The number of products that are added for an element of the result."""
-        return math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]]
+        return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])
 
     @property
     def batch(self) -> int:
         """The size of the batch."""
-        return shape(self.x)[self.layout.input[0]]
+        return int(shape(self.x)[self.layout.input[0]])
 
     @property
     def outputs(self) -> int:
         """The number of the result's features."""
-        return shape(self.w)[self.layout.kernel[1]]
+        return int(shape(self.w)[self.layout.kernel[1]])
 
     @property
     def width(self) -> int:
         """The bytes of an element."""
-        return element(self.x).width // 8
+        return int(element(self.x).width // 8)
 
     def image(self, b: Emitter) -> Any:
         """x as (batch, places..., features)."""
@@ -87,16 +98,27 @@ class Convolution:
         return b.transpose(self.x, [batch, *spatial, features])
 
     def kernel(self, b: Emitter) -> Any:
-        """w as (window..., features, results), not reversed."""
+        """w as (window..., features, results), so that the window moves over x without being reversed."""
         features, results, *spatial = self.layout.kernel
         w = b.transpose(self.w, [*spatial, features, results])
-        return b.reverse(w, self.reversed) if self.reversed else w
+        return _turned(b, w, self.reversed) if self.reversed else w
 
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
         x, w = b.barrier(self.image(b), self.kernel(b))
         y = convolution(b, x, w, self.window, channels_last(self.rank), (1, 1), None)
         return Result(b.barrier(y)[0], (BATCH, *range(self.rank), FEATURES))
+
+
+def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
+    """w reversed along some of its first dimensions: copies of whole matrices, in another order."""
+    *window, features, results = shape(w)
+    count = math.prod(window)
+    order = np.flip(np.arange(count).reshape(window), dimensions).ravel()
+    if count > _MATRICES:
+        return b.reverse(w, dimensions)
+    matrices = b.reshape(b.barrier(w)[0], [count, features, results])
+    return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
 
 
 def windowed(b: Emitter, x: Any, starts: list[list[int]], strides: list[int], sizes: list[int]) -> list[Any]:
@@ -108,7 +130,5 @@ def windowed(b: Emitter, x: Any, starts: list[list[int]], strides: list[int], si
     if any((*low, *high)):
         zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
         x = b.pad(x, zero, low, high, [0 for _ in rank])
-    return [
-        b.slice(x, [i + m for i, m in zip(at, low, strict=True)], [i + m for i, m in zip(end, low, strict=True)], strides)
-        for at, end in zip(starts, ends, strict=True)
-    ]
+    moved = [[[i + m for i, m in zip(at, low, strict=True)] for at in each] for each in (starts, ends)]
+    return [b.slice(x, start, end, strides) for start, end in zip(*moved, strict=True)]

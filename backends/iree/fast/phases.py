@@ -28,8 +28,8 @@ _PHASES = 64
 class Phase(NamedTuple):
     """One phase along one dimension: the kernel's elements, and the window that they are.
 
-    The kernel's elements are `first`, `first + step`, ...; there are `size` of them. `dilation` is the distance of their
-    elements in x, and `low` the padding before x.
+    The kernel's elements are `first`, `first + step`, ...; there are `size` of them. `dilation` is the distance of
+    their elements in x, and `low` the padding before x.
     """
 
     first: int
@@ -70,7 +70,9 @@ def _phases(w: Window, d: int) -> list[Phase]:
     for r in range(base):
         first = next((j for j in range(step) if (r + j * dilation - w.low[d]) % base == 0), w.sizes[d])
         size = len(range(first, w.sizes[d], step))
-        phases.append(Phase(first, step, size, step * dilation // base, -((r + first * dilation - w.low[d]) // base)))
+        phases.append(
+            Phase(first, step, size, step * dilation // base, -((r + first * dilation - w.low[d]) // base))
+        )
     return phases
 
 
@@ -83,7 +85,10 @@ def _part(
     rank, (*_, features, results) = len(phases), shape(kernel)
     limits = [p.first + (p.size - 1) * p.step + 1 for p in phases]
     taken = b.slice(
-        kernel, [*(p.first for p in phases), 0, 0], [*limits, features, results], [*(p.step for p in phases), 1, 1]
+        kernel,
+        [*(p.first for p in phases), 0, 0],
+        [*limits, features, results],
+        [*(p.step for p in phases), 1, 1],
     )
     ones, zeros = (1,) * rank, (0,) * rank
     sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
@@ -100,7 +105,7 @@ def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]
     labels = [BATCH, FEATURES, *range(rank)]
     axes = tuple(labels[c.layout.output.index(d)] for d in range(rank + 2))
     y = b.transpose(parts, [i for label in axes for i in of[label]])
-    sizes = {BATCH: c.batch, FEATURES: c.outputs} | {d: n * a for d, (n, a) in enumerate(zip(counts, base, strict=True))}
+    sizes = {BATCH: c.batch, FEATURES: c.outputs} | {d: counts[d] * base[d] for d in range(rank)}
     y = b.reshape(y, [sizes[label] for label in axes])
     ends = {**sizes, **dict(enumerate(c.places))}
     if ends != sizes:
