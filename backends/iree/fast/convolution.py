@@ -3,6 +3,7 @@
     y = convolution(x, w), channels first      ->  transpose(convolution(barrier(transpose x), barrier(transpose w)))
     y = convolution(x, w), few places          ->  patches = the windows of x, side by side;  y = patches w
     y = convolution(x with holes, w)           ->  convolutions of x, one for each phase of the result
+    y = convolution(x, w), batch groups        ->  each feature of each image alone, with channels last; then sums
 
 IREE's code for convolutions takes up to 16 times as long if channels come first. Without the barriers IREE moves the
 transposes back into the convolution. If the window is larger than the result, as in the gradient of a kernel, IREE's
@@ -17,6 +18,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution
+from tiduc.backends.iree.fast.depthwise import of_each_image
 from tiduc.backends.iree.fast.large_kernels import by_kernel
 from tiduc.backends.iree.fast.phases import by_phases
 from tiduc.backends.iree.fast.products import by_offsets, by_places
@@ -27,6 +29,9 @@ from tiduc.dialect.windows import group_counts
 
 _WORK = 2**20
 """Multiplications; for fewer, IREE's own code is as good."""
+
+_WORK_ALONE = 2**16
+"""The same for convolutions of each feature alone."""
 
 _WORK_OF_HOLES = 2**14
 """The same for dilated images, of which IREE computes some thousand multiplications in a microsecond."""
@@ -49,13 +54,17 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
         return None
     if len({element(v) for v in (x, w, y)}) > 1 or not isinstance(element(y), ir.F32Type | ir.F64Type):
         return None
-    if group_counts(op) != (1, 1):
-        return None
     c = Convolution.of(op)
-    holes = math.prod(c.window.base) > 1
-    if math.prod(shape(y)) * c.summed < (_WORK_OF_HOLES if holes else _WORK):
+    groups, batches = group_counts(op)
+    if batches > 1:
+        return of_each_image(b, c, batches) if math.prod(shape(y)) * c.summed >= _WORK_ALONE else None
+    if groups > 1 and not groups == c.features == c.outputs:
         return None
-    result = by_kernel(b, c)
+    holes = math.prod(c.window.base) > 1
+    least = _WORK_OF_HOLES if holes else _WORK_ALONE if groups > 1 else _WORK
+    if math.prod(shape(y)) * c.summed < least:
+        return None
+    result = by_kernel(b, c) if groups == 1 else None
     if result is None:
         result = by_phases(b, c, faster) if holes else faster(b, c)
     return None if result is None else [result.in_layout(b, c.layout.output)]
@@ -63,9 +72,10 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
 
 def faster(b: Emitter, c: Convolution) -> Any | None:
     """A convolution of an image without holes, as a `Result`; None if IREE's own code is as good."""
-    count = math.prod(c.window.sizes)
-    y = by_places(b, c) if math.prod(c.places) < count else None
-    if y is None and 1 in c.window.sizes and count > 1:
+    count, y = math.prod(c.window.sizes), None
+    if c.groups == 1 and math.prod(c.places) < count:
+        y = by_places(b, c)
+    if c.groups == 1 and y is None and 1 in c.window.sizes and count > 1:
         y = by_offsets(b, c)
     if y is None and c.layout.input[1] < len(c.places) + 1:
         y = c.channels_last(b)

@@ -9,7 +9,15 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.dialect.types import element, shape
-from tiduc.dialect.windows import Layout, Numbers, Window, convolution, reversal, window_of_convolution
+from tiduc.dialect.windows import (
+    Layout,
+    Numbers,
+    Window,
+    convolution,
+    group_counts,
+    reversal,
+    window_of_convolution,
+)
 
 BATCH, FEATURES = -2, -1
 """Labels of dimensions that are not spatial; a spatial dimension's label is its number."""
@@ -41,9 +49,10 @@ def channels_last(rank: int) -> Layout:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of x by the kernel w, of one group and static shapes.
+    """A convolution of x by the kernel w, of static shapes.
 
-    `places` is the result's spatial shape; the window is `reversed` along these spatial dimensions.
+    `places` is the result's spatial shape; the window is `reversed` along these spatial dimensions. There is one group
+    of features, or each feature is convolved alone: as many `groups` as features in x, w and the result.
     """
 
     x: Any
@@ -52,6 +61,7 @@ class Convolution:
     window: Window
     places: tuple[int, ...]
     reversed: tuple[int, ...] = ()
+    groups: int = 1
 
     @staticmethod
     def of(op: Any) -> "Convolution":
@@ -65,7 +75,8 @@ class Convolution:
             dimensions = list(w.owner.attributes["dimensions"])
             if set(dimensions) <= set(spatial):
                 w, turned = w.owner.operands[0], turned ^ {spatial.index(d) for d in dimensions}
-        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)))
+        groups = group_counts(op)[0]
+        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), groups)
 
     @property
     def rank(self) -> int:
@@ -81,6 +92,11 @@ class Convolution:
     def batch(self) -> int:
         """The size of the batch."""
         return int(shape(self.x)[self.layout.input[0]])
+
+    @property
+    def features(self) -> int:
+        """The number of x's features."""
+        return int(shape(self.x)[self.layout.input[1]])
 
     @property
     def outputs(self) -> int:
@@ -106,7 +122,7 @@ class Convolution:
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
         x, w = b.barrier(self.image(b), self.kernel(b))
-        y = convolution(b, x, w, self.window, channels_last(self.rank), (1, 1), None)
+        y = convolution(b, x, w, self.window, channels_last(self.rank), (self.groups, 1), None)
         return Result(b.barrier(y)[0], (BATCH, *range(self.rank), FEATURES))
 
 

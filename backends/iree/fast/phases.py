@@ -50,7 +50,7 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
     order = (BATCH, *range(c.rank), FEATURES)
     parts = []
     for phases in itertools.product(*(_phases(w, d) for d in range(c.rank))):
-        part = _part(x, kernel, w, phases, counts, b)
+        part = _part(b, c, (x, kernel), phases, counts)
         if part is None:
             parts.append(b.constant(0, type_))
             continue
@@ -77,12 +77,13 @@ def _phases(w: Window, d: int) -> list[Phase]:
 
 
 def _part(
-    x: Any, kernel: Any, w: Window, phases: tuple[Phase, ...], counts: tuple[int, ...], b: Emitter
+    b: Emitter, c: Convolution, operands: tuple[Any, Any], phases: tuple[Phase, ...], counts: tuple[int, ...]
 ) -> Convolution | None:
     """The convolution for one phase; None if no element of the kernel is in it."""
     if any(p.size == 0 for p in phases):
         return None
-    rank, (*_, features, results) = len(phases), shape(kernel)
+    (x, kernel), rank = operands, c.rank
+    *_, features, results = shape(kernel)
     limits = [p.first + (p.size - 1) * p.step + 1 for p in phases]
     taken = b.slice(
         kernel,
@@ -92,8 +93,8 @@ def _part(
     )
     ones, zeros = (1,) * rank, (0,) * rank
     sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
-    window = Window(sizes, w.strides, ones, dilation, low, zeros).ending(shape(x)[1:-1], counts)
-    return Convolution(x, taken, channels_last(rank), window, counts)
+    window = Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(shape(x)[1:-1], counts)
+    return Convolution(x, taken, channels_last(rank), window, counts, groups=c.groups)
 
 
 def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]) -> Result:
