@@ -31,6 +31,8 @@ def source_of(program: Lowered, options: Options) -> Source:
     settings = _settings(target, options)
     module = program.module.operation.clone().operation
     refuse_types(module, target)
+    # Products that convolutions become are as fast without data tiling.
+    tiled = settings.cpu and settings.fast and work(module).tiled
     walk("speed", module, settings)
     alone = target.device == "local-sync"
     others = module.clone().operation if alone and settings.fused and settings.fast else None
@@ -39,7 +41,7 @@ def source_of(program: Lowered, options: Options) -> Source:
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
     much = work(module)
-    flags = (*REASSOCIATED, *(TILED if much.tiled else ()))
+    flags = (*REASSOCIATED, *(TILED if tiled else ()))
     device = "local-task" if alone and much.threaded else ""
     plain = Source(_described(program, module, device), target.name, name, flags)
     if not alone or much.threaded or has_resources(module):

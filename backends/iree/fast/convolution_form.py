@@ -1,0 +1,150 @@
+"""Convolution and Result: convolutions between values, and results whose dimensions are in any order."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.dialect.types import element, shape
+from tiduc.dialect.windows import (
+    Layout,
+    Numbers,
+    Window,
+    convolution,
+    group_counts,
+    reversal,
+    window_of_convolution,
+)
+
+BATCH, FEATURES = -2, -1
+"""Labels of dimensions that are not spatial; a spatial dimension's label is its number."""
+
+
+_MATRICES = 64
+"""The most matrices of a kernel that are copied one by one."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A convolution's result: `axes` has the label of each dimension of the value."""
+
+    value: Any
+    axes: tuple[int, ...]
+
+    def in_layout(self, b: Emitter, output: Numbers) -> Any:
+        """The value with batch, features and spatial dimensions at the places `output`."""
+        labels = [BATCH, FEATURES, *range(len(output) - 2)]
+        wanted = [labels[output.index(d)] for d in range(len(output))]
+        return b.transpose(self.value, [self.axes.index(label) for label in wanted])
+
+
+def channels_last(rank: int) -> Layout:
+    """The layout (batch, places..., features) for `rank` spatial dimensions; kernels as (window..., in, out)."""
+    image, window = (0, rank + 1, *range(1, rank + 1)), (rank, rank + 1, *range(rank))
+    return Layout(image, window, image)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of x by the kernel w, of static shapes.
+
+    `places` is the result's spatial shape; the window is `reversed` along these spatial dimensions. There is one group
+    of features, or each feature is convolved alone: as many `groups` as features in x, w and the result.
+    """
+
+    x: Any
+    w: Any
+    layout: Layout
+    window: Window
+    places: tuple[int, ...]
+    reversed: tuple[int, ...] = ()
+    groups: int = 1
+
+    @staticmethod
+    def of(op: Any) -> "Convolution":
+        """The convolution that an op computes."""
+        layout = Layout.of(op)
+        places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
+        turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
+        x, w = op.operands
+        spatial = layout.kernel[2:]
+        if not isinstance(w.owner, ir.Block) and w.owner.name == "stablehlo.reverse":
+            dimensions = list(w.owner.attributes["dimensions"])
+            if set(dimensions) <= set(spatial):
+                w, turned = w.owner.operands[0], turned ^ {spatial.index(d) for d in dimensions}
+        groups = group_counts(op)[0]
+        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), groups)
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial dimensions."""
+        return len(self.places)
+
+    @property
+    def summed(self) -> int:
+        """The number of products that are added for an element of the result."""
+        return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])
+
+    @property
+    def batch(self) -> int:
+        """The size of the batch."""
+        return int(shape(self.x)[self.layout.input[0]])
+
+    @property
+    def features(self) -> int:
+        """The number of x's features."""
+        return int(shape(self.x)[self.layout.input[1]])
+
+    @property
+    def outputs(self) -> int:
+        """The number of the result's features."""
+        return int(shape(self.w)[self.layout.kernel[1]])
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element."""
+        return int(element(self.x).width // 8)
+
+    def image(self, b: Emitter) -> Any:
+        """x as (batch, places..., features)."""
+        batch, features, *spatial = self.layout.input
+        return b.transpose(self.x, [batch, *spatial, features])
+
+    def kernel(self, b: Emitter) -> Any:
+        """w as (window..., features, results), so that the window moves over x without being reversed."""
+        features, results, *spatial = self.layout.kernel
+        w = b.transpose(self.w, [*spatial, features, results])
+        return _turned(b, w, self.reversed) if self.reversed else w
+
+    def channels_last(self, b: Emitter) -> Result:
+        """The result by a convolution with channels last."""
+        x, w = b.barrier(self.image(b), self.kernel(b))
+        y = convolution(b, x, w, self.window, channels_last(self.rank), (self.groups, 1), None)
+        return Result(b.barrier(y)[0], (BATCH, *range(self.rank), FEATURES))
+
+
+def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
+    """w reversed along some of its first dimensions: copies of whole matrices, in another order."""
+    *window, features, results = shape(w)
+    count = math.prod(window)
+    order = np.flip(np.arange(count).reshape(window), dimensions).ravel()
+    if count > _MATRICES:
+        return b.reverse(w, dimensions)
+    matrices = b.reshape(b.barrier(w)[0], [count, features, results])
+    return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
+
+
+def windowed(b: Emitter, x: Any, starts: list[list[int]], strides: list[int], sizes: list[int]) -> list[Any]:
+    """Slices of x, from each of the `starts`, of these sizes and strides; what lies outside of x is 0."""
+    ends = [[i + (n - 1) * s + 1 for i, n, s in zip(at, sizes, strides, strict=True)] for at in starts]
+    rank = range(len(sizes))
+    low = [max(0, *(-at[d] for at in starts)) for d in rank]
+    high = [max(0, *(at[d] - shape(x)[d] for at in ends)) for d in rank]
+    if any((*low, *high)):
+        zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
+        x = b.pad(x, zero, low, high, [0 for _ in rank])
+    moved = [[[i + m for i, m in zip(at, low, strict=True)] for at in each] for each in (starts, ends)]
+    return [b.slice(x, start, end, strides) for start, end in zip(*moved, strict=True)]

@@ -1,0 +1,114 @@
+"""by_phases: convolutions of dilated images, without the zeros between the image's elements.
+
+    y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
+
+For o = q * base + r, the offsets j are those of one residue class, so each phase r of the result is a convolution of
+x by some of the kernel's elements:
+
+    o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
+    x  .  x0 .  x1 .  x2 .
+
+Phases without offsets are zeros.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
+from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.windows import Window
+
+_PHASES = 64
+"""The most phases, each of which is a convolution."""
+
+
+class Phase(NamedTuple):
+    """One phase along one dimension: the kernel's elements, and the window that they are.
+
+    The kernel's elements are `first`, `first + step`, ...; there are `size` of them. `dilation` is the distance of
+    their elements in x, and `low` the padding before x.
+    """
+
+    first: int
+    step: int
+    size: int
+    dilation: int
+    low: int
+
+
+def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolution], Any]) -> Result | None:
+    """The result, whose phases `compute` gives unless IREE's convolution is to; None if there are too many phases."""
+    w = c.window
+    if any(a > 1 and s > 1 for a, s in zip(w.base, w.strides, strict=True)) or math.prod(w.base) > _PHASES:
+        return None
+    counts = tuple(-(-n // a) for n, a in zip(c.places, w.base, strict=True))
+    x, kernel = b.barrier(c.image(b), c.kernel(b))
+    type_ = with_shape(x.type, [1, c.batch, *counts, c.outputs])
+    order = (BATCH, *range(c.rank), FEATURES)
+    parts = []
+    for phases in itertools.product(*(_phases(w, d) for d in range(c.rank))):
+        part = _part(b, c, (x, kernel), phases, counts)
+        if part is None:
+            parts.append(b.constant(0, type_))
+            continue
+        y = compute(b, part) or part.channels_last(b)
+        y = b.transpose(y.value, [y.axes.index(label) for label in order])
+        parts.append(b.reshape(y, type_.shape))
+    return _interleaved(b, b.concatenate(parts, 0), c, counts)
+
+
+def _phases(w: Window, d: int) -> list[Phase]:
+    """The phases along dimension d."""
+    base, dilation = w.base[d], w.dilation[d]
+    if base == 1:
+        return [Phase(0, 1, w.sizes[d], dilation, w.low[d])]
+    step = base // math.gcd(base, dilation)
+    phases = []
+    for r in range(base):
+        first = next((j for j in range(step) if (r + j * dilation - w.low[d]) % base == 0), w.sizes[d])
+        size = len(range(first, w.sizes[d], step))
+        phases.append(
+            Phase(first, step, size, step * dilation // base, -((r + first * dilation - w.low[d]) // base))
+        )
+    return phases
+
+
+def _part(
+    b: Emitter, c: Convolution, operands: tuple[Any, Any], phases: tuple[Phase, ...], counts: tuple[int, ...]
+) -> Convolution | None:
+    """The convolution for one phase; None if no element of the kernel is in it."""
+    if any(p.size == 0 for p in phases):
+        return None
+    (x, kernel), rank = operands, c.rank
+    *_, features, results = shape(kernel)
+    limits = [p.first + (p.size - 1) * p.step + 1 for p in phases]
+    taken = b.slice(
+        kernel,
+        [*(p.first for p in phases), 0, 0],
+        [*limits, features, results],
+        [*(p.step for p in phases), 1, 1],
+    )
+    ones, zeros = (1,) * rank, (0,) * rank
+    sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
+    window = Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(shape(x)[1:-1], counts)
+    return Convolution(x, taken, channels_last(rank), window, counts, groups=c.groups)
+
+
+def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]) -> Result:
+    """The result from its phases, (phases, batch, places..., features), in the layout of the convolution's result."""
+    base, rank = c.window.base, c.rank
+    parts = b.reshape(b.barrier(parts)[0], [*base, c.batch, *counts, c.outputs])
+    # Each spatial dimension is its places and then its phase; the others are one dimension.
+    of = {BATCH: [rank], FEATURES: [2 * rank + 1]} | {d: [rank + 1 + d, d] for d in range(rank)}
+    labels = [BATCH, FEATURES, *range(rank)]
+    axes = tuple(labels[c.layout.output.index(d)] for d in range(rank + 2))
+    y = b.transpose(parts, [i for label in axes for i in of[label]])
+    sizes = {BATCH: c.batch, FEATURES: c.outputs} | {d: counts[d] * base[d] for d in range(rank)}
+    y = b.reshape(y, [sizes[label] for label in axes])
+    ends = {**sizes, **dict(enumerate(c.places))}
+    if ends != sizes:
+        y = b.slice(y, [0] * len(axes), [ends[label] for label in axes], [1] * len(axes))
+    return Result(y, axes)

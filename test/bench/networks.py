@@ -1,0 +1,244 @@
+"""Networks of images in plain PyTorch, of the sizes of torchvision's, with random weights."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Network(NamedTuple):
+    """A module that returns a scalar, made by `make`; `shape` is that of its image, with channels first."""
+
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    training: bool = False
+
+
+class Loss(nn.Module):
+    """The mean of the squares of what a network returns."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Any) -> Any:
+        return self.network(x).square().mean()
+
+
+def convolved(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    """A convolution without bias that keeps the image's size, up to the stride."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+
+
+# ---- ResNet --------------------------------------------------------------------------------------------------------
+
+
+class Basic(nn.Module):
+    """ResNet's block of two convolutions."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = convolved(inputs, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv2, self.norm2 = convolved(width, width, 3), nn.BatchNorm2d(width)
+        self.shortcut = shortcut(inputs, width, stride)
+
+    def forward(self, x: Any) -> Any:
+        y = functional.relu(self.norm1(self.conv1(x)))
+        return functional.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class Bottleneck(nn.Module):
+    """ResNet's block of three convolutions, the middle one of fewer channels."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = convolved(inputs, width, 1), nn.BatchNorm2d(width)
+        self.conv2, self.norm2 = convolved(width, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv3, self.norm3 = convolved(width, 4 * width, 1), nn.BatchNorm2d(4 * width)
+        self.shortcut = shortcut(inputs, 4 * width, stride)
+
+    def forward(self, x: Any) -> Any:
+        y = functional.relu(self.norm1(self.conv1(x)))
+        y = functional.relu(self.norm2(self.conv2(y)))
+        return functional.relu(self.norm3(self.conv3(y)) + self.shortcut(x))
+
+
+def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
+    """The identity, or a 1x1 convolution where sizes change."""
+    if inputs == outputs and stride == 1:
+        return nn.Identity()
+    return nn.Sequential(convolved(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+
+
+def resnet(block: Any, counts: tuple[int, ...]) -> nn.Module:
+    """ResNet for 1000 classes."""
+    parts: list[nn.Module] = [convolved(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for stage, count in enumerate(counts):
+        for i in range(count):
+            parts.append(block(inputs, 64 * 2**stage, 2 if stage and not i else 1))
+            inputs = 64 * 2**stage * block.expansion
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+
+
+# ---- MobileNet and EfficientNet ------------------------------------------------------------------------------------
+
+
+class Squeeze(nn.Module):
+    """Multiplies channels by numbers that depend on their means."""
+
+    def __init__(self, channels: int, width: int, gate: type[nn.Module], act: type[nn.Module]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(channels, width, 1), nn.Conv2d(width, channels, 1)
+        self.act, self.gate = act(), gate()
+
+    def forward(self, x: Any) -> Any:
+        mean = functional.adaptive_avg_pool2d(x, 1)
+        return x * self.gate(self.second(self.act(self.first(mean))))
+
+
+class Inverted(nn.Module):
+    """The block of MobileNet and EfficientNet: expand, convolve each channel, squeeze, project."""
+
+    def __init__(
+        self, inputs: int, width: int, outputs: int, kernel: int, stride: int, act: Any, squeeze: Any
+    ) -> None:
+        super().__init__()
+        parts: list[nn.Module] = []
+        if width != inputs:
+            parts += [convolved(inputs, width, 1), nn.BatchNorm2d(width), act()]
+        parts += [convolved(width, width, kernel, stride, width), nn.BatchNorm2d(width), act()]
+        parts += [squeeze] if squeeze is not None else []
+        self.body = nn.Sequential(*parts, convolved(width, outputs, 1), nn.BatchNorm2d(outputs))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x: Any) -> Any:
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+_MOBILE = (
+    (16, 16, 16, 3, 2, True, False), (16, 72, 24, 3, 2, False, False), (24, 88, 24, 3, 1, False, False),
+    (24, 96, 40, 5, 2, True, True), (40, 240, 40, 5, 1, True, True), (40, 240, 40, 5, 1, True, True),
+    (40, 120, 48, 5, 1, True, True), (48, 144, 48, 5, 1, True, True), (48, 288, 96, 5, 2, True, True),
+    (96, 576, 96, 5, 1, True, True), (96, 576, 96, 5, 1, True, True),
+)  # fmt: skip
+
+
+def mobilenet() -> nn.Module:
+    """MobileNetV3 (small) for 1000 classes."""
+    parts: list[nn.Module] = [convolved(3, 16, 3, 2), nn.BatchNorm2d(16), nn.Hardswish()]
+    for inputs, width, outputs, kernel, stride, squeezes, hard in _MOBILE:
+        squeeze = Squeeze(width, -(-width // 32) * 8, nn.Hardsigmoid, nn.ReLU) if squeezes else None
+        act = nn.Hardswish if hard else nn.ReLU
+        parts.append(Inverted(inputs, width, outputs, kernel, stride, act, squeeze))
+    parts += [convolved(96, 576, 1), nn.BatchNorm2d(576), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)]
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, 1000))
+
+
+_EFFICIENT = (
+    (32, 1, 16, 3, 1), (16, 6, 24, 3, 2), (24, 6, 24, 3, 1), (24, 6, 40, 5, 2), (40, 6, 40, 5, 1),
+    (40, 6, 80, 3, 2), (80, 6, 80, 3, 1), (80, 6, 112, 5, 1), (112, 6, 192, 5, 2), (192, 6, 320, 3, 1),
+)  # fmt: skip
+
+
+def efficientnet() -> nn.Module:
+    """A block of each kind of EfficientNet-B0, after its first convolution."""
+    parts: list[nn.Module] = [convolved(3, 32, 3, 2), nn.BatchNorm2d(32), nn.SiLU()]
+    for inputs, factor, outputs, kernel, stride in _EFFICIENT:
+        width = inputs * factor
+        squeeze = Squeeze(width, inputs // 4, nn.Sigmoid, nn.SiLU)
+        parts.append(Inverted(inputs, width, outputs, kernel, stride, nn.SiLU, squeeze))
+    return nn.Sequential(*parts)
+
+
+# ---- ConvNeXt ------------------------------------------------------------------------------------------------------
+
+
+class Next(nn.Module):
+    """ConvNeXt's block: a 7x7 window on each channel, then two layers on each pixel."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.first, self.second = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(self.conv(x).permute(0, 2, 3, 1))
+        y = self.scale * self.second(functional.gelu(self.first(y)))
+        return x + y.permute(0, 3, 1, 2)
+
+
+def convnext() -> nn.Module:
+    """Two of ConvNeXt's blocks, with the convolutions before them."""
+    return nn.Sequential(nn.Conv2d(3, 96, 4, 4), Next(96), nn.Conv2d(96, 192, 2, 2), Next(192))
+
+
+# ---- UNet ----------------------------------------------------------------------------------------------------------
+
+
+class Twice(nn.Module):
+    """Two convolutions, each normalized by groups of channels."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        parts: list[nn.Module] = []
+        for n in (inputs, outputs):
+            parts += [nn.Conv2d(n, outputs, 3, padding=1), nn.GroupNorm(8, outputs), nn.SiLU()]
+        self.body = nn.Sequential(*parts)
+
+    def forward(self, x: Any) -> Any:
+        return self.body(x)
+
+
+class UNet(nn.Module):
+    """A UNet whose last half is of transposed convolutions."""
+
+    def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
+        super().__init__()
+        pairs = list(zip(widths, widths[1:], strict=False))
+        self.first = Twice(3, widths[0])
+        self.down = nn.ModuleList(Twice(a, b) for a, b in pairs)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(pairs))
+        self.after = nn.ModuleList(Twice(2 * a, a) for a, _ in reversed(pairs))
+        self.last = nn.Conv2d(widths[0], 3, 1)
+
+    def forward(self, x: Any) -> Any:
+        levels = [self.first(x)]
+        for down in self.down:
+            levels.append(down(functional.max_pool2d(levels[-1], 2)))
+        y = levels.pop()
+        for up, after in zip(self.up, self.after, strict=True):
+            y = after(torch.cat([levels.pop(), up(y)], 1))
+        return self.last(y)
+
+
+NETWORKS = {
+    "resnet18": Network(lambda: resnet(Basic, (2, 2, 2, 2)), (1, 3, 224, 224)),
+    "resnet18 train": Network(lambda: resnet(Basic, (2, 2, 2, 2)), (4, 3, 64, 64), training=True),
+    "resnet50": Network(lambda: resnet(Bottleneck, (3, 4, 6, 3)), (1, 3, 224, 224)),
+    "mobilenet": Network(mobilenet, (1, 3, 224, 224)),
+    "efficientnet": Network(efficientnet, (1, 3, 112, 112)),
+    "convnext": Network(convnext, (1, 3, 112, 112)),
+    "unet": Network(UNet, (1, 3, 64, 64)),
+}
+"""By name."""
+
+
+def made(name: str) -> tuple[nn.Module, Any]:
+    """The module of a network's loss, in its mode, and an image."""
+    torch.manual_seed(0)
+    network = NETWORKS[name]
+    module = Loss(network.make()).train(network.training)
+    for part in module.modules() if network.training else ():
+        if isinstance(part, nn.BatchNorm2d):  # running statistics would be results besides the loss
+            part.track_running_stats, part.running_mean, part.running_var = False, None, None
+            part.num_batches_tracked = None
+    return module, torch.randn(network.shape)
