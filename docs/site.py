@@ -39,7 +39,7 @@ REFERENCE = {
             "tiduc.passes.structure.structure",
             "tiduc.passes.lower.lower",
             "tiduc.passes.link",
-            "tiduc.passes.driver.driver",
+            "tiduc.opt.driver",
         ],
     ),
     "graphs": ("Graphs and views", ["tiduc.dialect.context", "tiduc.dialect.graph", "tiduc.dialect.view"]),
