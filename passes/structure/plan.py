@@ -121,8 +121,6 @@ def plan(
 
 
 def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_count: int | None) -> str:
-    if trip_count == 0:
-        return "none"
     if all(source.leader.reverse == cluster.leader.reverse for source in recomputed):
         return "stacked"
     return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"

@@ -11,8 +11,7 @@ from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.stacks import read_entry
-from tiduc.passes.structure.while_loops import Iteration, carries_read
+from tiduc.passes.structure.while_loops import Iteration, carries_read, read_entry
 
 
 @dataclass
