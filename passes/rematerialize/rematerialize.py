@@ -45,7 +45,7 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "") -> Graph:
                 f"the program does not fit memory {memory}; the least budget that it fits is {least}"
             )
         model = choice.model
-    if list(model.ops) == list(given.ops):
+    if model is given:
         return graph
     return emit(opset.builder(View(ir.Module.create()), graph.name), graph, model)
 
@@ -64,6 +64,8 @@ def memory_curve(graph: Graph) -> list[tuple[int, float]]:
 def ordered(model: Liveness) -> Liveness:
     """The model with its ops in the order of lowest peak, and numbered in that order."""
     order = lowest_order(model)
+    if order == list(range(len(order))):
+        return model
     place = [0] * len(order)
     for i, op in enumerate(order):
         place[op] = i
