@@ -38,7 +38,7 @@ REFERENCE = {
             "tiduc.passes.materialize_merge",
             "tiduc.passes.structure.structure",
             "tiduc.passes.lower.lower",
-            "tiduc.passes.link",
+            "tiduc.linking",
             "tiduc.opt.driver",
         ],
     ),

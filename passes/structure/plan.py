@@ -1,8 +1,8 @@
 """plan: decides which ops are fused, and how each loop gets its residuals, before anything is emitted.
 
 A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
-iterations from checkpoints. The plan names the emitter of each loop, a function of `stacked.py`, `segmented.py` or
-`checkpointed.py`, and what the loop stores. Emitters read the plan and never change it.
+iterations from checkpoints. The plan names the emitter of each loop, a key of `EMITTERS` in `loops.py`, and what the
+loop stores. Emitters read the plan and never change it.
 """
 
 from collections import defaultdict
