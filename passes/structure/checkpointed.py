@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
@@ -93,10 +92,9 @@ def emit_checkpointed(scope: Scope, cluster: Cluster, step: Step, records: Recor
 
 def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
     """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
-    plan = scope.plan.loops[cluster]
-    records = (m.record for c in (*plan.recomputed, cluster) for m in c.members)
-    known = [plan.trip_count, *(most_iterations(record) for record in records if isinstance(record, Loop))]
-    return min([_MAX_ITERATIONS, *(n for n in known if n is not None)])
+    bounds = [most_iterations(member.record) for member in scope.plan.members(cluster)]
+    known = [n for n in (scope.plan.loops[cluster].trip_count, *bounds) if n is not None]
+    return min([_MAX_ITERATIONS, *known])
 
 
 def _slots(bound: int) -> int:

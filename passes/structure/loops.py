@@ -31,11 +31,10 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
     if plan.trip_count == 0:
         _give_initial(scope, cluster)
         return
+    is_tested = plan.emitter == "stacked" and _leading(scope, cluster).record.cond is not None
     try:
         step = build_step(scope, cluster)
-        if plan.trip_count is not None and (
-            plan.emitter != "stacked" or _leading(scope, cluster).record.cond is None
-        ):
+        if plan.trip_count is not None and not is_tested:  # a condition may read the carries
             simplify_slots(scope, cluster, step, plan.trip_count)
         records = Records(scope, cluster, step)
         carries, arrays = EMITTERS[plan.emitter](scope, cluster, step, records)
@@ -69,7 +68,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 
 def _leading(scope: Scope, cluster: Cluster) -> Member:
     """The member that says how long the loop runs: the first one with a condition, if there is one."""
-    members = [m for c in (*scope.plan.loops[cluster].recomputed, cluster) for m in c.members]
+    members = scope.plan.members(cluster)
     return next((m for m in members if m.record.cond is not None), members[0])
 
 

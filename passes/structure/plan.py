@@ -16,7 +16,15 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Fusion, MemberResult, fuse, is_call, is_last_carry
+from tiduc.passes.structure.clusters import (
+    Cluster,
+    Fusion,
+    Member,
+    MemberResult,
+    fuse,
+    is_call,
+    is_last_carry,
+)
 
 LIMIT = 2**28
 """The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
@@ -63,6 +71,10 @@ class Plan:
     nodes: Sequence[Cluster | Definition]
     loops: Mapping[Cluster, LoopPlan]
     used_of_calls: Mapping[Graph, Collection[int]]
+
+    def members(self, cluster: Cluster) -> list[Member]:
+        """The members whose iterations are in the cluster's loop: first those that are recomputed for it."""
+        return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 
 
 def plan(
