@@ -7,7 +7,7 @@
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
 The body of a manual computation is inlined, so it is differentiated and merged like other ops;
-`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect,
+`dialect/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect,
 MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
 """
 

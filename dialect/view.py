@@ -262,7 +262,7 @@ class View:
                 outputs = list(op.operands)
             else:
                 definition = definition_of(op, graph)
-                values.update(zip(op.results, definition.results, strict=True))
+                values.update([(y.mlir, y) for y in definition.results])
                 graph.definitions.append(definition)
                 read.append((definition, op))
         self._outputs[graph.name] = outputs
@@ -277,7 +277,7 @@ class View:
             active = set(graph.inputs.values()) if graph.linear else set()
             for definition, op in read:
                 definition.operands = tuple([follow(values[x]) for x in op.operands])
-                if len(op.regions):
+                if definition.source is not None:
                     definition.captures = tuple([follow(values[x]) for x in captured(op)])
                 if not active.isdisjoint(definition.operands):
                     definition.active = tuple([x in active for x in definition.operands])

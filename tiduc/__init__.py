@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from tiduc.dialect.graph import Graph
     from tiduc.dialect.view import View
+    from tiduc.linking import link
     from tiduc.models.files import import_model
     from tiduc.models.from_jax import from_jax
     from tiduc.models.from_onnx import from_onnx
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tiduc.passes.importing.import_stablehlo import import_stablehlo
     from tiduc.passes.linear_transpose import linear_transpose
     from tiduc.passes.linearize import linearize
-    from tiduc.passes.link import link
     from tiduc.passes.lower.lower import lower
     from tiduc.passes.materialize_merge import Zero, materialize_merge
     from tiduc.passes.resolve import resolve
@@ -69,7 +69,7 @@ _WHERE = {
     "tiduc.passes.materialize_merge": ("materialize_merge", "Zero"),
     "tiduc.passes.structure.structure": ("structure",),
     "tiduc.passes.lower.lower": ("lower",),
-    "tiduc.passes.link": ("link",),
+    "tiduc.linking": ("link",),
     "tiduc.opt": ("run_pipeline",),
     "tiduc.passes.rules": ("OPSET",),
     "tiduc.passes.rules.registry": ("OpSet",),

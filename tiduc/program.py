@@ -231,7 +231,7 @@ class Program:
     @stage
     def text(self) -> str:
         """The StableHLO text."""
-        return str(self.module)
+        return str(self.module.operation.get_asm(assume_verified=True))  # printing would verify again
 
     def __str__(self) -> str:
         return self.text

@@ -41,8 +41,12 @@ _COMPOSITE = "stablehlo.composite"
 _NAMING = (CUSTOM_CALL, _COMPOSITE)
 """Ops that name functions, besides calls."""
 
+_CALLING = {"func.call", _COMPOSITE, SCAN}
+"""Calls, and ops that become calls."""
+
 _REDUCE = "stablehlo.reduce"
-_CHECKED = {*CONSTRAINTS, *_NAMING, SCAN, _REDUCE}
+
+_CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, _REDUCE}
 """Ops that import checks, marks or replaces: one walk collects them, because a walk calls Python for every op."""
 
 
@@ -73,8 +77,10 @@ def import_stablehlo(
         mark_every_relu(imported)
     named = set() if names.isdisjoint(_NAMING) else _named_by_ops(symbols) & functions.keys()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
-    convert_calls(functions, sorted(named), inline=True)
-    called = [*derivatives, *convert_calls(functions, [*roots, *derivatives], inline)]
+    called = list(derivatives)
+    if derivatives or not names.isdisjoint(_CALLING):
+        convert_calls(functions, sorted(named), inline=True)
+        called += convert_calls(functions, [*roots, *derivatives], inline)
     for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -82,7 +88,6 @@ def import_stablehlo(
         if name in roots or name in called:
             _to_graph(op, is_private=name not in roots)
         op.erase()
-    imported.operation.verify()  # a function's type may have types that StableHLO ops may not
     return imported
 
 
@@ -145,10 +150,10 @@ def _to_graph(function: Any, is_private: bool) -> None:
     block.append_to(graph.regions[0])
     for op in operations(block):
         if op.name == "func.return":
-            ir.Operation.create(
-                TERMINATOR, operands=list(op.operands), loc=op.location, ip=ir.InsertionPoint(op)
-            )
+            returned, ip = list(op.operands), ir.InsertionPoint(op)
+            end = ir.Operation.create(TERMINATOR, operands=returned, loc=op.location, ip=ip)
             op.erase()
+            end.verify()  # a function may return types that StableHLO ops may not take
 
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:

@@ -22,12 +22,12 @@ from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.functions import within
 from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.manual_regions import holds_calls, manual_regions
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.verify import CHECKPOINT, MERGED
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_block
 from tiduc.dialect.write_control import ControlWriter
-from tiduc.passes.lower.manual_regions import holds_calls, manual_regions
 from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.lower.sorts import SORT, join_sorts
 

@@ -21,6 +21,7 @@ from torch_mlir import ir, rewrite
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import context, stage
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import Definition, Value, operations
 from tiduc.dialect.identities import IDENTITIES, NEUTRAL, is_splat_of
 
@@ -198,7 +199,7 @@ def _dimensions_of_unit(unit: Any) -> list[int]:
     places, matrix = [0, 1], unit.result
     if unit.name == "stablehlo.broadcast_in_dim":
         places, matrix = list(unit.attributes["broadcast_dimensions"]), unit.operands[0]
-    convert = _made_by(matrix, "stablehlo.convert")
+    convert = defined_by(matrix, "stablehlo.convert")
     sizes = list(matrix.type.shape)
     if convert is None or len(sizes) != 2 or sizes != [sizes[0]] * 2 or not _is_unit(convert.operands[0]):
         return []
@@ -207,7 +208,7 @@ def _dimensions_of_unit(unit: Any) -> list[int]:
 
 def _is_unit(flags: Any) -> bool:
     """Whether a matrix of booleans, as `tiduc.jacobians` makes it, is true exactly where the indices agree."""
-    compare = _made_by(flags, "stablehlo.compare")
+    compare = defined_by(flags, "stablehlo.compare")
     if (
         compare is None
         or str(compare.attributes["comparison_direction"]) != "#stablehlo<comparison_direction EQ>"
@@ -218,20 +219,14 @@ def _is_unit(flags: Any) -> bool:
 
 def _counts_along(x: Any) -> int | None:
     """The dimension of a matrix along which it holds 0, 1, 2, ...; None if it is another matrix."""
-    if (iota := _made_by(x, "stablehlo.iota")) is not None:
+    if (iota := defined_by(x, "stablehlo.iota")) is not None:
         return int(iota.attributes["iota_dimension"].value)
-    spread = _made_by(x, "stablehlo.broadcast_in_dim")
-    if spread is None or _made_by(spread.operands[0], "stablehlo.iota") is None:
+    spread = defined_by(x, "stablehlo.broadcast_in_dim")
+    if spread is None or defined_by(spread.operands[0], "stablehlo.iota") is None:
         return None
     (dimension,) = spread.attributes["broadcast_dimensions"]
     (count,) = spread.operands[0].type.shape
     return int(dimension) if count == x.type.shape[dimension] else None
-
-
-def _made_by(x: Any, name: str) -> Any | None:
-    """The op that defines a value, if it has that name."""
-    owner = x.owner
-    return None if isinstance(owner, ir.Block) or owner.operation.name != name else owner.operation
 
 
 def _transposed(ip: Any, op: Any, unit: Any) -> Any:

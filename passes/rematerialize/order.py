@@ -28,8 +28,8 @@ def lowest_order(model: Liveness) -> list[int]:
     leads = _leads(model)
     sunk = _sunk(model, leads)
     orders = [_hoisted(model, given), sunk, _hoisted(model, sunk, leads)]
-    best = _virtual_late(model, min(orders, key=model.peak))
-    return best if model.peak(best) - model.arguments < _GAIN * transient else given
+    lowest, best = min(((model.peak(order), order) for order in orders), key=lambda pair: pair[0])
+    return _virtual_late(model, best) if lowest - model.arguments < _GAIN * transient else given
 
 
 def _leads(model: Liveness) -> list[bool]:
@@ -72,7 +72,7 @@ def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], orde
 
 
 def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
-    """The schedule with virtual ops right before their first reader, so that compilers fuse them with it."""
+    """The schedule with virtual ops right before their first reader, so that compilers fuse them; the peak stays."""
     late: list[int] = []
     done = [False] * len(model.ops)
     needed = set().union(*model.needs) if model.needs else set()
@@ -100,25 +100,24 @@ class _Hoisting:
         self.members: dict[int, list[int]] = {}
         for i in base:
             self.members.setdefault(self.group[i], []).append(i)
-        self.waits_for: dict[int, int] = {}  # by group: how many needed ops of other groups have not run
-        self.waiting: dict[int, list[int]] = {}  # by op: the groups that wait for it
-        self.readers: dict[int, int] = {}  # by op: how many groups that read it have not run
-        self.sum: dict[
-            int, int
-        ] = {}  # by op: the sum of the numbers of these groups, the last one in the end
-        self.reads: dict[int, list[int]] = {}
+        count = len(base)
+        self.waits_for = [0] * count  # by group: how many needed ops of other groups have not run
+        self.waiting: list[list[int]] = [[] for _ in base]  # by op: the groups that wait for it
+        self.readers = [0] * count  # by op: how many groups that read it have not run
+        self.sum = [0] * count  # by op: the sum of the numbers of these groups, the last one in the end
+        self.reads: list[Iterable[int]] = [()] * count  # by group: the ops of other groups that it reads
         for g, members in self.members.items():
-            needed = {j for i in members for j in model.needs[i] if self.group[j] != g}
-            self.waits_for[g] = len(needed)
+            needed, reads = set(model.needs[g]), model.reads[g]
+            if len(members) > 1:
+                needed = {j for i in members for j in model.needs[i] if self.group[j] != g}
+                reads = tuple(dict.fromkeys(j for i in members for j in model.reads[i] if self.group[j] != g))
+            self.waits_for[g], self.reads[g] = len(needed), reads
             for j in needed:
-                self.waiting.setdefault(j, []).append(g)
-            self.reads[g] = list(
-                dict.fromkeys(j for i in members for j in model.reads[i] if self.group[j] != g)
-            )
-            for j in self.reads[g]:
-                self.readers[j] = self.readers.get(j, 0) + 1
-                self.sum[j] = self.sum.get(j, 0) + g
-        self.done: set[int] = set()
+                self.waiting[j].append(g)
+            for j in reads:
+                self.readers[j] += 1
+                self.sum[j] += g
+        self.done = [False] * count
         self.result: list[int] = []
 
     def _groups(self, leads: Sequence[bool] | None) -> list[int]:
@@ -139,7 +138,7 @@ class _Hoisting:
     def order(self) -> list[int]:
         for i in self.base:
             g = self.group[i]
-            if g not in self.done and self.members[g][-1] == i:
+            if not self.done[g] and self.members[g][-1] == i:
                 self._run(g)
         return self.result
 
@@ -148,16 +147,16 @@ class _Hoisting:
         stack = [first]
         while stack:
             g = stack.pop()
-            if g in self.done or (g != first and not self._frees(g)):
+            if self.done[g] or (g != first and not self._frees(g)):
                 continue
-            self.done.add(g)
+            self.done[g] = True
             self.result += self.members[g]
-            stack += reversed(list(self._affected(g)))
+            stack += list(self._affected(g))[::-1]
 
     def _affected(self, g: int) -> Iterable[int]:
         """The groups that may be hoisted now that a group has run."""
         for i in self.members[g]:
-            for other in self.waiting.get(i, ()):
+            for other in self.waiting[i]:
                 self.waits_for[other] -= 1
                 yield other
         for j in self.reads[g]:
@@ -171,6 +170,7 @@ class _Hoisting:
         if self.waits_for[g]:
             return False
         size, kept = self.model.size, self.model.kept
-        taken = sum(size[j] for j in self.model.roots[g] if self.group[j] == g)
-        freed = sum(size[j] for j in self.reads[g] if self.readers[j] == 1 and j not in kept)
-        return freed > taken or not taken
+        taken = sum([size[j] for j in self.model.roots[g] if self.group[j] == g])
+        if not taken:
+            return True
+        return sum([size[j] for j in self.reads[g] if self.readers[j] == 1 and j not in kept]) > taken

@@ -60,7 +60,7 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable
 
 
 def _planned(graph: Graph) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap ops and of checkpointed functions."""
+    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
     return without_checkpointed(cheaper(graph, ordered(liveness(graph)))).model
 
 
@@ -85,6 +85,8 @@ def memory_curve(graph: Graph) -> list[tuple[int, float]]:
 def ordered(model: Liveness) -> Liveness:
     """The model with its ops in the order of lowest peak, and numbered in that order."""
     order = lowest_order(model)
+    if order == list(range(len(order))):
+        return model
     place = [0] * len(order)
     for i, op in enumerate(order):
         place[op] = i

@@ -18,17 +18,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import Loop
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.trip_count import most_iterations
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.stacks import read_entry, write_entry
-from tiduc.passes.structure.steps import Step, build_step, own_places, state_of
-from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
+from tiduc.passes.structure.steps import Step, own_places, state_of
+from tiduc.passes.structure.while_loops import (
+    Carry,
+    Iteration,
+    Results,
+    emit_while,
+    index_test,
+    read_entry,
+    write_entry,
+)
 
 _MAX_ITERATIONS = 2**31
 """The number of iterations that a 32-bit induction variable can number."""
@@ -57,14 +62,9 @@ class Reached:
     state: Sequence[Value]
 
 
-def emit_checkpointed(scope: Scope, cluster: Cluster) -> None:
+def emit_checkpointed(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
     """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
-    trip_count = scope.plan.loops[cluster].trip_count
-    step = build_step(scope, cluster)
-    if trip_count is not None:
-        simplify_slots(scope, cluster, step, trip_count)
-    records = Records(scope, cluster, step)
     places = own_places(scope, cluster, step, records.values)
     raw = step.b.finish([*step.nexts.values(), *records.values])
     slots = _slots(_max_trip_count(scope, cluster))
@@ -87,15 +87,14 @@ def emit_checkpointed(scope: Scope, cluster: Cluster) -> None:
         [cluster.is_used(at) for at in places],
     )
     carries = {at: y for at, y in zip(places, results, strict=False) if y is not None}
-    records.give(carries, results[len(places) :])
+    return carries, results[len(places) :]
 
 
 def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
     """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
-    plan = scope.plan.loops[cluster]
-    records = (m.record for c in (*plan.recomputed, cluster) for m in c.members)
-    known = [plan.trip_count, *(most_iterations(record) for record in records if isinstance(record, Loop))]
-    return min([_MAX_ITERATIONS, *(n for n in known if n is not None)])
+    bounds = [most_iterations(member.record) for member in scope.plan.members(cluster)]
+    known = [n for n in (scope.plan.loops[cluster].trip_count, *bounds) if n is not None]
+    return min([_MAX_ITERATIONS, *known])
 
 
 def _slots(bound: int) -> int:

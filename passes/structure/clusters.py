@@ -164,11 +164,13 @@ def _find_members(
                 j = record.results[i] if isinstance(record, Loop) else i
                 if j >= 0:
                     places[y] = member, j
-    reads = ((op, x) for op in order for x in op.reads)
-    for reader, x in chain(reads, ((None, y) for y in outputs)):
-        if x in places:
-            member, j = places[x]
-            member.used[j].append(reader)
+    results = places.keys()
+    readers = ((op, op.reads) for op in order if not results.isdisjoint(op.reads))
+    for reader, read in chain(readers, [(None, outputs)]):
+        for x in read:
+            if x in places:
+                member, j = places[x]
+                member.used[j].append(reader)
     return members, places
 
 

@@ -1,6 +1,11 @@
-"""Emits the loops of a cluster as one loop without sequences, as the plan says."""
+"""Emits the loops of a cluster as one loop without sequences, as the plan says.
+
+`_emit_stacked` emits a loop that reads other loops' residuals from stacks, or runs in their direction. The loops that
+recompute residuals are in `segmented.py` and `checkpointed.py`.
+"""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tiduc.dialect.control import needs_static_shapes
 from tiduc.dialect.control_ops import sequence_type
@@ -8,11 +13,13 @@ from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Value
 from tiduc.dialect.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
-from tiduc.passes.structure.clusters import Cluster, MemberResult, is_last_carry
-from tiduc.passes.structure.scope import Scope
+from tiduc.passes.structure.clusters import Cluster, Member, MemberResult, is_last_carry
+from tiduc.passes.structure.records import Records
+from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.segmented import emit_segmented
-from tiduc.passes.structure.stacked import emit_stacked
-from tiduc.passes.structure.steps import unchanged_carries
+from tiduc.passes.structure.slots import simplify_slots
+from tiduc.passes.structure.steps import Step, build_step, unchanged_carries
+from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while, index_test
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
@@ -21,8 +28,17 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
     plan = scope.plan.loops[cluster]
     if plan.trip_count_source is not None:
         scope.trip_counts[cluster] = scope.trip_counts[plan.trip_count_source]
+    if plan.trip_count == 0:
+        _give_initial(scope, cluster)
+        return
+    is_tested = plan.emitter == "stacked" and _leading(scope, cluster).record.cond is not None
     try:
-        EMITTERS[plan.emitter](scope, cluster)
+        step = build_step(scope, cluster)
+        if plan.trip_count is not None and not is_tested:  # a condition may read the carries
+            simplify_slots(scope, cluster, step, plan.trip_count)
+        records = Records(scope, cluster, step)
+        carries, arrays = EMITTERS[plan.emitter](scope, cluster, step, records)
+        records.give(carries, arrays)
     except UnknownSize as error:
         raise needs_static_shapes(error, cluster.ops[0].location) from None
 
@@ -41,7 +57,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
                     scope.local[y] = scope.b.zero(y.type)
 
 
-def _emit_none(scope: Scope, cluster: Cluster) -> None:
+def _give_initial(scope: Scope, cluster: Cluster) -> None:
     """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
     results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
@@ -50,9 +66,59 @@ def _emit_none(scope: Scope, cluster: Cluster) -> None:
     scope.set_results(results)
 
 
-EMITTERS: Mapping[str, Callable[[Scope, Cluster], None]] = {
-    "none": _emit_none,
-    "stacked": emit_stacked,
+def _leading(scope: Scope, cluster: Cluster) -> Member:
+    """The member that says how long the loop runs: the first one with a condition, if there is one."""
+    members = scope.plan.members(cluster)
+    return next((m for m in members if m.record.cond is not None), members[0])
+
+
+def _emit_stacked(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
+    """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
+    b, plan, leading = scope.b, scope.plan.loops[cluster], _leading(scope, cluster)
+    leader = leading.record
+    count: Any = plan.trip_count  # an integer, or a value where only a bound is known
+    if leader.cond is None and (count is None or plan.bound is not None):
+        count = scope.trip_count(cluster)
+    k, inner = step.number, step.b
+    one, first = inner.constant(1, index_type()), b.constant(0, index_type())
+    following = inner.subtract(k, one) if leader.reverse else inner.add(k, one)
+    if leader.reverse and isinstance(count, int):
+        first = b.constant(count - 1, index_type())
+    elif leader.reverse:
+        first = b.subtract(count, b.constant(1, index_type()))
+    before = [step.loop.carry(type_) for type_ in records.types]
+    after = records.written(inner, before, k, records.values)
+    carries = [
+        Carry(k, first, following, plan.needs_trip_count and leader.cond is not None),
+        *(Carry(x, scope.init(at), step.nexts[at], cluster.is_used(at)) for at, x in step.carries.items()),
+        *map(Carry, before, records.first(b), after),
+    ]
+    test = _test(scope, leading, step, count)
+    results = emit_while(scope, b, step.loop, carries, test, leader.memory, leader.bound)
+    if leader.cond is not None and k in results:
+        scope.trip_counts[cluster] = results[k]
+    last = {at: results[x] for at, x in step.carries.items() if x in results}
+    return last, [results[x] for x in before]
+
+
+def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:
+    """The loop's test: the condition of `member`, or a bound on the iteration's number."""
+    leader, read = member.record, step.loop.read
+    if leader.reverse:
+        return index_test(step.number, 0, "GE")
+    if leader.cond is None:
+        return index_test(step.number, read(count) if isinstance(count, Value) else count, "LT")
+    inits = [step.carries.get((member, i)) or read(scope.local[x]) for i, x in enumerate(leader.inits)]
+    own = [*inits, *(read(scope.local[x]) for x in leader.invariants)]
+
+    def test(b: Any, of: dict[Value, Value]) -> Value:
+        return scope.inlined(b, leader.cond, [of[x] for x in own])[0]
+
+    return test
+
+
+EMITTERS: Mapping[str, Callable[[Scope, Cluster, Step, Records], Results]] = {
+    "stacked": _emit_stacked,
     "segmented": emit_segmented,
     "checkpointed": emit_checkpointed,
 }

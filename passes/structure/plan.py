@@ -1,8 +1,8 @@
 """plan: decides which ops are fused, and how each loop gets its residuals, before anything is emitted.
 
 A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
-iterations from checkpoints. The plan names the emitter of each loop, a function of `stacked.py`, `segmented.py` or
-`checkpointed.py`, and what the loop stores. Emitters read the plan and never change it.
+iterations from checkpoints. The plan names the emitter of each loop, a key of `EMITTERS` in `loops.py`, and what the
+loop stores. Emitters read the plan and never change it.
 """
 
 from collections import defaultdict
@@ -16,7 +16,15 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.view import View
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.clusters import Cluster, Fusion, MemberResult, fuse, is_call, is_last_carry
+from tiduc.passes.structure.clusters import (
+    Cluster,
+    Fusion,
+    Member,
+    MemberResult,
+    fuse,
+    is_call,
+    is_last_carry,
+)
 
 LIMIT = 2**28
 """The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
@@ -63,6 +71,10 @@ class Plan:
     nodes: Sequence[Cluster | Definition]
     loops: Mapping[Cluster, LoopPlan]
     used_of_calls: Mapping[Graph, Collection[int]]
+
+    def members(self, cluster: Cluster) -> list[Member]:
+        """The members whose iterations are in the cluster's loop: first those that are recomputed for it."""
+        return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 
 
 def plan(
@@ -121,8 +133,6 @@ def plan(
 
 
 def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_count: int | None) -> str:
-    if trip_count == 0:
-        return "none"
     if all(source.leader.reverse == cluster.leader.reverse for source in recomputed):
         return "stacked"
     return "segmented" if memory == "sqrt" and trip_count is not None else "checkpointed"

@@ -9,8 +9,8 @@ from tiduc.dialect.graph import Value
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.stacks import filled, write_entry
 from tiduc.passes.structure.steps import Residuals, Step, state_of
+from tiduc.passes.structure.while_loops import filled, write_entry
 
 
 class Records:

@@ -21,10 +21,16 @@ from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, i
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records, segment
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.stacks import read_entry, write_entry
-from tiduc.passes.structure.steps import Step, build_step, own_places, state_of
-from tiduc.passes.structure.while_loops import Carry, Iteration, emit_while, index_test
+from tiduc.passes.structure.steps import Step, own_places, state_of
+from tiduc.passes.structure.while_loops import (
+    Carry,
+    Iteration,
+    Results,
+    emit_while,
+    index_test,
+    read_entry,
+    write_entry,
+)
 
 Starts = Mapping[Value, tuple[Value, int]]
 """For each induction variable of a step: its initial value, from outside the step, and its increment per iteration."""
@@ -57,16 +63,14 @@ class Segment:
     outside: Sequence[Value]
 
 
-def emit_segmented(scope: Scope, cluster: Cluster) -> None:
+def emit_segmented(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
     """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
     b, is_reverse, trip_count = scope.b, cluster.leader.reverse, scope.plan.loops[cluster].trip_count
     assert trip_count is not None
-    size, step = segment(trip_count), build_step(scope, cluster)
-    simplify_slots(scope, cluster, step, trip_count)
+    size = segment(trip_count)
     starts = {x: (scope.init(at), by) for x, (at, by) in induction_variables(step).items()}
     for start, _ in starts.values():
         step.loop.read(start)
-    records = Records(scope, cluster, step)
     places = own_places(scope, cluster, step, records.values, starts)
     raw = step.b.finish([*step.nexts.values(), *records.values])
     top = _sweep(scope, step, is_reverse, places, records.values, starts)
@@ -103,7 +107,7 @@ def emit_segmented(scope: Scope, cluster: Cluster) -> None:
         index_test(j, 0, "GE") if is_reverse else is_before,
     )
     carries = {at: results[x] for at, x in zip(places, carried, strict=True) if x in results}
-    records.give(carries, [results[x] for x in before])
+    return carries, [results[x] for x in before]
 
 
 def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:

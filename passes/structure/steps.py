@@ -11,8 +11,7 @@ from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.stacks import read_entry
-from tiduc.passes.structure.while_loops import Iteration, carries_read
+from tiduc.passes.structure.while_loops import Iteration, carries_read, read_entry
 
 
 @dataclass
@@ -84,8 +83,7 @@ def build_step(scope: Scope, cluster: Cluster) -> Step:
     """
     loop = Iteration(scope)
     step, b = Step(loop, loop.carry(index_type())), loop.b
-    members = [m for c in (*scope.plan.loops[cluster].recomputed, cluster) for m in c.members]
-    for member in members:
+    for member in scope.plan.members(cluster):
         record, first = member.record, len(b.graph.definitions)
         n, idle = len(record.inits), unchanged_carries(record)
         for i, x in enumerate(record.inits):

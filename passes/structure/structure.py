@@ -7,7 +7,7 @@
 A `tidu.loop` reads and gives *sequences*, one element per iteration, which a `stablehlo.while` cannot. This stage
 removes them. Ops of one call site become one op, which gives only the results that are read. Loops that run in
 lockstep, in the same direction, are fused, and so are branches of the same index: one then reads the other's values
-directly. Between loops that run in opposite directions, residuals are stored in stacks (`stacked.py`), or recomputed
+directly. Between loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed
 from checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses which.
 """
 

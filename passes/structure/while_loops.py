@@ -1,4 +1,7 @@
-"""Emits loops without sequences, as `stablehlo.while` is, from one iteration, which is built first, and a test."""
+"""Emits loops without sequences, as `stablehlo.while` is, and reads and writes entries of the arrays that they carry.
+
+One iteration is built first, then a test.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +9,8 @@ from typing import Any
 
 from tiduc.dialect.control import Loop, emit_loop
 from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.types import shape
+from tiduc.passes.structure.clusters import MemberResult
 from tiduc.passes.structure.scope import Scope
 
 
@@ -43,6 +48,10 @@ class Carry:
 
 Test = Callable[[Any, dict[Value, Value]], Value]
 """Emits a loop's test, given a builder and the test's inputs for the inputs of an iteration."""
+
+
+Results = tuple[dict[MemberResult, Value], list[Value]]
+"""The results of the loop of a cluster: its last carries that are live, and the arrays of its `Records`."""
 
 
 def emit_while(
@@ -111,3 +120,25 @@ def index_test(k: Value, limit: Any, comparison: str) -> Test:
         return b.compare(of[k], end, comparison)  # type: ignore[no-any-return]
 
     return test
+
+
+# ---- entries of arrays ----------------------------------------------------------------------------------------
+
+
+def read_entry(b: Any, stack: Value, i: Value) -> Value:
+    """Entry i of a stack."""
+    sizes = shape(stack)[1:]
+    start = [i] + [b.constant(0, i.type)] * len(sizes)
+    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
+
+
+def filled(b: Any, type_: Any, x: Value) -> Value:
+    """A stack with `x` in every entry."""
+    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
+
+
+def write_entry(b: Any, stack: Value, x: Value, i: Value) -> Value:
+    """The stack with `x` as entry i."""
+    sizes = shape(x)
+    start = [i] + [b.constant(0, i.type)] * len(sizes)
+    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]

@@ -19,9 +19,9 @@ from tiduc.check import check
 from tiduc.dialect.emit import artifact, bytecode, emit
 from tiduc.dialect.errors import TiducError
 from tiduc.explain import as_json, explain
+from tiduc.linking import link
 from tiduc.models.files import import_model
 from tiduc.opt import PASSES, run_pipeline
-from tiduc.passes.link import link
 from tiduc.program import Program
 from tiduc.runtime import cache
 from tiduc.runtime.arrays import parse_inputs, random_array

@@ -281,7 +281,7 @@ def test_imports() -> None:
         ("tiduc.models.model", "from tiduc.splitting import split"),
         ("tiduc.check", "from tiduc.cli import run"),
         ("tiduc.splitting", "from tiduc.eager import Array"),
-        ("tiduc.runtime.run", "from tiduc.passes.driver.passes import PASSES"),
+        ("tiduc.runtime.run", "from tiduc.opt.passes import PASSES"),
         ("tiduc.backends.reference.interpreter", "from tiduc.program import Program"),
         ("tiduc.program", "from dialect.view import View"),
         ("tiduc.program", "import passes"),

@@ -9,8 +9,8 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
 from tiduc.opt import PASSES, run_pipeline
-from tiduc.passes.driver.observe import Observe
-from tiduc.passes.driver.textual import Native, Option, Own, Pass, parse_pipeline
+from tiduc.opt.observe import Observe
+from tiduc.opt.textual import Native, Option, Own, Pass, parse_pipeline
 from tiduc.tables import native_passes
 
 EXP_AX = """

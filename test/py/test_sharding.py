@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, ResolveError, Unsupported
-from tiduc.passes.link import link
+from tiduc.linking import link
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import click
 from tiduc.cli.files import OUTPUT, PATH, read_module, write
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import emit
-from tiduc.passes.link import link
+from tiduc.linking import link
 
 
 @click.command("link")

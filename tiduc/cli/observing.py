@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.passes.driver.observe import Observe, Printing
+from tiduc.opt.observe import Observe, Printing
 
 _PRINTED = (
     click.option(

@@ -21,7 +21,7 @@ from tiduc.dialect.emit import bytecode, emit, text
 from tiduc.dialect.errors import InvalidIR, RequestError, RuleError, TiducError
 from tiduc.documents import list_of_passes
 from tiduc.opt import Observe, Pass, run_pipeline
-from tiduc.passes.driver.observe import pipeline_of
+from tiduc.opt.observe import pipeline_of
 from tiduc.passes.rules.registry import OpSet
 
 SPLIT = re.compile(r"^// -----\n", re.MULTILINE)

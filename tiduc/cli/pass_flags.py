@@ -6,7 +6,7 @@ import click
 
 from tiduc.dialect.context import stage
 from tiduc.opt import PASSES, PIPELINES
-from tiduc.passes.driver.driver import is_native, scheduled
+from tiduc.opt.driver import is_native, scheduled
 
 FLAGS = "tiduc.pass_flags"
 """The key of `Context.meta` under which a command finds the pipeline that its flags name."""

@@ -1,15 +1,15 @@
-"""Textual pipelines over all passes: of the stages, of each backend, and of MLIR."""
+"""`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tiduc.backends.iree.passes import PASSES as IREE_PASSES
-from tiduc.passes.driver import driver
-from tiduc.passes.driver.observe import Observe, Printing
-from tiduc.passes.driver.passes import PASSES as STAGE_PASSES
-from tiduc.passes.driver.pipelines import PIPELINES
-from tiduc.passes.driver.textual import Option, Pass, Pipeline
+from tiduc.opt import driver
+from tiduc.opt.iree_passes import PASSES as IREE_PASSES
+from tiduc.opt.observe import Observe, Printing
+from tiduc.opt.passes import PASSES as STAGE_PASSES
+from tiduc.opt.pipelines import PIPELINES
+from tiduc.opt.textual import Option, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 

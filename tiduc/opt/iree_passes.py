@@ -5,7 +5,7 @@ from dataclasses import fields
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.pipeline import PIPELINE, parts_of_legalization
 from tiduc.backends.iree.settings import HELP, Settings
-from tiduc.passes.driver.textual import Option, Pass
+from tiduc.opt.textual import Option, Pass
 
 _LEGALIZE = Pass(
     "tidu-legalize-for-iree",

@@ -1,6 +1,6 @@
 """Named pipelines: the sequences of passes that give a JVP, a VJP or a gradient."""
 
-from tiduc.passes.driver.textual import Pipeline, Step
+from tiduc.opt.textual import Pipeline, Step
 
 _IMPORT = Step("tidu-import", takes=("inline", "relu"))
 _LINEARIZE = Step("tidu-linearize", takes=("wrt",))

@@ -12,8 +12,8 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import diagnosed, stage
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.graph import operations
-from tiduc.passes.driver.observe import COUNT, Observe, Statistics, reproducible
-from tiduc.passes.driver.textual import Native, Own, Pass, Pipeline, elements_of, parse_pipeline
+from tiduc.opt.observe import COUNT, Observe, Statistics, reproducible
+from tiduc.opt.textual import Native, Own, Pass, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 

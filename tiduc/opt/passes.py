@@ -18,9 +18,9 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
+from tiduc.opt.defaults import argument_attributes, chosen_graph, keys_of, last_linear, sources_of
+from tiduc.opt.textual import Option, Pass
 from tiduc.passes.batch import batch
-from tiduc.passes.driver.defaults import argument_attributes, chosen_graph, keys_of, last_linear, sources_of
-from tiduc.passes.driver.textual import Option, Pass
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.jet import jet_graph

@@ -1,1 +1,0 @@
-"""The stages as MLIR passes, and textual pass pipelines."""
