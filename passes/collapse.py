@@ -295,15 +295,16 @@ class _Emitter:
                 for known in tables:
                     known.update((op.result, known[x]) for x in op.operands if x in known)
             elif any(found.need(y) for y in op.results):
-                self._emit_each(op)
+                self._emit_each(op, any(found.need(y) is Need.SUM for y in op.results))
 
-    def _emit_each(self, op: Definition) -> None:
+    def _emit_each(self, op: Definition, is_summed: bool) -> None:
         """Emits an op for each example, or finds that its result is a product of a factor and a core."""
         if not any(x in self.values or x in self.products for x in op.reads):
             copy_op(self.b, op, self.plain)
             return
         self.b.location = op.location
-        product = factored(self.b, op, [self._factors(x) for x in op.operands]) if not op.captures else None
+        factors = [self._factors(x) for x in op.operands]
+        product = factored(self.b, op, factors, is_summed) if not op.captures else None
         if product is not None:
             self.products[op.result] = product
             return

@@ -28,10 +28,16 @@ class Factored:
     core: Value | None
 
 
-def factored(b: Any, op: Definition, operands: Sequence[Factored]) -> Factored | None:
-    """The result of an op, as a factor and a core; None where the op gives no factor."""
+def factored(b: Any, op: Definition, operands: Sequence[Factored], is_summed: bool) -> Factored | None:
+    """The result of an op, as a factor and a core; None where the op gives no factor.
+
+    A product of two batched values has a factor only if it is summed over the batch. Otherwise their multiplied-out
+    values, which other ops may need, are multiplied by one op.
+    """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):
+        return None
+    if rule is _multiply and not is_summed and all(x.core is not None for x in operands):
         return None
     factors = [x.factor for x in operands if x.factor is not None]
     cores = [x.core for x in operands if x.core is not None]

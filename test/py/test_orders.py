@@ -13,6 +13,7 @@ from harness.check_rule import check_rule, run
 from harness.compare import compare
 from harness.exports import exported
 from harness.stages import F64
+from test_jet import NEWTON
 
 from tiduc.cli import run as cli
 from tiduc.dialect.errors import RequestError
@@ -221,6 +222,13 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
     for program in (load(CHAIN), load(exported(network, *LAYERS)), load(exported(layers, *LAYERS))):
         jet = program.jet(order)
         assert ops(jet.vjp()) <= 4 * ops(jet)
+
+
+@pytest.mark.parametrize("order", [2, 8])
+def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
+    """The body of the jet three times, its transpose with twice its ops, and checkpoints, the same at each order."""
+    jet = load(NEWTON).jet(order)
+    assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 
 
 def test_gradient_of_a_residual() -> None:
