@@ -1,4 +1,4 @@
-"""Several programs of one file as one, such as a value, its gradient and a Hessian-vector product."""
+"""`Program.together`: several programs of one file as one, such as a gradient and a Hessian-vector product."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -9,18 +9,18 @@ from tiduc.ports import Function, Port, with_ports
 P = TypeVar("P", bound=Function)
 
 
-def together(program: P, *others: P) -> P:
+def together(self: P, *others: P) -> P:
     """(inputs of all programs, each once...) -> (outputs of all...), where shared values are computed once.
 
     Names that are taken get numbers. `RequestError` for a program that is not derived from the same loaded program.
     Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
     """
     inputs: dict[str, Port] = {}
-    for other in (program, *others):
-        if other.view is not program.view:
-            raise RequestError(f"@{other.name} and @{program.name} are not derived from one loaded program")
+    for other in (self, *others):
+        if other.view is not self.view:
+            raise RequestError(f"@{other.name} and @{self.name} are not derived from one loaded program")
         for port in other.inputs:
             inputs.setdefault(port.value, port)
-    outputs = [port for other in (program, *others) for port in other.outputs]
+    outputs = [port for other in (self, *others) for port in other.outputs]
     ports: Any = {"inputs": with_ports((), list(inputs.values())), "outputs": with_ports((), outputs)}
-    return replace(program, **ports)  # type: ignore[type-var]
+    return replace(self, **ports)  # type: ignore[type-var]

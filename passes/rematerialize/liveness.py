@@ -51,9 +51,10 @@ class Liveness:
                 last[j] = place
         for i in self.kept:
             last[i] = count
+        places = np.asarray(order, np.int64)
         change = np.zeros(count + 2)  # floats, since sizes of invalid programs exceed 64 bits
-        change[:count] = np.asarray(self.size, np.float64)[list(order)]
-        np.subtract.at(change, np.asarray(last)[list(order)] + 1, change[:count].copy())
+        change[:count] = np.asarray(self.size, np.float64)[places]
+        np.subtract.at(change, np.asarray(last, np.int64)[places] + 1, change[:count].copy())
         return np.cumsum(change[: count + 1])[:count] + self.arguments
 
     def peak(self, order: Sequence[int]) -> int:

@@ -143,8 +143,9 @@ def _one_level(base: Choice) -> Iterator[tuple[float, _Segments, Choice]]:
 
 
 def _peak(base: Choice) -> int:
-    """The place of the peak in a schedule."""
-    return int(base.model.live(range(len(base.model.ops))).argmax())
+    """The place of the peak in a schedule; 0 in one without ops."""
+    live = base.model.live(range(len(base.model.ops)))
+    return int(live.argmax()) if len(live) else 0
 
 
 def _fewest(base: Choice, segments: _Segments, budget: int) -> Choice:

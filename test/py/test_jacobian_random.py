@@ -41,7 +41,7 @@ def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> 
 
 
 def check(text: str, seed: int) -> Counter[str]:
-    """Checks batches, Jacobians in both modes with and without sparsity, and Laplacians against traces of Hessians."""
+    """Checks batches, Jacobians in all modes with and without sparsity, and Laplacians against traces of Hessians."""
     program = load(text)
     point = point_of(program, np.random.default_rng(seed))
     check_batch(program, *point, subsets=False, rtol=1e-9)
@@ -53,7 +53,8 @@ def check(text: str, seed: int) -> Counter[str]:
     agree(run(program.jacobian(wrt, "forward", sparsity="auto"), point), expected, text)
     if not any(map(is_complex, program.outputs)):
         for sparsity in (None, "auto"):
-            agree(run(program.jacobian(wrt, "reverse", sparsity=sparsity), point), expected, text)
+            for mode in ("reverse", "auto"):
+                agree(run(program.jacobian(wrt, mode, sparsity=sparsity), point), expected, text)
         _check_laplacian(program, wrt[:1], point, text)
         counts["reversed"] += 1
     counts["differentiated"] += 1

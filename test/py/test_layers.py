@@ -65,6 +65,7 @@ LAYERS = {
                 "seeds",
                 "signatures",
                 "tensors",
+                "together",
                 "view",
                 "vmap",
             )

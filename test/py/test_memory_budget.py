@@ -21,6 +21,7 @@ from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.order import lowest_order
 from tiduc.passes.rematerialize.recompute import within
 from tiduc.passes.rematerialize.rematerialize import memory_curve, ordered
+from tiduc.splitting import split
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -182,6 +183,44 @@ def test_small_graphs_have_the_lowest_peak() -> None:
     assert min(ratios) >= 1 and max(ratios) < 1.01  # but for the argument of one byte
 
 
+LOOP = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %i, %y = stablehlo.while(%k = %zero, %h = %x) : tensor<i32>, tensor<64x64xf32>
+  cond {
+    %n = stablehlo.constant dense<100> : tensor<i32>
+    %c = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %z = stablehlo.sine %h : tensor<64x64xf32>
+    stablehlo.return %next, %z : tensor<i32>, tensor<64x64xf32>
+  }
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%y init: %f) applies stablehlo.add across dimensions = [0, 1]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}
+"""
+
+
+def test_loops_keep_what_the_budget_allows() -> None:
+    """Stacks of 100 iterations, or checkpoints; loop memory that is set stays."""
+    gradient = tiduc.load(LOOP).grad()
+    stack = "tensor<100x64x64xf32>"
+    assert stack in gradient.text
+    assert stack in gradient.rematerialize("3MB").text
+    small = gradient.rematerialize("700kB")
+    assert stack not in small.text
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    for y, wanted in zip(small.compile(engine="xla")(x), gradient.compile(engine="xla")(x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    with pytest.raises(RequestError, match="the least budget that it fits is"):
+        _ = gradient.rematerialize("10kB").text
+    with pytest.raises(RequestError, match="the least budget that it fits is"):
+        _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
+
+
 # ---- engines -------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +268,41 @@ def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert BARRIER in capsys.readouterr().out
     assert run(["grad", str(file), "--memory", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["batch", "--batch-size", "2"],
+        ["check", "--seed", "0"],
+        ["compile", "-o", "f.vmfb"],
+        ["run", "--seed", "0", "--engine", "reference", "--input", "random"],
+        ["split", "-o", "parts"],
+        ["train-step", "--loss", "none", "--train", "w*", "-o", "step.mlir"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_infeasible_budgets_are_named(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.mlir").write_text(layers(2, 8, 8))
+    assert run([command[0], "f.mlir", *command[1:], "--memory", "1kB"]) == 1
+    assert "memory 1kB; the least budget that it fits is" in capsys.readouterr().err
+
+
+def test_parts_of_a_split_have_the_budget() -> None:
+    """The VJP that is split recomputes nothing, since what it recomputed would be residuals."""
+    parts = split(tiduc.load(layers(12, 64, 8)).rematerialize("0.9x"))
+    assert {parts.forward.memory, parts.backward.memory} == {"0.9x"}
+    assert len(parts.residuals) == len(split(tiduc.load(layers(12, 64, 8))).residuals)
+
+
+def test_programs_without_ops() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
+    program = tiduc.load(text)
+    assert program.rematerialize("min").text == program.text
+    assert memory_curve(program.merged) == [(8, 1.0)]
 
 
 def test_pass_takes_a_budget() -> None:
