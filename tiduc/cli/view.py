@@ -107,13 +107,13 @@ def _picture(
     file: str,
     entry: str | None,
     derivative: str | None,
-    order: int,
     wrt: tuple[str, ...],
     stop_after: str | None,
     opset: OpSet,
     inline: bool,
     loop_memory: str,
     fold: bool,
+    order: int = 2,
 ) -> Picture:
     """The scenes of a file, after the requested stage."""
     module = read_with(opset, file)
