@@ -21,7 +21,9 @@ def scatter_reduce(
         one = [y.reshape(1) for y in (x, index, source)]
         return scatter_reduce(one[0], 0, *one[1:], reduce, include_self=include_self).reshape([])
     if any(not isinstance(n, int) for y in (x, index) for n in y.shape):
-        raise Unsupported(f"scatter_reduce of a dynamic dimension by {reduce!r} is not supported")
+        raise Unsupported(
+            f"scatter_reduce by {reduce!r} takes no dynamic dimensions; export the module with static sizes"
+        )
     source = source[tuple(slice(n) for n in index.shape)]
     places = _coordinates(index, dim % x.dim())
     counts: Any = None
