@@ -21,6 +21,8 @@ from tiduc.dialect.types import element, shape
 _VECTOR = 16
 _LARGE = 2**18
 """The fewest elements of a kernel."""
+_RATIO = 2
+"""The least number of the kernel's features for each place of the image."""
 _OFFSETS = 32
 """The most offsets of the window, each of which is a slice."""
 
@@ -32,9 +34,9 @@ def by_kernel(b: Emitter, c: Convolution) -> Result | None:
     if spatial != list(range(2, c.rank + 2)) or not 1 < count <= _OFFSETS or c.outputs * c.summed < _LARGE:
         return None
     if results == 0 and set(c.window.base) == {1} and not c.reversed:
-        return _kernel_first(b, c) if c.outputs >= 2 * c.batch * math.prod(c.places) else None
+        return _kernel_first(b, c) if c.outputs >= _RATIO * c.batch * math.prod(c.places) else None
     rows = c.batch * math.prod(shape(c.x)[d] for d in c.layout.input[2:])
-    if features == 0 and set(c.window.strides) == {1} and m >= 2 * rows:
+    if features == 0 and set(c.window.strides) == {1} and m >= _RATIO * rows:
         return _kernel_second(b, c)
     return None
 

@@ -1,0 +1,228 @@
+"""Convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
+
+For shapes of ResNet, MobileNet, EfficientNet, ConvNeXt and UNet, in f32: the convolution (`forward`), and its gradients
+toward the image and toward the kernel, as `tiduc compile` has IREE compile them, by PyTorch op by op, and by XLA. The
+figures are the least time of a call in microseconds, ours divided by the others', and the peak memory of a call in KiB,
+arguments and results included. Calls take turns. With --threads 1 the times are of the processor, so that other load
+on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
+"""
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+if "--threads" in sys.argv and sys.argv[sys.argv.index("--threads") + 1 :][:1] == ["1"]:
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+import jax
+import numpy as np
+import torch
+import torch_functions
+from flags import source_of
+from jax import lax
+from suite import PAGE, agree, allocated, by_xla, machine
+
+import tiduc
+from tiduc.backends.iree.compile import compile_source
+
+BEGIN, END = "<!-- convolutions.py -->", "<!-- end of convolutions.py -->"
+TIDUC, TORCH, XLA = "tiduc compile", "PyTorch", "XLA"
+WAYS = (TIDUC, TORCH, XLA)
+DIRECTIONS = ("forward", "image", "kernel")
+
+
+class Shape(NamedTuple):
+    """A convolution of square images and windows; `outputs` are its features, of the result."""
+
+    batch: int
+    size: int
+    inputs: int
+    outputs: int
+    window: int
+    stride: int = 1
+    groups: int = 1
+    dilation: int = 1
+    transposed: bool = False
+    last: bool = False
+
+    @property
+    def padding(self) -> int:
+        """The padding on each side: that which keeps the size, if it is odd; none for even windows."""
+        return self.dilation * (self.window // 2) if self.window % 2 else 0
+
+
+SHAPES = {
+    "resnet, first": Shape(1, 224, 3, 64, 7, 2),
+    "resnet, 56": Shape(1, 56, 64, 64, 3),
+    "resnet, 28": Shape(1, 28, 128, 128, 3),
+    "resnet, 14": Shape(1, 14, 256, 256, 3),
+    "resnet, 7": Shape(1, 7, 512, 512, 3),
+    "resnet, strided": Shape(1, 56, 64, 128, 3, 2),
+    "resnet, shortcut": Shape(1, 28, 128, 256, 1, 2),
+    "resnet, bottleneck": Shape(1, 56, 64, 256, 1),
+    "resnet, 16 by 16, batch of 4": Shape(4, 16, 64, 64, 3),
+    "resnet, channels last": Shape(1, 28, 128, 128, 3, last=True),
+    "resnet, strided, channels last": Shape(1, 56, 64, 128, 3, 2, last=True),
+    "mobilenet, first": Shape(1, 224, 3, 16, 3, 2),
+    "mobilenet, expansion": Shape(1, 28, 24, 88, 1),
+    "mobilenet, depthwise": Shape(1, 28, 88, 88, 3, groups=88),
+    "mobilenet, depthwise, strided": Shape(1, 28, 96, 96, 5, 2, groups=96),
+    "efficientnet, depthwise": Shape(1, 28, 240, 240, 5, groups=240),
+    "efficientnet, depthwise, channels last": Shape(1, 28, 240, 240, 5, groups=240, last=True),
+    "convnext, first": Shape(1, 112, 3, 96, 4, 4),
+    "convnext, depthwise": Shape(1, 28, 96, 96, 7, groups=96),
+    "unet, 64": Shape(1, 64, 32, 32, 3),
+    "unet, transposed": Shape(1, 32, 64, 32, 2, 2, transposed=True),
+    "dilated": Shape(1, 28, 64, 64, 3, dilation=2),
+    "grouped": Shape(1, 28, 128, 128, 3, groups=32),
+}
+"""By name."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=list(SHAPES), default=list(SHAPES), metavar="NAME")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for the calls of each convolution")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    torch.set_num_threads(chosen.threads)
+    rows = {}
+    for name in chosen.only:
+        for direction in DIRECTIONS:
+            row = measured(SHAPES[name], direction, chosen.threads, chosen.seconds)
+            rows[f"{name}: {direction}"] = row
+            print(f"{name}: {direction}", *(f"{way} {us:.0f}" for way, (us, _) in row.items()), flush=True)
+    report = "\n".join(table(rows, chosen.threads))
+    print(report)
+    if chosen.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n{report}\n{END}{rest.partition(END)[2]}")
+
+
+def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
+    """The convolution in JAX; its kernel is as PyTorch's, or (window, in, out) with channels last."""
+    numbers = ("NHWC", "HWIO", "NHWC") if s.last else ("NCHW", "OIHW", "NCHW")
+    ends = [(s.padding, s.padding)] * 2
+    if s.transposed:
+        return lambda x, w: lax.conv_transpose(
+            x, w, (s.stride,) * 2, "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW"), transpose_kernel=True
+        )
+    return lambda x, w: lax.conv_general_dilated(
+        x,
+        w,
+        (s.stride,) * 2,
+        ends,
+        rhs_dilation=(s.dilation,) * 2,
+        dimension_numbers=numbers,
+        feature_group_count=s.groups,
+    )
+
+
+def arguments(s: Shape) -> list[Any]:
+    """An image and a kernel for the convolution in JAX."""
+    draw = np.random.default_rng(0).standard_normal
+    image, window = [s.size] * 2, [s.window] * 2
+    kernel = [s.inputs, s.outputs] if s.transposed else [s.outputs, s.inputs // s.groups]
+    if s.last:
+        return [draw([s.batch, *image, s.inputs], np.float32), draw([*window, *reversed(kernel)], np.float32)]
+    return [draw([s.batch, s.inputs, *image], np.float32), draw([*kernel, *window], np.float32)]
+
+
+def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], list[Any]]:
+    """PyTorch's convolution or gradient, from tensors to arrays in JAX's layout."""
+    orders = [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
+    tensors = [torch.from_numpy(np.asarray(x)) for x in given]
+    if s.last:  # the memory stays that of channels last
+        tensors = [x.permute(order) for x, order in zip(tensors, orders, strict=False)]
+    numbers = [s.stride] * 2, [s.padding] * 2, [s.dilation] * 2, s.transposed, [0, 0], s.groups
+
+    def call() -> list[Any]:
+        if direction == "forward":
+            y = torch.ops.aten.convolution(*tensors, None, *numbers)
+        else:
+            x, w, ct = tensors
+            wanted = [direction == "image", direction == "kernel", False]
+            both = torch.ops.aten.convolution_backward(ct, x, w, None, *numbers, wanted)
+            y = both[direction == "kernel"]
+        if s.last:
+            y = y.permute(*((2, 3, 1, 0) if direction == "kernel" else (0, 2, 3, 1)))
+        return [y.numpy()]
+
+    return call
+
+
+def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str, tuple[float, float]]:
+    """Microseconds and KiB of each way."""
+    given, function = arguments(s), of_jax(s)
+    if direction != "forward":
+        y = jax.eval_shape(function, *given)
+        given.append(np.random.default_rng(1).standard_normal(y.shape, np.float32))
+    text = jax.jit(function if direction == "forward" else lambda x, w, ct: (function(x, w) * ct).sum())
+    program = tiduc.load(text.lower(*given).as_text())
+    if direction != "forward":
+        program = program.grad([DIRECTIONS.index(direction) - 1])
+    source = source_of(program.text) if threads == 1 else program.source()
+    vmfb = compile_source(source, cached=False)
+    executable = tiduc.Executable(vmfb)
+    xla, theirs = by_xla(program.text, given), of_torch(s, direction, given)
+    calls = {TIDUC: lambda: executable(*given), TORCH: theirs, XLA: xla.call}
+    for way in (TORCH, XLA):
+        assert agree(calls[TIDUC](), calls[way]()), (s, direction, way)
+    times = least(calls, seconds, time.process_time if threads == 1 else time.perf_counter)
+    memory = {TIDUC: allocated(vmfb, given), XLA: xla.memory}
+    memory[TORCH] = (torch_functions.allocated(theirs) + sum(x.nbytes for x in given)) / 1024
+    return {way: (times[way], memory[way]) for way in WAYS}
+
+
+def least(
+    calls: Mapping[str, Callable[[], Any]], seconds: float, clock: Callable[[], float]
+) -> dict[str, float]:
+    """The least time of each call in microseconds."""
+    times = dict.fromkeys(calls, math.inf)
+    end, rounds = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end or rounds < 5:
+        rounds += 1
+        for way, call in calls.items():
+            for _ in range(2):  # the first one also waits for what the previous way's threads still do
+                started = clock()
+                call()
+                times[way] = min(times[way], clock() - started)
+    return {way: 1e6 * t for way, t in times.items()}
+
+
+def table(rows: Mapping[str, Mapping[str, tuple[float, float]]], threads: int) -> Iterator[str]:
+    """Markdown: a description of the machine, geometric means of ratios, and the table."""
+    yield f"\n{machine()}; {threads} threads\n"
+    for way in (TORCH, XLA):
+        ratios = {name: row[TIDUC][0] / row[way][0] for name, row in rows.items()}
+        mean, worst = (
+            math.exp(sum(map(math.log, ratios.values())) / len(ratios)),
+            max(ratios, key=ratios.__getitem__),
+        )
+        memory = math.exp(sum(math.log(row[TIDUC][1] / row[way][1]) for row in rows.values()) / len(rows))
+        yield (
+            f"- {TIDUC} / {way}: geometric mean **{mean:.2f}** of {len(ratios)}, at most {ratios[worst]:.2f} "
+            f"({worst}); of memory {memory:.2f}"
+        )
+    yield f"\n| µs a call | {' | '.join(WAYS)} | / {TORCH} | / {XLA} | KiB: {' | '.join(WAYS)} |"
+    yield "|---|" + "---:|" * (2 * len(WAYS) + 2)
+    for name, row in rows.items():
+        times, sizes = ([row[way][i] for way in WAYS] for i in range(2))
+        cells = (
+            [f"{t:.0f}" for t in times]
+            + [f"{times[0] / t:.2f}" for t in times[1:]]
+            + [f"{m:.0f}" for m in sizes]
+        )
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

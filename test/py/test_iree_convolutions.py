@@ -1,0 +1,146 @@
+"""Convolutions that are rewritten for speed on CPUs: every rewrite computes the same numbers, in f64."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.backends.iree.fast import convolution, large_kernels, products
+from tiduc.backends.iree.fast.convolution import convolutions_to_products
+from tiduc.backends.reference.interpreter import evaluate
+from tiduc.dialect.context import parse
+
+RNG = np.random.default_rng(0)
+IMAGE, KERNEL = "bf", "io"
+
+
+def letters(sizes: dict[str, int], draw: random.Random, shuffled: bool = True) -> tuple[str, list[int]]:
+    """Dimension numbers in some order, and the sizes of an array in that order."""
+    order = list(sizes)
+    if shuffled:
+        draw.shuffle(order)
+    return ", ".join(order), [sizes[letter] for letter in order]
+
+
+def tensor(sizes: list[int]) -> str:
+    return f"tensor<{'x'.join(map(str, sizes))}xf64>"
+
+
+def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
+    """The text of a function that is a random convolution, and the shapes of its operands.
+
+    Kinds: "dense"; "alone", each feature by itself; "batches", with batch groups; "kernel", with a reversed kernel in
+    PyTorch's layout or with its features swapped.
+    """
+    rank = draw.choice([1, 2, 2, 2, 3])
+    n, c, f, k = (draw.randint(1, 4) for _ in range(4))
+    strides = [draw.randint(1, 3) for _ in range(rank)]
+    base = [draw.choice([1, 1, 2, 3]) if s == 1 and kind != "batches" else 1 for s in strides]
+    dilation = [draw.choice([1, 1, 2, 3]) for _ in range(rank)]
+    ends = [[draw.randint(-1, 3), draw.randint(-1, 3)] for _ in range(rank)]
+    image, window = ([draw.randint(2, 7) for _ in range(rank)] for _ in range(2))
+    window = [draw.choice([1, w]) for w in window]
+    padded = [(m - 1) * a + 1 + sum(e) for m, a, e in zip(image, base, ends, strict=True)]
+    extent = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
+    if any(m < e for m, e in zip(padded, extent, strict=True)):
+        return drawn(draw, kind)
+    places = [(m - e) // s + 1 for m, e, s in zip(padded, extent, strides, strict=True)]
+    spatial = [str(d) for d in range(rank)]
+    features, batches, taken = 1, 1, c
+    if kind == "alone":
+        features, taken, f = c, 1, c
+    if kind == "batches":
+        n, f, batches = k, k, k
+    x_numbers, x = letters({"b": n, "f": c, **dict(zip(spatial, image, strict=True))}, draw)
+    order = {"i": taken, "o": f} if draw.random() < 0.5 else {"o": f, "i": taken}
+    w_numbers, w = letters({**order, **dict(zip(spatial, window, strict=True))}, draw, kind != "kernel")
+    y_numbers, y = letters({"b": n // batches, "f": f, **dict(zip(spatial, places, strict=True))}, draw)
+    turned = ", ".join(draw.choice(["true", "false", "false"]) for _ in range(rank))
+    pads = f"stride = {strides}, pad = {ends}, lhs_dilate = {base}, rhs_dilate = {dilation}, reverse = [{turned}]"
+    reverse = f"stablehlo.reverse %w, dims = [{', '.join(map(str, range(2, rank + 2)))}] : {tensor(w)}"
+    text = f"""func.func @main(%x: {tensor(x)}, %w: {tensor(w)}) -> {tensor(y)} {{
+      %k = {reverse if kind == "kernel" else f"stablehlo.optimization_barrier %w : {tensor(w)}"}
+      %y = stablehlo.convolution(%x, %k) dim_numbers = [{x_numbers}]x[{w_numbers}]->[{y_numbers}],
+        window = {{{pads}}} {{batch_group_count = {batches} : i64, feature_group_count = {features} : i64}}
+        : ({tensor(x)}, {tensor(w)}) -> {tensor(y)}
+      return %y : {tensor(y)}
+    }}"""
+    return text, [x, w]
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Rewrites convolutions of any size, and takes any kernel for a large one."""
+    limits = {"_WORK": 0, "_WORK_ALONE": 0, "_WORK_OF_HOLES": 0}
+    with patch.multiple(convolution, **limits), patch.multiple(large_kernels, _LARGE=0, _RATIO=0):
+        yield
+
+
+def check(kind: str, seed: int, count: int) -> int:
+    """Compares random convolutions before and after the pass; the number of those that the pass rewrote."""
+    draw, rewritten = random.Random(seed), 0
+    for _ in range(count):
+        text, shapes = drawn(draw, kind)
+        arguments = [RNG.normal(size=shape) for shape in shapes]
+        module = parse(text)
+        with small():
+            rewritten += convolutions_to_products(module)
+        module.operation.verify()
+        (ours,), (expected,) = evaluate(str(module), arguments), evaluate(text, arguments)
+        np.testing.assert_allclose(
+            ours, expected, rtol=0, atol=1e-12 * max(1, abs(expected).max()), err_msg=text
+        )
+    return rewritten
+
+
+@pytest.mark.parametrize("kind", ["dense", "alone", "batches", "kernel"])
+def test_random_convolutions(kind: str) -> None:
+    """All forms: layouts, strides, dilations, reversals, paddings (negative, too), and groups of one feature."""
+    assert check(kind, 0, 30) >= 20
+
+
+def test_patches_of_columns() -> None:
+    """Gradients of kernels whose patches are in the order of channels last."""
+    with patch.object(products, "_COLUMNS", 0):
+        check("dense", 1, 20)
+
+
+CONVOLUTIONS = {
+    "toward an image, strided": (
+        "2x16x9x9",
+        "16x8x3x3",
+        "2x8x18x18",
+        "lhs_dilate = [2, 2], pad = [[1, 2], [1, 2]]",
+    ),
+    "toward an image, large kernel": ("1x24x3x3", "24x16x3x3", "1x16x3x3", "pad = [[1, 1], [1, 1]]"),
+    "each feature alone": ("2x24x6x6", "1x24x3x3", "2x24x6x6", "pad = [[1, 1], [1, 1]]"),
+}
+"""Shapes of image, kernel (input features first) and result, and the window's attributes."""
+
+
+def test_compiled() -> None:
+    """The rewritten convolutions as IREE compiles them, against the interpreter."""
+    parameters: list[str] = []
+    arguments: list[Any] = []
+    body, types = "", []
+    for i, (x, w, y, window) in enumerate(CONVOLUTIONS.values()):
+        xt, wt, yt = (f"tensor<{shape}xf64>" for shape in (x, w, y))
+        groups = 24 if w.startswith("1x") else 1
+        parameters += [f"%x{i}: {xt}", f"%w{i}: {wt}"]
+        body += f"""%y{i} = stablehlo.convolution(%x{i}, %w{i})
+          dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], window = {{{window}}}
+          {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}} : ({xt}, {wt}) -> {yt}\n"""
+        types.append(yt)
+        arguments += [RNG.normal(size=[int(n) for n in shape.split("x")]) for shape in (x, w)]
+    results = ", ".join(f"%y{i}" for i in range(len(types)))
+    text = f"func.func @main({', '.join(parameters)}) -> ({', '.join(types)}) {{\n{body}"
+    text += f"return {results} : {', '.join(types)}\n}}"
+    with small():
+        compiled = tiduc.load(text).compile()
+    for y, expected in zip(compiled(*arguments), evaluate(text, arguments), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-11 * abs(expected).max())
