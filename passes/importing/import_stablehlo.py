@@ -27,7 +27,7 @@ from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.functions import symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.tuples import flatten_tuples
-from tiduc.dialect.verify import NAME, TERMINATOR
+from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus
@@ -37,6 +37,9 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
+_OF_GRAPHS = {INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS}
+"""Attributes that mean something on graphs, and on functions nothing; the verifier of graphs refuses them."""
+
 _COMPOSITE = "stablehlo.composite"
 _NAMING = (CUSTOM_CALL, _COMPOSITE)
 """Ops that name functions, besides calls."""
@@ -148,12 +151,17 @@ def _to_graph(function: Any, is_private: bool) -> None:
         "tidu.graph", attributes=attributes, regions=1, loc=function.location, ip=ir.InsertionPoint(function)
     )
     block.append_to(graph.regions[0])
+    is_checked = not _OF_GRAPHS.isdisjoint(attributes)
     for op in operations(block):
         if op.name == "func.return":
             returned, ip = list(op.operands), ir.InsertionPoint(op)
             end = ir.Operation.create(TERMINATOR, operands=returned, loc=op.location, ip=ip)
             op.erase()
             end.verify()  # a function may return types that StableHLO ops may not take
+        elif ACTIVE in op.attributes:
+            is_checked = True
+    if is_checked:
+        graph.verify()
 
 
 def _keys(block: Any, arg_attrs: Any) -> list[str]:

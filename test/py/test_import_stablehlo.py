@@ -246,6 +246,29 @@ def test_location_of_a_refusal() -> None:
 # ---- other contents of a module
 
 
+@pytest.mark.parametrize(
+    ("of_function", "of_op", "message"),
+    [
+        ("", " {tidu.active = array<i1: true>}", "carries an active mask"),
+        (" attributes {tidu.output_of = [@main::@x]}", "", "has tidu.output_of, but lacks tidu.input_of"),
+        (" attributes {tidu.input_of = [@main::@x]}", "", "is linear, but lacks tidu.output_of"),
+    ],
+)
+def test_attributes_of_graphs_are_checked(of_function: str, of_op: str, message: str) -> None:
+    text = f"""
+func.func @main(%x: tensor<f64>) -> tensor<f64>{of_function} {{
+  %0 = stablehlo.sine %x{of_op} : tensor<f64>
+  return %0 : tensor<f64>
+}}"""
+    with pytest.raises(ParseError, match=message):
+        load(text)
+
+
+def test_a_result_that_is_no_tensor() -> None:
+    with pytest.raises(ParseError, match=r"'stablehlo.return' op operand #0 must be"):
+        load("func.func @main(%x: i32) -> i32 { return %x : i32 }")
+
+
 def test_graphs_stay() -> None:
     """Graphs in the module stay beside those of its functions."""
     text = imported(imported(function("f", negate("%0", "%x"))) + function("main", negate("%0", "%x")))
