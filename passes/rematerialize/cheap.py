@@ -11,6 +11,7 @@ from tiduc.dialect.graph import Graph, Value
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.order import SMALL
 from tiduc.passes.rematerialize.recompute import can_rerun, evicting, unchanged
 
 _GAIN = 0.95
@@ -18,8 +19,10 @@ _GAIN = 0.95
 
 
 def cheaper(graph: Graph, model: Liveness) -> Liveness:
-    """The schedule in which readers after the peak recompute cheap values; the given one if the peak hardly falls."""
+    """The schedule in which readers after the peak recompute cheap values, if the peak falls by that and is not low."""
     base = unchanged(model)
+    if base.peak - model.arguments < SMALL:
+        return model
     peak = int(model.live(range(len(model.ops))).argmax())
     choice = evicting(base, peak, _evicted(graph, model, peak))
     if choice.peak - model.arguments > _GAIN * (base.peak - model.arguments):
