@@ -32,7 +32,7 @@ def usual_device(target: str) -> str:
     """
     base = target.partition(":")[0]
     if base not in _USUAL:
-        close = get_close_matches(base, _USUAL, 1)
+        close = get_close_matches(base, _USUAL, 1, 0.75)
         meant = f"; did you mean {close[0]!r}?" if close else ""
         raise TiducError(f"unknown target {base!r}{meant}; known targets: {', '.join(_USUAL)}")
     return _USUAL[base]

@@ -175,7 +175,7 @@ def test_a_pipe_is_read_once(command, file):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("gard", "Did you mean grad?"),
+        ("gard", "Did you mean grad or shard?"),
         ("jpv", "Did you mean vjp or jvp?"),
         ("q", "No such command 'q'."),
         ("--q", "--q"),

@@ -11,6 +11,7 @@ import pytest
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "tutorial.ipynb"
 
 
+@pytest.mark.slow
 def test_the_tutorial_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(NOTEBOOK.parent)
     monkeypatch.chdir(tmp_path)

@@ -75,7 +75,7 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
 @pytest.mark.parametrize(
     "target, machine, bits",
     [
-        ("riscv32", "riscv", 32),
+        pytest.param("riscv32", "riscv", 32, marks=pytest.mark.slow),
         ("wasm32", None, 32),
         pytest.param("aarch64", "aarch64", 64, marks=pytest.mark.slow),
         pytest.param("armv7", "arm", 32, marks=pytest.mark.slow),

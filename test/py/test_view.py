@@ -242,4 +242,4 @@ def test_completion() -> None:
     assert "view" in [item.value for item in complete.get_completions([], "vi")]
     assert [item.value for item in complete.get_completions(["view", "--format"], "h")] == ["html"]
     shown = click.testing.CliRunner().invoke(tiduc, ["view", "--help"])
-    assert shown.exit_code == 0 and "Show a program as a picture (svg)" in shown.output
+    assert shown.exit_code == 0 and "Show a program as a picture (svg, png)" in shown.output
