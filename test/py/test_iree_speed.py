@@ -98,9 +98,6 @@ def test_convolutions(name: str) -> None:
         Convolved("2x8x5x5", "8x8x3x3", "2x8x3x3", FIRST, ""),
         Convolved("2x32x32x8", "3x3x8x64", "2x30x30x64", LAST, ""),
         Convolved("2x40x24x8", "3x3x8x48", "2x19x11x48", LAST, "stride = [2, 2]"),
-        Convolved(
-            "64x4x28x28", "32x4x28x28", "64x32x1x1", FIRST, ""
-        ),  # the gradient of a kernel of one place
     ],
 )
 def test_convolutions_that_iree_computes_fast_stay(convolved: Convolved) -> None:

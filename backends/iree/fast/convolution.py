@@ -73,8 +73,6 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
 def faster(b: Emitter, c: Convolution) -> Any | None:
     """A convolution of an image without holes, as a `Result`; None if IREE's own code is as good."""
     count, y = math.prod(c.window.sizes), None
-    if math.prod(c.places) == 1 < count and set(c.window.dilation) == {1}:
-        return None  # a product of matrices already
     if c.groups == 1 and math.prod(c.places) < count:
         y = by_places(b, c)
     if c.groups == 1 and y is None and 1 in c.window.sizes and count > 1:
