@@ -22,9 +22,8 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
         return ir.DenseElementsAttr.get(values, type=type_.element_type, shape=type_.shape)
     integer = type_.element_type
     if array.ndim and array.size and isinstance(integer, ir.IntegerType) and integer.width in (32, 64):
-        return ir.DenseElementsAttr.get(
-            np.ascontiguousarray(array, f"i{integer.width // 8}"), type=integer, shape=type_.shape
-        )
+        values = np.ascontiguousarray(array, f"i{integer.width // 8}")
+        return ir.DenseElementsAttr.get(values, type=integer, shape=type_.shape).maybe_downcast()
     if array.ndim and array.size:
         entries = [_scalar(v, type_.element_type) for v in array.reshape(-1).tolist()]
         return ir.DenseElementsAttr.get(entries, type_).maybe_downcast()

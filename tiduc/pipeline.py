@@ -126,11 +126,11 @@ DERIVATIVES: dict[str, dict[str, str]] = {
 def stops(derivatives: Sequence[str]) -> list[str]:
     """The names of the stages after which a program, or one of these derivatives of a program, can be printed.
 
-    A derivative that is not in `DERIVATIVES` may be a stage itself, such as a jet.
+    A derivative may be a stage itself, such as a jet.
     """
     names = {"import", *(stage.name for stage in LOWERING)}
     for derivative in derivatives:
-        names |= DERIVATIVES.get(derivative, {derivative: derivative}).keys()
+        names |= {derivative, *DERIVATIVES.get(derivative, {})}
     return [stage.name for stage in STAGES if stage.name in names]
 
 

@@ -88,7 +88,7 @@ def within(model: Liveness, budget: int) -> Choice:
             return min(
                 (_fewest(base, segments, budget) for _, segments in fitting.values()), key=lambda c: c.time
             )
-        if lowest.peak - model.arguments > _GAIN * (base.peak - model.arguments):
+        if lowest.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
             break
         base = lowest
     return lowest
@@ -114,7 +114,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
             points.append((choice.peak, choice.time))
             if choice.peak < lowest.peak:
                 lowest = choice
-        if lowest.peak - model.arguments > _GAIN * (base.peak - model.arguments):
+        if lowest.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
             break
         base = lowest
     best: list[tuple[int, float]] = []

@@ -38,7 +38,8 @@ def work(module: Any) -> Work:
         before = total
         sizes = [math.prod(y.type.shape) for y in op.results if is_static(y.type)]
         total += sum(sizes)
-        if op.name == "stablehlo.dot_general" and sizes and all(is_static(x.type) for x in op.operands):
+        is_product = op.name in ("stablehlo.dot", "stablehlo.dot_general")
+        if is_product and sizes and all(is_static(x.type) for x in op.operands):
             least, multiplications, batches = _product(op)
             tiled |= least >= TILED[0] and multiplications >= TILED[1]
             total += multiplications * batches
@@ -49,17 +50,20 @@ def work(module: Any) -> Work:
 
 
 def contracted_size(op: Any) -> int:
-    """The number of products that a dot_general adds for each element of its result."""
+    """The number of products that a dot or dot_general adds for each element of its result."""
+    if op.name == "stablehlo.dot":
+        return int(op.operands[0].type.shape[-1])
     numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return math.prod(op.operands[0].type.shape[i] for i in numbers.lhs_contracting_dimensions)
 
 
 def _product(op: Any) -> tuple[int, int, int]:
     """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
-    summed = contracted_size(op)
-    batches = max(math.prod(x[i] for i in numbers.lhs_batching_dimensions), 1)
+    summed, batches = contracted_size(op), 1
+    if op.name == "stablehlo.dot_general":
+        numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+        batches = max(math.prod(x[i] for i in numbers.lhs_batching_dimensions), 1)
     rows = math.prod(x) // max(batches * summed, 1)
     columns = math.prod(y) // max(batches * summed, 1)
     return min(rows, columns, summed), result * summed // batches, batches
