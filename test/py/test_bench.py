@@ -39,6 +39,7 @@ def test_loops() -> None:
     assert [row[0] for row in rows] == ["program", "scan", "rnn", "lstm", "memory", *kinds, *kinds]
 
 
+@pytest.mark.slow
 def test_suite() -> None:
     rows = run("suite.py", "--only", "kmeans", "--seconds", "0.01")
     assert [row[0] for row in rows if row[0] == "kmeans"] == ["kmeans"]

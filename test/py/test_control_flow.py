@@ -303,7 +303,9 @@ ON_IREE = (
 )
 
 
-@pytest.mark.parametrize("name", ON_IREE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "captured_condition" else n for n in ON_IREE]
+)
 def test_on_iree(name: str) -> None:
     """Forward over reverse, compiled by IREE, equals the interpreter's result."""
     written = TEXTS | UNBOUNDED_TEXTS
@@ -320,7 +322,7 @@ def test_on_iree(name: str) -> None:
     compare(both.compile()(*point), evaluate(both.text, point))
 
 
-@pytest.mark.parametrize("name", ["newton", "until_norm"])
+@pytest.mark.parametrize("name", ["newton", pytest.param("until_norm", marks=pytest.mark.slow)])
 def test_reverse_over_reverse_on_iree(name: str) -> None:
     """The second transpose of a loop of unknown length runs both first-order loops again."""
     function, given = UNBOUNDED[name]

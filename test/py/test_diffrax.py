@@ -100,10 +100,8 @@ def test_runge_kutta(max_steps: int | None) -> None:
     compare(backwards, second, 1e-10)
 
 
-@pytest.mark.parametrize(
-    ("solver", "max_steps"),
-    [pytest.param(diffrax.Tsit5(), 16, marks=pytest.mark.slow), (diffrax.Bosh3(), None)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("solver", "max_steps"), [(diffrax.Tsit5(), 16), (diffrax.Bosh3(), None)])
 def test_adaptive(solver: Any, max_steps: int | None) -> None:
     """The derivative includes that of the step sizes: it equals central differences, and approximately JAX's."""
     function = solved(solver, ADAPTIVE, max_steps)

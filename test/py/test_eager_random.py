@@ -160,7 +160,7 @@ def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
         np.testing.assert_allclose(ct.data, wanted, rtol=1e-9, atol=1e-12)
 
 
-@settings(SETTINGS, max_examples=50)
+@settings(SETTINGS, max_examples=20)
 @given(PROGRAMS)
 def test_order_two(steps: list[Step]) -> None:
     """A Hessian-vector product by a recorded backward, against differences of gradients."""

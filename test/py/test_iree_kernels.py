@@ -214,6 +214,7 @@ def compiles(name: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_which_loops_compile_as_kernels() -> None:
     """The other loops are compiled unchanged; if this test fails, IREE supports more loops."""
     assert [name for name in LOOPS if not compiles(name)] == []

@@ -68,6 +68,7 @@ func.func @main(%x: tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64
 """
 
 
+@pytest.mark.slow
 def test_one_triangle_of_cholesky() -> None:
     """The other triangle is not read; columns before a failing one are right, and those after it are NaN."""
     x = positive(np.complex128, 11)[[0] * 4]

@@ -158,7 +158,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         (*normal(3, 5) + np.array([[0], [4], [0]]), normal(5, 2)),
     ),
 }
-DEARER = set(PROGRAMS) - {"gaussian_process", "kalman_filter"}
+DEARER = set(PROGRAMS) - {"gaussian_process"}
 
 
 @pytest.mark.parametrize("name", [slow(name) if name in DEARER else name for name in PROGRAMS])

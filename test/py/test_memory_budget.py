@@ -77,7 +77,7 @@ def peak(program: tiduc.Program) -> int:
         ("mlp_f32", "min"),
         ("convnet_f32", "0.8x"),
         pytest.param("transformer_f32", "0.8x", marks=pytest.mark.slow),
-        ("transformer_f32", "min"),
+        pytest.param("transformer_f32", "min", marks=pytest.mark.slow),
     ],
 )
 def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:

@@ -17,11 +17,11 @@ def sample() -> list[str]:
     return list(chosen.values())
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))])
 def test_a_sample_is_right_or_refused(part: int) -> None:
-    outcomes = list(sweep(sample()[part::3]))
+    outcomes = list(sweep(sample()[part::6]))
     assert [o for o in outcomes if o.category in ("wrong", "crash")] == [], table(outcomes)
-    assert sum(o.category == "ok" for o in outcomes) > 20
+    assert sum(o.category == "ok" for o in outcomes) > 10
 
 
 def test_categories() -> None:
@@ -37,6 +37,7 @@ def test_categories() -> None:
     assert {o.name: o.category for o in sweep(list(expected))} == expected
 
 
+@pytest.mark.slow
 def test_order_two() -> None:
     names = [
         "logistic_shape_complex128_20_20_",

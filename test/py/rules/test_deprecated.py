@@ -98,6 +98,7 @@ def test_einsum(config: str, sizes: tuple[list[int], ...]) -> None:
     check_gradient(einsum(config, *sizes), point, result, lambda *x: jnp.einsum(config, *x))
 
 
+@pytest.mark.slow
 def test_einsum_by_iree() -> None:
     check_rule(einsum("ab,bc->ca", [2, 3], [3, 4]), random([2, 3]), random([3, 4]), subsets=False)
 

@@ -51,10 +51,12 @@ def agrees(program: tiduc.Program, *arguments: NDArray[np.float64], order: int =
 @pytest.mark.parametrize(
     "text",
     [
-        window([2, 3], [1, 1], [1, 1], [1, 1]),
+        pytest.param(window([2, 3], [1, 1], [1, 1], [1, 1]), marks=pytest.mark.slow),
         window([2, 2], [2, 1], [1, 1], [1, 2], padding=[[1, 0], [0, 2]]),
         window([2, 1], [1, 3], [2, 1], [2, 1], padding=[[2, 1], [1, 1]], init=0.5),
-        window([1, 2], [2, 2], [1, 3], [1, 1], padding=[[-1, 0], [0, -1]]),
+        pytest.param(
+            window([1, 2], [2, 2], [1, 3], [1, 1], padding=[[-1, 0], [0, -1]]), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_sums_over_windows(text: str) -> None:
@@ -96,7 +98,7 @@ def exported(function: object, shape: str) -> tiduc.Program:
         return tiduc.load(export.export(jax.jit(function))(x).mlir_module_serialized)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rows", "order"), [(2, 2), (5, 1)])
+@pytest.mark.parametrize(("rows", "order"), [pytest.param(2, 2, marks=pytest.mark.slow), (5, 1)])
 def test_cumulative_sum_of_a_dynamic_dimension(rows: int, order: int) -> None:
     program = exported(lambda x: lax.cumsum(x * x, 0), "n, m")
     assert agrees(program, RNG.standard_normal((rows, 3)), order=order)
