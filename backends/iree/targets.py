@@ -53,7 +53,7 @@ _LLVM = (
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
 """Vector code for reductions of floats: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
 TILED = ("--iree-global-opt-data-tiling=true",)
-"""Data tiling: 0.7 times the run time for products of large matrices, up to twice for small ones."""
+"""Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`fast/work.py`)."""
 # sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates
 # constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=false")

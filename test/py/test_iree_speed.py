@@ -273,8 +273,9 @@ def product(rows: int, summed: int, columns: int) -> str:
     [
         ((32, 64, 64), False, "local-sync"),
         ((4096, 8, 256), False, "local-sync"),
-        ((256, 192, 192), True, "local-sync"),
-        ((512, 512, 512), True, "local-task"),
+        ((256, 192, 192), False, "local-sync"),
+        ((512, 512, 512), False, "local-task"),
+        ((1024, 1024, 1024), True, "local-task"),
     ],
 )
 def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:

@@ -8,8 +8,13 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import is_static, within
 
-TILED = 64, 2**23
-"""Data tiling pays from here on: a product's smallest dimension, and its number of multiplications."""
+TILED = 1024
+"""Data tiling pays from this smallest dimension of a product on; it also doubles the memory of the product.
+
+With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, of 512 x 512 the same time, and of
+256 x 256 1.1 times the time; the gradient of a perceptron of width 768 takes 1.17 times, and that of a GPT of 6 layers
+of width 384 1.05 times the time and 1.27 times the memory.
+"""
 
 THREADED = 2**24
 """Elements computed in a call, from which on several threads are faster than one."""
@@ -41,7 +46,7 @@ def work(module: Any) -> Work:
         is_product = op.name in ("stablehlo.dot", "stablehlo.dot_general")
         if is_product and sizes and all(is_static(x.type) for x in op.operands):
             least, multiplications, batches = _product(op)
-            tiled |= least >= TILED[0] and multiplications >= TILED[1]
+            tiled |= least >= TILED
             total += multiplications * batches
         elif op.name == "stablehlo.convolution" and sizes and is_static(op.operands[1].type):
             total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
