@@ -41,7 +41,6 @@ def linearize(
     name = name or view.fresh("L")
     b: Any = opset.builder(view, name)
     b.engine = Linearizing(partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule)
-    b.engine.ends_at_results = _are_results(outputs)
     b.graph.input_of = tuple(primals)
     check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)
@@ -90,12 +89,6 @@ def _linearize_ops(
             for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
                     tangents[y] = dy
-
-
-def _are_results(values: Sequence[Any]) -> bool:
-    """Whether values are inputs and outputs of their graphs, and none is an intermediate value."""
-    results = {y for graph in {x.graph for x in values} for y in graph.outputs}
-    return all(x.definition is None or x in results for x in values)
 
 
 def tangent_type(b: Any, x: Any, description: str) -> Any:

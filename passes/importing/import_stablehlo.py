@@ -6,8 +6,7 @@
     }                                          }) {sym_name = "main", inputs = [@a, @x]}
 
 Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
-scans become loops (`scans.py`), functions named `relu` get a relu's derivative (`relus.py`), and the maximum that a
-softmax subtracts gets none (`shifts.py`). Each public function
+scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
 becomes a graph, and each function that is still called a private graph. An input's key is its `tidu.name` attribute,
 else the name in its location (as JAX writes it, and as the parser does with the names of text), else `argN`. All
 attributes of the module, functions, arguments, results and ops are kept.
@@ -32,7 +31,6 @@ from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus
 from tiduc.passes.importing.scans import SCAN, expand_scans
-from tiduc.passes.importing.shifts import mark_shifts
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -47,10 +45,8 @@ _NAMING = (CUSTOM_CALL, _COMPOSITE)
 _CALLING = {"func.call", _COMPOSITE, SCAN}
 """Calls, and ops that become calls."""
 
-_REDUCE = "stablehlo.reduce"
-
-_CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, _REDUCE}
-"""Ops that import checks, marks or replaces: one walk collects them, because a walk calls Python for every op."""
+_CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING}
+"""Ops that import checks or replaces: one walk collects them, because a walk calls Python for every op."""
 
 
 @stage
@@ -95,11 +91,10 @@ def import_stablehlo(
 
 
 def _check_ops(module: Any) -> set[str]:
-    """Checks the ops in `_CHECKED`, flattens and marks custom calls, and marks shifts; the names of the ops."""
+    """Checks the ops in `_CHECKED`, and flattens and marks custom calls, in place; the names of the ops."""
     ops = flatten_tuples(within(module.operation, _CHECKED))
     mark_sums(module, ops)
     check_constraints(ops)
-    mark_shifts([op for op in ops if op.name == _REDUCE])
     return {op.name for op in ops}
 
 

@@ -79,8 +79,7 @@ class Linearizing:
 
     `inline` copies values of other graphs into the graph that is being built. `rule` looks an op's rule up, and
     `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
-    linearized, and `sites` caches the tangents of each call site of a control-flow op. `ends_at_results` says that the
-    values to linearize are results of their graphs, not intermediate values.
+    linearized, and `sites` caches the tangents of each call site of a control-flow op.
     """
 
     split: SplitGraph
@@ -89,7 +88,6 @@ class Linearizing:
     tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731
     scheduled: Sequence[Definition] = ()
     sites: dict[Any, Any] | None = None
-    ends_at_results: bool = False
 
 
 @dataclass(frozen=True)

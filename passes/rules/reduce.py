@@ -18,14 +18,9 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import even_share, is_identity, none, numbers, repeated, selected_by
 from tiduc.passes.rules.tensor_body import of_tensors
 
-SHIFT = "tidu.shift"
-"""On an extremum on which no result of the function depends, as in a softmax: its tangent is taken to be zero."""
-
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    if SHIFT in op.attributes and b.engine.ends_at_results:
-        return [None]
     return linearize_by_body(
         b, op, dx, total=_sum, extremum=_extremum, chosen=_selected, whole=partial(_in_tree, b, op)
     )
