@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,16 @@ def interpreted() -> Iterator[None]:
 
     with executing(SESSION), jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Handles SIGINT and SIGHUP as a terminal does; under nohup and in the background of a shell they are ignored."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

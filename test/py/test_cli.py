@@ -229,6 +229,7 @@ def test_closed_streams(file):
 
 
 @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupt_leaves_nothing(number, status, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -268,6 +269,7 @@ main()
 
 
 @pytest.mark.parametrize("library", ["click", "torch_mlir._mlir_libs._mlir"])
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupt_while_libraries_load_is_quiet(library, file):
     command = [sys.executable, "-c", INTERRUPTED, library, "jvp", file]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -191,6 +191,7 @@ compile_modules([Source("")] * 5, jobs=2) if sys.argv[3] == "several" else compi
 
 @posix
 @pytest.mark.parametrize("how", ["one", "several"])
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path, how: str) -> None:
     tools, left = tmp_path / "tools", tmp_path / "left"
     tools.mkdir()
@@ -210,6 +211,7 @@ def test_an_interrupt_ends_the_compiler_and_leaves_nothing(tmp_path: Path, how: 
 
 
 @posix
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupt_while_a_process_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
@@ -228,6 +230,7 @@ def test_an_interrupt_while_a_process_starts_ends_it(monkeypatch: pytest.MonkeyP
 
 @posix
 @pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.usefixtures("default_signals")
 def test_a_command_that_is_ended_ends_its_compilers(tmp_path: Path, sent: int, status: int) -> None:
     tools, left = tmp_path / "tools", tmp_path / "left"
     for folder in (tools, left):

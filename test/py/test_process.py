@@ -53,6 +53,7 @@ def children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_folder_goes_with_an_exception() -> None:
     with pytest.raises(KeyboardInterrupt), scratch_folder() as folder:
         signal.raise_signal(signal.SIGINT)

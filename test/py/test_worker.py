@@ -152,6 +152,7 @@ def test_output_of_native_code_is_printed() -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.usefixtures("default_signals")
 def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, folder: Path) -> None:
     Path("endless.mlirbc").write_bytes(ENDLESS)
     heeding = partial(
@@ -221,6 +222,7 @@ def shown(terminal: int, last: bytes) -> bytes:
     return output
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_keys_of_a_terminal() -> None:
     """Ctrl-Z stops driver and worker, which continue with the job; Ctrl-C ends both."""
     line = " ".join(TIDUC)
