@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.convolution import convolutions_to_products
+from tiduc.backends.iree.fast.counted import loops_by_count
 from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.reruns import select_reruns
 from tiduc.backends.iree.fast.sines import sines_to_kernels
+from tiduc.backends.iree.fast.stacks import stacks_in_chunks
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
@@ -32,8 +34,8 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "kernels", "legal", "loops"]
-"""Parts of the pipeline: rewrites of whole ops for speed, dispatches before legalization, legalization, and loops."""
+Stage = Literal["speed", "host", "kernels", "legal", "loops"]
+"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,16 @@ PIPELINE = (
         "speed",
         reductions_in_lanes,
         "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+    ),
+    Entry(
+        "host",
+        loops_by_count,
+        "Makes loops of known trip count count their iterations from zero, for CPUs, so that the host has the counter.",
+    ),
+    Entry(
+        "host",
+        stacks_in_chunks,
+        "Splits loops that write a row of a large stack in each iteration, for CPUs, so that fewer rows are copied.",
     ),
     Entry(
         "kernels",

@@ -35,7 +35,8 @@ def source_of(program: Lowered, options: Options) -> Source:
     tiled = settings.cpu and settings.fast and work(module).tiled
     walk("speed", module, settings)
     alone = target.device == "local-sync"
-    others = module.clone().operation if alone and settings.fused and settings.fast else None
+    others = module.clone().operation if alone and settings.fast else None
+    rewritten = walk("host", module, settings)
     legalize(module, settings)
     name = f"@{program.name}"
     if not (settings.cpu and settings.fast):
@@ -46,8 +47,8 @@ def source_of(program: Lowered, options: Options) -> Source:
     plain = Source(_described(program, module, device), target.name, name, flags)
     if not alone or much.threaded or has_resources(module):
         return plain
-    count = 0
-    if others is not None and (count := walk("kernels", others, settings)):
+    count = walk("kernels", others, settings) if settings.fused else 0
+    if count or rewritten:  # loops in kernels need no rewrites for the host
         legalize(others, settings)
         module = others
     if walk("loops", module, settings) + count:
