@@ -134,25 +134,14 @@ def _step(x: Any, loop: Any, depth: int = 8) -> int | None:
     op = x.owner.operation
     if op.block != body or op.name == "stablehlo.constant":
         return 0
-    signs = _LINEAR.get(op.name)
-    if signs is None:
+    if op.name == "stablehlo.convert":
+        return _step(op.operands[0], loop, depth - 1)
+    if op.name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
-    total = 0
-    for sign, y in zip(signs, op.operands, strict=True):
-        step = _step(y, loop, depth - 1)
-        if step is None:
-            return None
-        total += sign * step
-    return total
-
-
-_LINEAR: Mapping[str, Sequence[int]] = {
-    "stablehlo.add": (1, 1),
-    "stablehlo.subtract": (1, -1),
-    "stablehlo.negate": (-1,),
-    "stablehlo.convert": (1,),
-}
-"""How often a result counts each operand."""
+    first, second = (_step(y, loop, depth - 1) for y in op.operands)
+    if first is None or second is None:
+        return None
+    return first - second if op.name == "stablehlo.subtract" else first + second
 
 
 # ---- how ------------------------------------------------------------------------------------------------------
