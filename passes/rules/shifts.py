@@ -89,7 +89,7 @@ def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
     if len(op.results) != 1 or any(x in forms for x in op.captures):
         return None
     form = None
-    if op.name in _RULES and all(map(is_float, op.operands)):
+    if op.name in _RULES and all(is_float(x) for x in op.operands if x in forms):
         form = _RULES[op.name](op, [forms.get(x) for x in op.operands])
     return _whole(op.result) if form is None and op.name in ELEMENTWISE else form
 
@@ -134,6 +134,16 @@ def _total(op: Definition, forms: _Forms) -> _Form | None:
     return x.placed([d - sum(k < d for k in dropped) for d in range(len(shape(op.operands[0])))])
 
 
+def _selected(op: Definition, forms: _Forms) -> _Form | None:
+    """The form that both values have, where zeros have the form of any v exp(c m)."""
+    condition, *values = forms
+    known = [x for x in values if x is not None]
+    zero = [i for i, x in enumerate(values) if x is None and splat(op.operands[1 + i]) == 0]
+    if condition is not None or len(known) + len(zero) < 2 or (zero and not known[0].exp):
+        return None
+    return known[0] if known[0] == known[-1] else None
+
+
 def _transposed(op: Definition, forms: _Forms) -> _Form | None:
     permutation = entries(op.attributes["permutation"])
     return forms[0] and forms[0].placed([permutation.index(d) for d in range(len(permutation))])
@@ -175,6 +185,10 @@ def _absolute(op: Definition, forms: _Forms) -> _Form | None:
     return forms[0] if forms[0] is not None and forms[0].exp else None
 
 
+def _sign(op: Definition, forms: _Forms) -> _Form | None:
+    return replace(forms[0], c=0) if forms[0] is not None and forms[0].exp else None
+
+
 def _negated(op: Definition, forms: _Forms) -> _Form | None:
     x = forms[0]
     return x if x is None or x.exp else replace(x, c=-x.c)
@@ -195,6 +209,8 @@ _RULES: dict[str, Callable[[Definition, _Forms], _Form | None]] = {
     "stablehlo.negate": _negated,
     "stablehlo.reduce": _total,
     "stablehlo.reshape": _reshaped,
+    "stablehlo.select": _selected,
+    "stablehlo.sign": _sign,
     "stablehlo.subtract": lambda op, forms: _sum(forms, -1),
     "stablehlo.transpose": _transposed,
 }

@@ -41,6 +41,11 @@ def guarded(x: Any) -> Any:
     return W * normalized(x, 1, jnp.where(m > -100, m, 0.0))
 
 
+def by_masks(x: Any, number: float) -> Any:
+    e = jnp.where(X > 0, jnp.exp(x - x.max(1, keepdims=True)), number)
+    return e / e.sum(1, keepdims=True)
+
+
 def returned(x: Any) -> Any:
     m = x.max(1, keepdims=True)
     return W * normalized(x, 1, m) + m
@@ -57,6 +62,8 @@ SHIFTS: dict[str, Function] = {
     "logsumexp of rows": lambda x: jax.scipy.special.logsumexp(x, 1),
     "by logarithms": by_logarithms,
     "softmin": lambda x: W * normalized(-x, 1, -x.min(1, keepdims=True)),
+    "masked": lambda x: W * jax.nn.softmax(x, where=X > 0),
+    "weighted": lambda x: jax.scipy.special.logsumexp(x, 1, b=jnp.abs(W)),
     "transposed": lambda x: W * normalized(x.T, 0, x.max(1)).T,
     "two": lambda x: jax.nn.softmax(jax.nn.softmax(x, 0), 1),
     "any function of the other axis": lambda x: W[:, :3] * normalized(x[:, :3], 0, x[:, :3].max(1)),
@@ -73,6 +80,7 @@ OTHERS: dict[str, Function] = {
     "another axis": lambda x: W * normalized(x, 1, x.max(0)),
     "a factor": lambda x: W * normalized(x, 1, 2 * x.max(1, keepdims=True) * x),
     "twice the shift": lambda x: jnp.log(jnp.sum(jnp.exp(x - x.max(1, keepdims=True)), 1)) + 2 * x.max(1),
+    "masked by another number": lambda x: by_masks(x, 1.0),
     "another quotient": lambda x: jnp.exp(x - x.max(0)) / jnp.exp(2 * x - x.max(0)).sum(0),
     "kept by a guard": lambda x: W * normalized(x, 1, 0.0) * jnp.where(x.max() > 0, x.max(), 0.0),
 }
@@ -116,18 +124,14 @@ def test_intermediate_values_of_second_order(name: str) -> None:
     """The tangent of each value of a program, its linear graph and the transpose equals finite differences."""
     x, dx, ct, v = RANDOM.standard_normal((4, 3, 5))
     view = load(exported(SHIFTS[name], x)).view
-    (y,) = view.graph("main").outputs
+    main = view.graph("main")
+    y = main.outputs[0]
+    assert y is not None
     first = linearize(view, [y], ["arg0"], OPSET)
     transposed = linear_transpose(view, first, OPSET)
-    keys = [next(iter(g.inputs)) for g in (view.graph("main"), first, transposed)]
+    keys = [next(iter(g.inputs)) for g in (main, first, transposed)]
     fixed = {keys[1]: dx, keys[2]: ct.reshape(y.type.shape) if y.type.shape == [3, 5] else ct[:, 0]}
-    values = [
-        z
-        for g in (view.graph("main"), first, transposed)
-        for op in g.definitions
-        for z in op.results
-        if is_float(z)
-    ]
+    values = [z for g in (main, first, transposed) for op in g.definitions for z in op.results if is_float(z)]
     tangents, seeds = {}, {}
     for z in values:
         second = linearize(view, [z], [keys[0]], OPSET)
