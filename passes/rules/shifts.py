@@ -67,9 +67,9 @@ def cancels(b: Any, m: Value) -> bool:
             if i not in seen:
                 seen.add(i)
                 heapq.heappush(waiting, i)
-        return x not in b.engine.outputs and len(seen) <= _MOST and not is_dynamic(x.type)
+        return x not in b.engine.outputs and len(seen) <= _MOST
 
-    if m not in readers or not follow(m, _whole(m)):
+    if m not in readers or is_dynamic(m.type) or not follow(m, _whole(m)):
         return False
     while waiting:
         op = scheduled[heapq.heappop(waiting)]  # all operands that depend on m have their forms
@@ -85,8 +85,11 @@ def _whole(x: Value) -> _Form:
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result, where c is 0 if it does not depend on a shift; None where no form is known."""
-    if len(op.results) != 1 or any(x in forms for x in op.captures):
+    """The form of an op's only result, where c is 0 if it does not depend on a shift; None where no form is known.
+
+    Values of dynamic shape have no form, since their sizes may be 1.
+    """
+    if len(op.results) != 1 or is_dynamic(op.result.type) or any(x in forms for x in op.captures):
         return None
     form = None
     if op.name in _RULES and all(is_float(x) for x in op.operands if x in forms):
