@@ -65,7 +65,7 @@ def _linearize_ops(
 ) -> None:
     """Extends `tangents` from the inputs to all values that depend on them."""
     tangent = b.engine.tangent = tangents.get
-    b.engine.scheduled = view.schedule(outputs)
+    b.engine.scheduled, b.engine.outputs = view.schedule(outputs), set(outputs)
     for op in b.engine.scheduled:
         dx = list(map(tangent, op.operands))
         if op.captures:

@@ -3,8 +3,9 @@
 A linearize rule gets a `Linearizing`, and a transpose rule a `Transposing`: neither has the functions of the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -79,7 +80,8 @@ class Linearizing:
 
     `inline` copies values of other graphs into the graph that is being built. `rule` looks an op's rule up, and
     `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
-    linearized, and `sites` caches the tangents of each call site of a control-flow op.
+    linearized, `outputs` the values whose tangents are asked for, and `sites` caches the tangents of each call site of
+    a control-flow op.
     """
 
     split: SplitGraph
@@ -87,7 +89,17 @@ class Linearizing:
     rule: Callable[[Definition], Callable[..., Any] | None]
     tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731
     scheduled: Sequence[Definition] = ()
+    outputs: Collection[Value] = ()
     sites: dict[Any, Any] | None = None
+
+    @cached_property
+    def readers(self) -> Mapping[Value, Sequence[int]]:
+        """The places in `scheduled` of the ops that read a value."""
+        places: dict[Value, list[int]] = {}
+        for i, op in enumerate(self.scheduled):
+            for x in op.reads:
+                places.setdefault(x, []).append(i)
+        return places
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,23 @@ from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import even_share, is_identity, none, numbers, repeated, selected_by
+from tiduc.passes.rules.selection import (
+    EXTREMA,
+    even_share,
+    is_identity,
+    none,
+    numbers,
+    repeated,
+    selected_by,
+)
+from tiduc.passes.rules.shifts import cancels
 from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce")
 def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    if len(op.results) == 1 and reducer(op) in EXTREMA and cancels(b, op.result):
+        return [None]
     return linearize_by_body(
         b, op, dx, total=_sum, extremum=_extremum, chosen=_selected, whole=partial(_in_tree, b, op)
     )

@@ -76,7 +76,8 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
-        results[graph, memory] = result  # before its derivatives are structured, which may call the graph
+        # Before its derivatives are structured, which may call the graph. The result is in structured form.
+        results[graph, memory] = results[result, memory] = result
         if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
         for name in named:
@@ -170,7 +171,12 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """Branch i of all members in one graph, one member's branch after another."""
+    """Branch i of all members in one graph, one member's branch after another; an only member's own graph as it is."""
+    first = cluster.members[0]
+    graph = first.record.graphs[i]
+    every = [(first, j) for j in range(len(graph.outputs))]
+    if len(cluster.members) == 1 and every == list(wanted) and arguments == list(first.record.operands):
+        return scope.structured(graph)
 
     def emit() -> Graph:
         b = scope.builder()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases.control_flow_texts import UNBOUNDED_TEXTS
 from cases.loop_gradients import MEMORIES, Array, grad, random, scanned, stacks
 from harness import xla
 from harness.compare import compare
@@ -390,3 +391,11 @@ def test_dynamic_carries_have_forward_mode_only() -> None:
             limited = limited.replace("%i, %n", f"%i, {counter}")
             with pytest.raises(tiduc.Unsupported, match=refusal.replace(":5:", ":6:")):
                 _ = replace(tiduc.load(limited).vjp(), loop_memory=memory).text
+
+
+def test_recomputed_calls_share_their_function() -> None:
+    """A loop's body is lowered three times: as it is, from checkpoints, and for residuals. All call one @power."""
+    functions = re.findall(
+        r"private @(\S+?)\(", tiduc.load(UNBOUNDED_TEXTS["captured_condition"][0]).vjp().text
+    )
+    assert sorted(functions) == ["power", "power.jvp.transpose"]
