@@ -19,7 +19,7 @@ _SLOT = re.compile(rb"%null(?:_\d+)?$")
 
 @wrong(
     "On Vulkan, a recorded copy uses the arrays of the first run in all runs; records in each run.",
-    untested="shows in the second run only",
+    "vulkan/second_run",
 )
 def copies_bound_arrays(module: bytes) -> bool:
     """Whether a command buffer in the VM text has a copy from or to a slot."""
