@@ -6,7 +6,7 @@ other targets.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,12 +56,13 @@ class Witness:
             for y, x in zip(results, self.results(), strict=True)
         )
 
-    def holds(self, run: Callable[..., Sequence[Array]]) -> bool:
+    def holds(self, run: Executable) -> bool:
         """Whether the last of the calls gives the expected results, or the expected error."""
         try:
-            for arguments in self.earlier:
-                run(*arguments)
+            # Earlier results stay on the device, so that later ones lie in other memory.
+            earlier = [run.keep(*arguments) for arguments in self.earlier]
             results = run(*self.arguments)
+            del earlier
         except TiducError:
             return self.refused
         return not self.refused and self.agrees(results)
