@@ -78,7 +78,7 @@ def bind(op: Any) -> bool:
     return True
 
 
-# These checks run before those of IRDL: an op may lack attributes and regions.
+# The verifiers run before IRDL checks the op, so attributes and regions may be missing.
 
 
 def _symbol(op: Any) -> str | None:

@@ -157,7 +157,8 @@ class View:
     def bind(self, key: str, value: Value, location: Any = None) -> None:
         """Binds an input to a value, which replaces the input from now on.
 
-        Raises `ResolveError` if there is no such input, the input is bound already, or the types differ.
+        Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
+        differ.
         """
         self.set_binding(key, value, location)
         self._unwritten_bindings.append((key, value))

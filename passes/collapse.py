@@ -109,7 +109,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is needed of each value that depends on the batch; `moved` are the ops that apply to sums."""
+    """Which form each batched value is needed in; `moved` are the ops that apply to sums."""
 
     needs: dict[Value, Need]
     dependent: set[Value]

@@ -4,9 +4,10 @@
         dh = mul a, dx           ->              dh = mul a, dx          dy = mul b, dh
         dy = mul b, dh
 
-The two, one after the other, are the map of the whole graph: C1 C0. A Jacobian whose values pass through few numbers is
-then the product of a Jacobian by forward mode and one by reverse mode, each with few seeds: the chain rule in another
-order (cross-country elimination). The coefficients of linear ops are referenced, not copied.
+The composition of the two graphs is the map of the whole graph: C1 C0. If a Jacobian depends on its inputs through few
+numbers, it is the product of a Jacobian by forward mode and a Jacobian by reverse mode, each with few seeds. The chain
+rule is then applied in another order (cross-country elimination). The coefficients of linear ops are referenced, not
+copied.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 """
@@ -87,7 +88,7 @@ def bottleneck(
 ) -> list[Value]:
     """The primal values of least total capacity that separate the inputs of a linear graph from the wanted tangents.
 
-    These are the values to `cut` at. A tangent without a primal value, such as a partial sum, is never among them.
+    The graph is `cut` at these values. A tangent without a primal value, such as a partial sum, is never among them.
     """
     primal = {t: x for x, t in linear.tangent_of.items()}
     before: dict[Value, list[Value]] = {t: [] for t in linear.inputs.values()}

@@ -79,7 +79,7 @@ def _is_format(text: str) -> bool:
 
 
 def _parts(contents: bytes) -> Sequence[tuple[str, bytes]]:
-    """The files in the archive that a module is; none if the module is no archive."""
+    """The files in a module that is an archive; an empty sequence for any other module."""
     if not contents.startswith(b"PK\x03\x04"):
         return ()
     with zipfile.ZipFile(io.BytesIO(contents)) as archive:

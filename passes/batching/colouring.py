@@ -63,7 +63,7 @@ def _free(taken: set[int]) -> int:
 def star_colours(entries: Entries, count: int) -> Numbers:
     """A colour for each column of a symmetric matrix, such that every path of four columns has three colours.
 
-    Of the entries (i, j) and (j, i), one then has no other column of its colour in its row.
+    For each pair of entries (i, j) and (j, i), one of the two then has no other column of its colour in its row.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}

@@ -4,8 +4,8 @@
     y = x^p    l = log x;  u = p l        l_k = (x_k - (sum over 0 < j < k of j l_j x_{k-j}) / k) / x_0
                y' = u' y                  y_k = (sum over j = 1..k of j u_j y_{k-j}) / k
 
-The first is for a constant exponent that is no natural number, the second for an exponent with a series. A power with
-a natural exponent goes by its rule, which is exact at 0 and ends with x^2.
+The first recurrence is for a constant exponent other than a natural number, the second for an exponent with a series. A
+power with a natural exponent goes by its rule, which is exact at 0 and ends with x^2.
 
 Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). An exponent that
 varies has the coefficient x_1^p of order p, and the coefficient of order 1 that its rule gives.

@@ -1,1 +1,1 @@
-"""structure: control flow over graphs becomes StableHLO's: loops without sequences, each at one place."""
+"""structure: lowers control flow over graphs to the control flow of StableHLO, and fuses loops."""

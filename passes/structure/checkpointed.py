@@ -7,8 +7,8 @@ recomputes O(n log n) iterations; n need not be known when compiling. To get the
 the last checkpoint, and sets new ones, each half-way to k, until one is at k. After iteration k, that one is freed.
 
 U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W has
-checkpoints of its own, the first of which is at U's current iteration. U then takes O(n log^2 n) iterations, and a loop
-that reads U takes log n times as many.
+checkpoints of its own, the first of which is at U's current iteration. U then takes O(n log^2 n) iterations. A
+loop that reads U takes O(n log^3 n).
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.
@@ -36,7 +36,7 @@ from tiduc.passes.structure.while_loops import (
 )
 
 _MAX_ITERATIONS = 2**31
-"""The number of iterations that a 32-bit induction variable can number."""
+"""The largest trip count that a 32-bit induction variable can count to."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
 def _slots(bound: int) -> int:
     """The most checkpoints at any time: a first one, one for each halving of the distance, and a spare one.
 
-    If k iterations separate a checkpoint from the wanted iteration, k // 2 separate the next checkpoint from it, and
-    so on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
+    If a checkpoint is k iterations from the wanted iteration, the next checkpoint is k // 2 iterations from it, and so
+    on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
     as far from it as the one before.
     """
     return bound.bit_length() + 2
@@ -133,7 +133,7 @@ def _emit_sweep(
     records: Records | None = None,
     used: Sequence[bool] | None = None,
 ) -> list[Any]:
-    """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; its last carries, then its records.
+    """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; gives its last carries, then its records.
 
     From the iteration that the level below has `reached`, it can reach all these iterations: in its own direction,
     that iteration comes before them, or is the first of them.

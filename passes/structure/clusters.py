@@ -1,4 +1,4 @@
-"""Which control flow ops are fused: ops of one call site, loops that run in lockstep, branches of one index."""
+"""Chooses the control flow ops to fuse: ops of one call site, loops that run in lockstep, branches of one index."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -279,7 +279,7 @@ def _find_clusters(
     """Adds each member to a cluster whose results it reads iteration by iteration, or else to a new cluster.
 
     The member's other operands must not depend on that cluster. `separated` is extended to all values that depend on
-    its values. Sets of clusters are bit masks of their numbers.
+    values in it. Sets of clusters are bit masks of their numbers.
     """
     if all(is_call(member.record) for member in members):  # each by itself
         return [Cluster(i, False, [member]) for i, member in enumerate(members)]

@@ -1,7 +1,7 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says.
 
-`_emit_stacked` emits a loop that reads other loops' residuals from stacks, or runs in their direction. The loops that
-recompute residuals are in `segmented.py` and `checkpointed.py`.
+`_emit_stacked` emits a loop that reads other loops' residuals from stacks, or runs in the direction of these loops.
+`segmented.py` and `checkpointed.py` emit the loops that recompute residuals.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 
 
 def _leading(scope: Scope, cluster: Cluster) -> Member:
-    """The member that says how long the loop runs: the first one with a condition, if there is one."""
+    """The member that decides the trip count: the first one with a condition; None if no member has one."""
     members = scope.plan.members(cluster)
     return next((m for m in members if m.record.cond is not None), members[0])
 

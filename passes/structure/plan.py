@@ -142,9 +142,9 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
 
 
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
-    """The memory of a cluster that reads these sequences: `log` if their length is dynamic, else as the loop says.
+    """The loop memory of a cluster that reads these sequences: `log` if their length is dynamic, else the loop's own.
 
-    A loop that does not say so takes the `given` one, where `auto` decides by size.
+    A loop without an attribute for its memory takes the `given` memory, for which `auto` decides by size.
     """
     if any(not x.type.has_static_shape for x in read):
         return "log"
@@ -161,7 +161,7 @@ def _recomputed(
     read: Sequence[Value],
     recomputed: Mapping[Cluster, tuple[Cluster, ...]],
 ) -> tuple[Cluster, ...]:
-    """The clusters that compute the sequences `read`, and the clusters that those recompute in turn."""
+    """The clusters that compute the sequences `read`, and the clusters that they recompute in turn."""
     sources = [source for x in dict.fromkeys(read) if (source := _source(fusion, x)) is not None]
     clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
     if any(draws(view, m.record.body) for source in clusters for m in source.members):
@@ -191,7 +191,7 @@ def _stacked(
 ) -> tuple[tuple[MemberResult, ...], tuple[MemberResult, ...]]:
     """The sequences of a cluster that other ops read: those read as a whole, and those read one by one.
 
-    The cluster itself, and loops that recompute it, need no stacks.
+    The cluster itself, and loops that recompute it, read the elements without stacks.
     """
 
     def needs_stack(op: Definition | None) -> bool:

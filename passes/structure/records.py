@@ -1,4 +1,4 @@
-"""The arrays that a loop writes: stacks, which others read, and checkpoints, from which others recompute it."""
+"""The arrays that a loop writes: stacks, which others read, and checkpoints, from which others recompute the loop."""
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
@@ -19,9 +19,9 @@ class Records:
     A sequence that an op reads as a whole is stacked as it is. For sequences that loops read element by element, the
     stacks hold the fewest bytes from which cheap ops recompute the elements.
 
-    Checkpoints are carries on entry to each segment, one entry per segment. Each iteration writes the carries that it
-    begins with, to the entry of the segment that starts next, or with this iteration; so the first iteration of a
-    segment is the last to write the segment's entry. Forwards, segment j is in entry j. Backwards, it is in entry
+    Checkpoints are carries on entry to each segment, one entry per segment. Each iteration writes its initial carries
+    to the entry of the segment that starts next, or with this iteration. The first iteration of a segment is therefore
+    the last to write the segment's entry. Forwards, segment j is in entry j. Backwards, it is in entry
     j + 1; an entry that no iteration writes holds the initial carries.
     """
 

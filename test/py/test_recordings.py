@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from cases.iree_host_programs import TWICE
 from harness.vulkan import skip_without_device
 
-from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.vm.recordings import copies_bound_arrays
 from tiduc.runtime.run import Executable
@@ -16,11 +16,6 @@ COPY = (
     b"(!vm.ref<!hal.command_buffer>, i32, i32, !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64, i64, i64) -> ()"
 )
 
-TWICE = """func.func @main(%x: tensor<3xf32>) -> tensor<6xf32> {
-  %0 = stablehlo.concatenate %x, %x, dim = 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>
-  return %0 : tensor<6xf32>
-}
-"""
 CONSTANT = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
   %c = stablehlo.constant dense<(-3.0, 1.0)> : tensor<3xcomplex<f32>>
   %0 = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
@@ -56,9 +51,3 @@ def runs(text: str, first: int) -> list[list[float]]:
 def test_each_run_has_its_copies() -> None:
     assert runs(TWICE, 10) == [[10 + k, 11 + k, 12 + k] * 2 for k in range(3)]
     assert runs(CONSTANT, 20) == [[-3.0] * 6] * 3
-
-
-def test_vulkan_copies_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this test fails, IREE records such copies, and `backends/iree/vm/recordings.py` can be removed."""
-    monkeypatch.setattr(compile, "copies_bound_arrays", lambda module: False)
-    assert runs(TWICE, 30) != [[30 + k, 31 + k, 32 + k] * 2 for k in range(3)]

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from cases.iree_host_programs import LOOPS_FROM_ONE_ARRAY
 from harness.vulkan import skip_without_device
 
-from tiduc.backends.iree import compile
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.vm.releases import replace_early_releases
-from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
 VM = """module {
@@ -26,35 +25,6 @@ VM = """module {
   }
 }
 """
-
-LOOPS = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %start = stablehlo.sine %x : tensor<4xf32>
-  %0:2 = stablehlo.while(%i = %zero, %a = %start) : tensor<i32>, tensor<4xf32>
-  cond {
-    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %p : tensor<i1>
-  } do {
-    %j = stablehlo.add %i, %one : tensor<i32>
-    %b = stablehlo.multiply %a, %x : tensor<4xf32>
-    stablehlo.return %j, %b : tensor<i32>, tensor<4xf32>
-  }
-  %y = stablehlo.negate %0#1 : tensor<4xf32>
-  %1:2 = stablehlo.while(%i = %zero, %a = %start) : tensor<i32>, tensor<4xf32>
-  cond {
-    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %p : tensor<i1>
-  } do {
-    %j = stablehlo.add %i, %one : tensor<i32>
-    %b = stablehlo.add %a, %y : tensor<4xf32>
-    stablehlo.return %j, %b : tensor<i32>, tensor<4xf32>
-  }
-  %z = stablehlo.multiply %1#1, %y : tensor<4xf32>
-  return %y, %z : tensor<4xf32>, tensor<4xf32>
-}
-"""
-"""Two loops from the same array, which is the first one's result if it does not run."""
 
 
 def test_releases_by_origin_are_barriers() -> None:
@@ -75,16 +45,8 @@ def test_other_releases_stay() -> None:
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])
 def test_loops_with_a_shared_initial_value(target: str) -> None:
     skip_without_device(target)
-    run = Executable(compile_module(LOOPS, target, cached=False), target)
+    run = Executable(compile_module(LOOPS_FROM_ONE_ARRAY, target, cached=False), target)
     x = np.array([0.1, 0.2, -0.3, 0.5], np.float32)
     for n in (0, 1, 3):
         y = -np.sin(x) * x**n
         np.testing.assert_allclose(run(x, np.int32(n)), (y, (np.sin(x) + n * y) * y), rtol=1e-5)
-
-
-def test_iree_alone_releases_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this test fails, IREE keeps buffers in use, and the barriers can be removed."""
-    monkeypatch.setattr(compile, "rewritten", lambda module: module)
-    run = Executable(compile_module(LOOPS, "cpu-threads", cached=False), "cpu-threads")
-    with pytest.raises(TiducError, match="transient buffer has not been committed"):
-        run(np.ones(4, np.float32), np.int32(0))

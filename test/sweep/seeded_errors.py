@@ -171,7 +171,7 @@ def seeded(seed: Seed) -> OpSet:
     return opset
 
 
-def is_caught(seed: Seed, tries: int = 4) -> bool | None:
+def is_caught(seed: Seed, tries: int = 8) -> bool | None:
     """Whether the check disagrees with an error in the rule; None where no program agrees without it."""
     for source, entry in seed.places[:tries]:
         module = _read(source)

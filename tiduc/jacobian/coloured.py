@@ -1,4 +1,4 @@
-"""Sparse Jacobians by colouring: one seed for all columns of a colour, which no row has two of.
+"""Sparse Jacobians by colouring: one seed for all columns of a colour; no row has nonzeros in two of these columns.
 
     J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
 
@@ -32,7 +32,7 @@ Given = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, in the shape [output..., input...]."""
 
 _MOST_PAIRS = 10**7
-"""Patterns with more pairs of nonzeros in one row are not coloured."""
+"""The most pairs of nonzeros in one row of a pattern that is coloured."""
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,9 @@ def ordered_blocks(
 ) -> list[Block]:
     """The blocks of all outputs and inputs, with their values, by the mode; "auto" is the order of least cost.
 
-    With `sparse`, dimensions along which blocks are diagonal share their seeds. With `given`, patterns of blocks, or
-    none, columns and rows share seeds by colour where that takes fewer. With `symmetric`, the only block is so.
+    With `sparse`, dimensions along which blocks are diagonal share their seeds. `given` has the patterns of blocks, or
+    is None; with patterns, columns and rows share seeds by colour where that takes fewer seeds. With `symmetric`, the
+    only block is a symmetric matrix.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
     by_input = [along_inputs([block for block in blocks if block.input is x]) for x in inputs]
@@ -102,7 +103,7 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 class _Group:
     """The blocks of one input or of one output, and how many seeds they take, in runs of the whole linear graph.
 
-    They share seeds by colour if `coloured` says so. Seeds along the dimension `diagonal` are batched late.
+    The blocks share seeds by colour if `coloured` is set. Seeds along the dimension `diagonal` are batched late.
     """
 
     blocks: Sequence[Block]

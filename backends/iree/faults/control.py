@@ -61,12 +61,12 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Changes the loop in place; see the records.
 
-    The op changes in place: the body returns a barrier of the new and the old value. Two other loop-carried
-    values get this barrier: one whose new value depends on no loop-carried value, which the compiler hoists
-    out of the loop and then does not find; and one whose new value is that of an earlier one, too, since the
-    compiler drops one of the two. A loop that gives a scalar and depends on constants alone starts behind a
-    barrier: the compiler would run it when the module is loaded, and gives up where the host reads that
-    scalar.
+    For a loop-carried value that the body ignores, the body returns a barrier of the new and the old value. Two
+    other kinds of loop-carried values get this barrier. The new value of the first kind depends on no loop-carried
+    value: the compiler hoists it out of the loop and then does not find it. The new value of the second kind is also
+    the new value of an earlier loop-carried value: the compiler drops one of the two. A loop that gives a scalar and
+    depends on constants alone starts behind a barrier: the compiler would run the loop when the module is loaded, and
+    gives up where the host reads the scalar.
     """
     body = op.regions[1].blocks[0]
     last, varying = list(operations(body))[-1], _varying(body)
@@ -117,8 +117,8 @@ def _separated(b: Emitter, op: Any) -> None:
     """Copies the initial values that have other readers, if the loop follows another one; scalars get a barrier.
 
     Without the copy, the compiler schedules the ops before the loop together with those that read their
-    results after it, and finds a cycle of dependences. For an array with which two loops start, a barrier is
-    not enough: one array would be left, and what says where it lies is computed after the first loop.
+    results after it, and finds a cycle of dependences. If two loops start with one array, a barrier is not enough:
+    both would still share the array, whose offset in its buffer is computed after the first loop.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -157,8 +157,8 @@ def if_(b: Emitter, op: Any) -> Sequence[Any] | None:
 def _without_tables(b: Emitter, op: Any) -> None:
     """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
 
-    The compiler wants all that a loop-carried value may be in one kind of memory. Constants are in another
-    kind than arguments and results.
+    The compiler requires that all arrays that a loop-carried value may be are in one kind of memory. Constants are in
+    another kind than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):

@@ -93,7 +93,7 @@ def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
 
 
 def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
-    """x bitcast to a type of as many bits in all, with the last dimension split or merged as needed."""
+    """x bitcast to a type with the same total number of bits, with the last dimension split or merged as needed."""
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))
     of = with_shape(type_, [*shape(x), split]) if split > 1 else type_

@@ -14,8 +14,8 @@ IREE updates and sorts arrays in place. It copies an array if a reader comes aft
   update, and the reader sees the updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan;
 - a result of a conditional, if the branch that ran returned one array as two results.
 
-A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may compute
-them again for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
+A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may recompute
+them for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
 loop on the host copies them before each update, and a loop inside a dispatch keeps the order of its ops.
 """
 

@@ -75,7 +75,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.convert", where=ON_SPIRV)
 @missing(
-    "Integers to bf16 do not compile; converts by way of f32, plus 0 lest the two steps merge.",
+    "Integers to bf16 do not compile; converts by way of f32, plus 0 so that the two steps stay apart.",
     "vulkan/convert",
 )
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:

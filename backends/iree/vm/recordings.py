@@ -2,8 +2,8 @@
 
 IREE records the device commands of a program once, in a command buffer whose arrays are slots that each run fills. On
 Vulkan a copy from or to a slot uses the arrays of the first run in all later runs. The second run's concatenation is
-never written; instead the memory of the first one is, whatever it holds by then. A program with such a copy is
-compiled again, with command buffers that are recorded in each run.
+never written; the copy writes to the memory of the first run's concatenation instead, which may hold another array by
+then. A program with such a copy is compiled again, with command buffers that are recorded in each run.
 """
 
 import re
@@ -19,7 +19,7 @@ _SLOT = re.compile(rb"%null(?:_\d+)?$")
 
 @wrong(
     "On Vulkan, a recorded copy uses the arrays of the first run in all runs; records in each run.",
-    untested="shows in the second run only",
+    "vulkan/second_run",
 )
 def copies_bound_arrays(module: bytes) -> bool:
     """Whether a command buffer in the VM text has a copy from or to a slot."""

@@ -34,7 +34,7 @@ _BARRIER = (
 
 @wrong(
     "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
-    untested="shows on several threads only",
+    "threads/loops_from_one_array",
 )
 def replace_early_releases(text: str) -> str:
     """The text of a VM module that releases no result of a loop or conditional."""

@@ -197,6 +197,18 @@ def widened() -> Case:
     return Case(signature, body, (numbers(1, 1, dtype=np.int32), sizes), {"N": 1, "M": 4, "K": 3})
 
 
+def widened_then_converted() -> Case:
+    """A conversion, whose limits are broadcast to sizes that the program reads from an array."""
+    body = """%c = stablehlo.constant dense<4> : tensor<1xi32>
+      %s = stablehlo.concatenate %n, %c, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
+        : (tensor<?Nx1xf32>, tensor<2xi32>) -> tensor<?Mx4xf32>
+      %1 = stablehlo.convert %0 : (tensor<?Mx4xf32>) -> tensor<?Mx4xi32>
+      return %1 : tensor<?Mx4xi32>"""
+    signature = "(%x: tensor<?Nx1xf32>, %n: tensor<1xi32>) -> tensor<?Mx4xi32>"
+    return Case(signature, body, (numbers(1, 1), np.array([3], np.int32)), {"N": 1, "M": 3})
+
+
 def turned() -> Case:
     """A matrix broadcast along transposed dimensions."""
     body = """%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1, 0]
@@ -345,6 +357,7 @@ CASES = {
     "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),
     "widened": widened(),
+    "widened_then_converted": widened_then_converted(),
     "turned": turned(),
     "concatenate": concatenated(),
     "unsigned": bytes_along(),

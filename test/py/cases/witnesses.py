@@ -1,7 +1,8 @@
 """The witnesses that records of faults name: programs that IREE alone gets wrong, rejects or crashes on.
 
 A name is that of a case, behind its target and kind: `power` is compiled for CPUs, `dynamic/gather` has dynamic
-shapes, and `vulkan/sine`, `vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
+shapes, and `threads/loops_from_one_array`, `vulkan/sine`, `vulkan/dynamic/gather` and `vmvx/compare` are compiled for
+other targets.
 """
 
 import tempfile
@@ -13,6 +14,7 @@ from iree.compiler.tools.binaries import find_tool
 
 from cases import iree_cases, iree_dynamic_cases, iree_gpu_cases
 from cases.iree_case import Array, Case, function
+from cases.iree_host_programs import HOST_PROGRAMS
 from cases.iree_programs import PROGRAMS
 from tiduc.backends.iree.compile import _linkers, environment_of_compilers
 from tiduc.backends.iree.targets import find_target
@@ -21,12 +23,15 @@ from tiduc.dialect.errors import TiducError
 from tiduc.runtime.process import Limits, run_within
 from tiduc.runtime.run import Executable
 
-TARGETS = {"vulkan": "vulkan:llvmpipe", "vmvx": "vmvx"}
+TARGETS = {"threads": "cpu-threads", "vulkan": "vulkan:llvmpipe", "vmvx": "vmvx"}
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A program with one function `main`, its arguments and expected results; `known` has static sizes."""
+    """A program with one function `main`, its arguments and expected results; `known` has static sizes.
+
+    `earlier` are the arguments of the calls before. With `refused`, the call must end with an error.
+    """
 
     text: str
     arguments: tuple[Array, ...]
@@ -34,6 +39,8 @@ class Witness:
     target: str = "cpu"
     rtol: float = 0.0
     known: str = ""
+    earlier: tuple[tuple[Array, ...], ...] = ()
+    refused: bool = False
 
     def results(self) -> tuple[Array, ...]:
         """The expected results: those given, or those of the reference interpreter."""
@@ -49,6 +56,17 @@ class Witness:
             for y, x in zip(results, self.results(), strict=True)
         )
 
+    def holds(self, run: Executable) -> bool:
+        """Whether the last of the calls gives the expected results, or the expected error."""
+        try:
+            # Earlier results stay on the device, so that later ones lie in other memory.
+            earlier = [run.keep(*arguments) for arguments in self.earlier]
+            results = run(*self.arguments)
+            del earlier
+        except TiducError:
+            return self.refused
+        return not self.refused and self.agrees(results)
+
 
 def find_witness(name: str) -> Witness:
     """The witness of this name; `KeyError` if there is none."""
@@ -56,6 +74,9 @@ def find_witness(name: str) -> Witness:
         text, arguments, expected = PROGRAMS[name]
         rtol = 1e-5 if expected is not None or name == "null_reference" else 0.0
         return Witness(text, arguments, expected, _target(name), rtol)
+    if name in HOST_PROGRAMS:
+        text, arguments, earlier, refused = HOST_PROGRAMS[name]
+        return Witness(text, arguments, None, _target(name), 1e-5, earlier=earlier, refused=refused)
     *path, case = name.split("/")
     if "dynamic" in path:
         dynamic = iree_dynamic_cases.CASES[case]
@@ -78,12 +99,7 @@ def _target(name: str) -> str:
 def fails_alone(witness: Witness) -> bool:
     """Whether IREE without tiduc rejects the witness, or gives other results; runs it in this process."""
     vmfb = compiled_alone(witness.text, witness.target)
-    if vmfb is None:
-        return True
-    try:
-        return not witness.agrees(Executable(vmfb, witness.target)(*witness.arguments))
-    except TiducError:
-        return True
+    return vmfb is None or not witness.holds(Executable(vmfb, witness.target))
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:

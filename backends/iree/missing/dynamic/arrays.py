@@ -48,12 +48,16 @@ def type_of(sizes: Sequence[Any], element_type: Any) -> Any:
 
 
 def number(b: Emitter, x: Any, *place: int) -> Any:
-    """The integer at a place of a vector, or in a scalar, as a size."""
+    """The integer at a place of a vector, or in a scalar, as a size.
+
+    The integer is read behind a barrier: otherwise IREE reads it again in dispatches, some of which do not compile.
+    """
     value = _constant(x, *place)
     if value is not None:
         return value
-    k, x = _numbers(b), wide(b, x)
-    return read(k.cast(k.element(x, *place), ir.IndexType.get()))
+    k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
+    context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `util`
+    return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
 
 
 def _constant(x: Any, i: int = 0) -> int | None:

@@ -21,6 +21,10 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     "Must state which dimensions it expands; emits that, or computes the result element by element.",
     "dynamic/widened",
 )
+@crash(
+    "Some uses of a result whose size is read from an array do not compile; reads the size behind a barrier.",
+    "dynamic/widened_then_converted",
+)
 def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The broadcast with a list of the dimensions that it expands; else the result, element by element."""
     x = op.operands[0]
