@@ -135,16 +135,3 @@ def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
         return b.reverse(w, dimensions)
     matrices = b.reshape(b.barrier(w)[0], [count, features, results])
     return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
-
-
-def windowed(b: Emitter, x: Any, starts: list[list[int]], strides: list[int], sizes: list[int]) -> list[Any]:
-    """Slices of x, from each of the `starts`, of these sizes and strides; what lies outside of x is 0."""
-    ends = [[i + (n - 1) * s + 1 for i, n, s in zip(at, sizes, strides, strict=True)] for at in starts]
-    rank = range(len(sizes))
-    low = [max(0, *(-at[d] for at in starts)) for d in rank]
-    high = [max(0, *(at[d] - shape(x)[d] for at in ends)) for d in rank]
-    if any((*low, *high)):
-        zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
-        x = b.pad(x, zero, low, high, [0 for _ in rank])
-    moved = [[[i + m for i, m in zip(at, low, strict=True)] for at in each] for each in (starts, ends)]
-    return [b.slice(x, start, end, strides) for start, end in zip(*moved, strict=True)]

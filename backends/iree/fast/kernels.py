@@ -168,16 +168,17 @@ class Kernel(Emitter):
 
         return self.loop(0, sizes[0], 1, initial, inner)
 
-    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any]) -> Any:
+    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
         """Array `output` with the results of `body(kernel, *elements)`, a loop over all places (`linalg.generic`).
 
-        The elements are those of the arrays xs, which have the shape of the output, and those of the output before.
+        The elements are those of the arrays xs, and those of the output before. `places` maps a place of the output to
+        that in each of xs; without it, the place is the same one.
         """
         arrays, rank = [*xs, output], output.type.rank
+        same = ir.AffineMap.get_identity(rank)
+        maps = [same if places is None else places] * len(xs) + [same]
         attributes = {
-            "indexing_maps": ir.ArrayAttr.get(
-                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * len(arrays)
-            ),
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
             "iterator_types": ir.ArrayAttr.get(
                 [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
             ),

@@ -15,7 +15,8 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, windowed
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.patches import Along, along, patches
 from tiduc.dialect.types import element, shape
 
 _VECTOR = 16
@@ -44,18 +45,11 @@ def by_kernel(b: Emitter, c: Convolution) -> Result | None:
 def _kernel_first(b: Emitter, c: Convolution) -> Result:
     batch, features, *spatial = c.layout.input
     w, n, m = c.window, c.batch, c.summed // math.prod(c.window.sizes)
-    starts = [
-        [0, 0, *(j * d - lo for j, d, lo in zip(offset, w.dilation, w.low, strict=True))]
-        for offset in itertools.product(*map(range, w.sizes))
-    ]
-    x = b.transpose(c.x, [features, batch, *spatial])
-    slices = windowed(b, x, starts, [1, 1, *w.strides], [m, n, *c.places])
-    columns = n * math.prod(c.places)
-    patches = b.concatenate([b.reshape(y, [m, 1, columns]) for y in slices], 1)
-    patches = _widened(b, b.reshape(patches, [c.summed, columns]))
-    y = b.dot_general(
-        b.reshape(c.w, [c.outputs, c.summed]), b.barrier(patches)[0], ((), ()), ((1,), (0,)), {}
-    )
+    x, columns = b.transpose(c.x, [features, batch, *spatial]), n * math.prod(c.places)
+    at = [Along(m, 0), *along(w.sizes, w.dilation, 2), Along(n, 1), *along(c.places, w.strides, 2)]
+    matrix = patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.summed, columns])
+    matrix = _widened(b, matrix)
+    y = b.dot_general(b.reshape(c.w, [c.outputs, c.summed]), b.barrier(matrix)[0], ((), ()), ((1,), (0,)), {})
     y = b.cut(b.barrier(y)[0], 1, 0, columns)
     return Result(b.reshape(y, [c.outputs, n, *c.places]), (FEATURES, BATCH, *range(c.rank)))
 

@@ -7,12 +7,12 @@
 their order in memory: the smaller ones are. `by_offsets` is for windows of few offsets.
 """
 
-import itertools
 import math
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, windowed
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.patches import Along, along, patches
 
 _SLICES = 128
 """Slices that make the patches, at most."""
@@ -33,46 +33,36 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
     # Without the barriers IREE would fuse the slices into the product and lose the product of matrices.
     if c.outputs > c.summed:
-        patches, kernel = b.barrier(b.transpose(_rows(b, c), [1, 0]), kernel)
-        y = b.dot_general(kernel, patches, ((), ()), ((1,), (0,)), {})
+        matrix, kernel = b.barrier(b.transpose(_rows(b, c), [1, 0]), kernel)
+        y = b.dot_general(kernel, matrix, ((), ()), ((1,), (0,)), {})
         y = b.reshape(y, [c.outputs, c.batch, *c.places])
         return Result(b.barrier(y)[0], (FEATURES, BATCH, *spatially))
     if c.batch >= _COLUMNS:
-        patches, kernel = b.barrier(_columns(b, c), kernel)
-        y = b.dot_general(kernel, patches, ((), ()), ((1,), (0,)), {})
+        matrix, kernel = b.barrier(_columns(b, c), kernel)
+        y = b.dot_general(kernel, matrix, ((), ()), ((1,), (0,)), {})
         y = b.reshape(y, [c.outputs, *c.places, c.batch])
         return Result(b.barrier(y)[0], (FEATURES, *spatially, BATCH))
-    patches, kernel = b.barrier(_rows(b, c), b.transpose(kernel, [1, 0]))
-    y = b.dot_general(patches, kernel, ((), ()), ((1,), (0,)), {})
+    matrix, kernel = b.barrier(_rows(b, c), b.transpose(kernel, [1, 0]))
+    y = b.dot_general(matrix, kernel, ((), ()), ((1,), (0,)), {})
     return Result(b.barrier(b.reshape(y, [c.batch, *c.places, c.outputs]))[0], (BATCH, *spatially, FEATURES))
 
 
 def _rows(b: Emitter, c: Convolution) -> Any:
     """The patches of all places as a matrix: (batch and places, features and window)."""
     batch, features, *spatial = c.layout.input
-    n, m, x = c.batch, c.summed // math.prod(c.window.sizes), b.transpose(c.x, [batch, features, *spatial])
-    starts = [[0, 0, *at] for at in _starts(c)]
-    slices = windowed(b, x, starts, [1, 1, *c.window.dilation], [n, m, *c.window.sizes])
-    patches = b.concatenate([b.reshape(patch, [n, 1, c.summed]) for patch in slices], 1)
-    return b.reshape(patches, [n * len(starts), c.summed])
+    w, m = c.window, c.summed // math.prod(c.window.sizes)
+    x = b.transpose(c.x, [batch, features, *spatial])
+    at = [Along(c.batch, 0), *along(c.places, w.strides, 2), Along(m, 1), *along(w.sizes, w.dilation, 2)]
+    return patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.batch * math.prod(c.places), c.summed])
 
 
 def _columns(b: Emitter, c: Convolution) -> Any:
     """The patches of all places as a matrix: (features and window, places and batch)."""
     batch, features, *spatial = c.layout.input
-    n, m, x = c.batch, c.summed // math.prod(c.window.sizes), b.transpose(c.x, [features, *spatial, batch])
-    starts = [[0, *at, 0] for at in _starts(c)]
-    slices = windowed(b, b.barrier(x)[0], starts, [1, *c.window.dilation, 1], [m, *c.window.sizes, n])
-    return b.reshape(b.concatenate(slices, c.rank + 1), [c.summed, n * len(starts)])
-
-
-def _starts(c: Convolution) -> list[list[int]]:
-    """Where the window starts in the image, for each place."""
-    w = c.window
-    return [
-        [i * s - lo for i, s, lo in zip(place, w.strides, w.low, strict=True)]
-        for place in itertools.product(*map(range, c.places))
-    ]
+    w, m, end = c.window, c.summed // math.prod(c.window.sizes), c.rank + 1
+    x = b.barrier(b.transpose(c.x, [features, *spatial, batch]))[0]
+    at = [Along(m, 0), *along(w.sizes, w.dilation, 1), *along(c.places, w.strides, 1), Along(c.batch, end)]
+    return patches(b, x, at, [0, *(-lo for lo in w.low), 0], [c.summed, math.prod(c.places) * c.batch])
 
 
 def by_offsets(b: Emitter, c: Convolution) -> Result | None:
@@ -80,13 +70,14 @@ def by_offsets(b: Emitter, c: Convolution) -> Result | None:
     count, rows = math.prod(c.window.sizes), c.batch * math.prod(c.places)
     if count > _SLICES or rows * c.summed * c.width > _BYTES:
         return None
-    x, window, features = c.image(b), c.window, c.summed // count
-    starts = [
-        [0, *(j * d - lo for j, d, lo in zip(offset, window.dilation, window.low, strict=True)), 0]
-        for offset in itertools.product(*map(range, window.sizes))
+    w, features, end = c.window, c.summed // count, c.rank + 1
+    at = [
+        Along(c.batch, 0),
+        *along(c.places, w.strides, 1),
+        *along(w.sizes, w.dilation, 1),
+        Along(features, end),
     ]
-    slices = windowed(b, x, starts, [1, *window.strides, 1], [c.batch, *c.places, features])
-    patches = b.reshape(b.concatenate(slices, c.rank + 1), [rows, c.summed])
-    patches, kernel = b.barrier(patches, b.reshape(c.kernel(b), [c.summed, c.outputs]))
-    y = b.reshape(b.dot_general(patches, kernel, ((), ()), ((1,), (0,)), {}), [c.batch, *c.places, c.outputs])
+    matrix = patches(b, c.image(b), at, [0, *(-lo for lo in w.low), 0], [rows, c.summed])
+    matrix, kernel = b.barrier(matrix, b.reshape(c.kernel(b), [c.summed, c.outputs]))
+    y = b.reshape(b.dot_general(matrix, kernel, ((), ()), ((1,), (0,)), {}), [c.batch, *c.places, c.outputs])
     return Result(b.barrier(y)[0], (BATCH, *range(c.rank), FEATURES))
