@@ -8,7 +8,8 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.dialect.types import element, shape
+from tiduc.backends.iree.fast.kernels import alone
+from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
     Layout,
     Numbers,
@@ -121,9 +122,15 @@ class Convolution:
 
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
-        x, w = b.barrier(self.image(b), self.kernel(b))
-        y = convolution(b, x, w, self.window, channels_last(self.rank), (self.groups, 1), None)
-        return Result(b.barrier(y)[0], (BATCH, *range(self.rank), FEATURES))
+        x, w, window = self.image(b), self.kernel(b), self.window
+        low, high = ([0, *ends, 0] for ends in (window.low, window.high))
+        if any((*low, *high)):
+            x = b.pad(x, zero(b, x), low, high, [0, *(base - 1 for base in window.base), 0])
+            window = window.unpadded()
+        type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
+        numbers, groups = channels_last(self.rank), (self.groups, 1)
+        y = alone(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
+        return Result(y, (BATCH, *range(self.rank), FEATURES))
 
 
 def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
@@ -135,3 +142,8 @@ def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
         return b.reverse(w, dimensions)
     matrices = b.reshape(b.barrier(w)[0], [count, features, results])
     return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
+
+
+def zero(b: Emitter, x: Any) -> Any:
+    """0 as an array without dimensions, of x's type."""
+    return b.constant(np.zeros([]), ir.RankedTensorType.get([], element(x)))

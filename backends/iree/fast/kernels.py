@@ -211,6 +211,23 @@ def dispatch(
     return results
 
 
+def alone(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+    """The array that `fill` computes in a dispatch of its own: IREE fuses nothing with it, and divides it into threads.
+
+    Barriers before and behind would prevent fusions as well. But IREE keeps barriers to the end, and what is between
+    two of them becomes a command buffer of its own, which takes as long to compile as a small dispatch.
+    """
+    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    kernel = Kernel(b.place, b.location)
+    body = kernel.region((), lambda k: [fill(k)], "flow.return")
+    segments = ir.DenseI32ArrayAttr.get([0, 0])
+    results = kernel.emit_all(
+        KERNEL, (), [type_], {"operandSegmentSizes": segments}, [body, lambda region: None]
+    )
+    b.emitted += kernel.emitted
+    return results[0]
+
+
 LARGEST = 2**20
 """The most elements of an array that one thread should process."""
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.patches import Along, along, patches
+from tiduc.backends.iree.fast.patches import Along, along, patches, product
 from tiduc.dialect.types import element, shape
 
 _VECTOR = 16
@@ -49,8 +49,7 @@ def _kernel_first(b: Emitter, c: Convolution) -> Result:
     at = [Along(m, 0), *along(w.sizes, w.dilation, 2), Along(n, 1), *along(c.places, w.strides, 2)]
     matrix = patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.summed, columns])
     matrix = _widened(b, matrix)
-    y = b.dot_general(b.reshape(c.w, [c.outputs, c.summed]), b.barrier(matrix)[0], ((), ()), ((1,), (0,)), {})
-    y = b.cut(b.barrier(y)[0], 1, 0, columns)
+    y = b.cut(product(b, b.reshape(c.w, [c.outputs, c.summed]), matrix), 1, 0, columns)
     return Result(b.reshape(y, [c.outputs, n, *c.places]), (FEATURES, BATCH, *range(c.rank)))
 
 
@@ -66,8 +65,7 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
     sizes = [shape(c.x)[d] for d in spatial]
     x = b.reshape(b.transpose(c.x, [batch, *spatial, features]), [n * math.prod(sizes), m])
     count = math.prod(w.sizes)
-    d = b.dot_general(b.barrier(x)[0], b.reshape(c.w, [m, c.outputs * count]), ((), ()), ((1,), (0,)), {})
-    d = b.reshape(b.barrier(d)[0], [n, *sizes, c.outputs, count])
+    d = b.reshape(product(b, x, b.reshape(c.w, [m, c.outputs * count])), [n, *sizes, c.outputs, count])
     # Offsets first: each is added to the result at a place of its own.
     d = b.barrier(b.transpose(d, [c.rank + 2, *range(c.rank + 2)]))[0]
     total = None

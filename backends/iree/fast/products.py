@@ -12,7 +12,7 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.patches import Along, along, patches
+from tiduc.backends.iree.fast.patches import Along, along, patches, product
 
 _SLICES = 128
 """Slices that make the patches, at most."""
@@ -31,20 +31,14 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     spatially = tuple(range(c.rank))
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
-    # Without the barriers IREE would fuse the slices into the product and lose the product of matrices.
     if c.outputs > c.summed:
-        matrix, kernel = b.barrier(b.transpose(_rows(b, c), [1, 0]), kernel)
-        y = b.dot_general(kernel, matrix, ((), ()), ((1,), (0,)), {})
-        y = b.reshape(y, [c.outputs, c.batch, *c.places])
-        return Result(b.barrier(y)[0], (FEATURES, BATCH, *spatially))
+        y = product(b, kernel, b.transpose(_rows(b, c), [1, 0]))
+        return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
     if c.batch >= _COLUMNS:
-        matrix, kernel = b.barrier(_columns(b, c), kernel)
-        y = b.dot_general(kernel, matrix, ((), ()), ((1,), (0,)), {})
-        y = b.reshape(y, [c.outputs, *c.places, c.batch])
-        return Result(b.barrier(y)[0], (FEATURES, *spatially, BATCH))
-    matrix, kernel = b.barrier(_rows(b, c), b.transpose(kernel, [1, 0]))
-    y = b.dot_general(matrix, kernel, ((), ()), ((1,), (0,)), {})
-    return Result(b.barrier(b.reshape(y, [c.batch, *c.places, c.outputs]))[0], (BATCH, *spatially, FEATURES))
+        y = product(b, kernel, _columns(b, c))
+        return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
+    y = product(b, _rows(b, c), b.transpose(kernel, [1, 0]))
+    return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
 
 
 def _rows(b: Emitter, c: Convolution) -> Any:
@@ -78,6 +72,5 @@ def by_offsets(b: Emitter, c: Convolution) -> Result | None:
         Along(features, end),
     ]
     matrix = patches(b, c.image(b), at, [0, *(-lo for lo in w.low), 0], [rows, c.summed])
-    matrix, kernel = b.barrier(matrix, b.reshape(c.kernel(b), [c.summed, c.outputs]))
-    y = b.reshape(b.dot_general(matrix, kernel, ((), ()), ((1,), (0,)), {}), [c.batch, *c.places, c.outputs])
-    return Result(b.barrier(y)[0], (BATCH, *range(c.rank), FEATURES))
+    y = product(b, matrix, b.reshape(c.kernel(b), [c.summed, c.outputs]))
+    return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *range(c.rank), FEATURES))
