@@ -123,9 +123,9 @@ class Convolution:
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
         x, w, window = self.image(b), self.kernel(b), self.window
-        low, high = ([0, *ends, 0] for ends in (window.low, window.high))
-        if any((*low, *high)):
-            x = b.pad(x, zero(b, x), low, high, [0, *(base - 1 for base in window.base), 0])
+        pads = [[0, *ends, 0] for ends in (window.low, window.high, [base - 1 for base in window.base])]
+        if any(map(any, pads)):
+            x = b.pad(x, zero(b, x), *pads)
             window = window.unpadded()
         type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
         numbers, groups = channels_last(self.rank), (self.groups, 1)

@@ -32,12 +32,12 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
     if c.outputs > c.summed:
-        y = product(b, kernel, b.transpose(_rows(b, c), [1, 0]))
+        y = b.barrier(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))[0]
         return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
     if c.batch >= _COLUMNS:
-        y = product(b, kernel, _columns(b, c))
+        y = b.barrier(product(b, kernel, _columns(b, c)))[0]
         return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
-    y = product(b, _rows(b, c), b.transpose(kernel, [1, 0]))
+    y = b.barrier(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))[0]
     return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
 
 
