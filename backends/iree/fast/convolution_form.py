@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.patches import zero
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
     Layout,
@@ -142,8 +143,3 @@ def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
         return b.reverse(w, dimensions)
     matrices = b.reshape(b.barrier(w)[0], [count, features, results])
     return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
-
-
-def zero(b: Emitter, x: Any) -> Any:
-    """0 as an array without dimensions, of x's type."""
-    return b.constant(np.zeros([]), ir.RankedTensorType.get([], element(x)))

@@ -9,12 +9,9 @@ The features (n, c) are convolved alone, with channels last: vectors of features
 import math
 from typing import Any
 
-import numpy as np
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
-from tiduc.dialect.types import element
+from tiduc.backends.iree.fast.patches import zero
 
 
 def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
@@ -28,6 +25,6 @@ def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
     kernel = b.reshape(c.kernel(b), [*c.window.sizes, 1, count])
     alone = Convolution(x, kernel, channels_last(c.rank), c.window, c.places, groups=count)
     z = b.reshape(alone.channels_last(b).value, [math.prod(c.places), c.features, groups])
-    y = b.reduce(z, b.constant(np.zeros([]), ir.RankedTensorType.get([], element(z))), [1])
+    y = b.reduce(z, zero(b, z), [1])
     y = b.reshape(y, [1, *c.places, groups])
     return [Result(y, (BATCH, *range(c.rank), FEATURES)).in_layout(b, c.layout.output)]

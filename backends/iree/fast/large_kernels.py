@@ -11,13 +11,10 @@ import itertools
 import math
 from typing import Any
 
-import numpy as np
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.patches import Along, along, patches, product
-from tiduc.dialect.types import element, shape
+from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
+from tiduc.dialect.types import shape
 
 _VECTOR = 16
 _LARGE = 2**18
@@ -56,7 +53,7 @@ def _kernel_first(b: Emitter, c: Convolution) -> Result:
 def _widened(b: Emitter, x: Any) -> Any:
     """A matrix with zeros for further columns, up to whole vectors."""
     more = -shape(x)[1] % _VECTOR
-    return b.pad(x, _zero(b, x), [0, 0], [0, more], [0, 0]) if more else x
+    return b.pad(x, zero(b, x), [0, 0], [0, more], [0, 0]) if more else x
 
 
 def _kernel_second(b: Emitter, c: Convolution) -> Result:
@@ -80,10 +77,6 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
         high = [m_ - lo - l_ for m_, lo, l_ in zip(c.places, low, long, strict=True)]
         part = b.reshape(b.cut(d, 0, number, number + 1), [n, *sizes, c.outputs])
         holes = [0, *(base - 1 for base in w.base), 0]
-        part = b.pad(part, _zero(b, part), [0, *low, 0], [0, *high, 0], holes)
+        part = b.pad(part, zero(b, part), [0, *low, 0], [0, *high, 0], holes)
         total = part if total is None else b.emit("stablehlo.add", (total, part), part.type)
     return Result(total, (BATCH, *range(c.rank), FEATURES))
-
-
-def _zero(b: Emitter, x: Any) -> Any:
-    return b.constant(np.zeros([]), ir.RankedTensorType.get([], element(x)))
