@@ -118,8 +118,13 @@ class Convolution:
     def kernel(self, b: Emitter) -> Any:
         """w as (window..., features, results), so that the window moves over x without being reversed."""
         features, results, *spatial = self.layout.kernel
-        w = b.transpose(self.w, [*spatial, features, results])
-        return _turned(b, w, self.reversed) if self.reversed else w
+        order = [*spatial, features, results]
+        if not self.reversed:
+            return b.transpose(self.w, order)
+        # In a dispatch of its own, the transpose is not computed for each of the matrices.
+        type_ = with_shape(self.w.type, [shape(self.w)[d] for d in order])
+        w = self.w if order == sorted(order) else alone(b, type_, lambda k: k.transpose(self.w, order))
+        return _turned(b, w, self.reversed)
 
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
@@ -141,5 +146,5 @@ def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
     order = np.flip(np.arange(count).reshape(window), dimensions).ravel()
     if count > _MATRICES:
         return b.reverse(w, dimensions)
-    matrices = b.reshape(b.barrier(w)[0], [count, features, results])
+    matrices = b.reshape(w, [count, features, results])
     return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))

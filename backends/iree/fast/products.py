@@ -54,7 +54,7 @@ def _columns(b: Emitter, c: Convolution) -> Any:
     """The patches of all places as a matrix: (features and window, places and batch)."""
     batch, features, *spatial = c.layout.input
     w, m, end = c.window, c.summed // math.prod(c.window.sizes), c.rank + 1
-    x = b.barrier(b.transpose(c.x, [features, *spatial, batch]))[0]
+    x = b.transpose(c.x, [features, *spatial, batch])
     at = [Along(m, 0), *along(w.sizes, w.dilation, 1), *along(c.places, w.strides, 1), Along(c.batch, end)]
     return patches(b, x, at, [0, *(-lo for lo in w.low), 0], [c.summed, math.prod(c.places) * c.batch])
 
