@@ -35,8 +35,8 @@ def tensor(sizes: list[int]) -> str:
 def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
     """The text of a function that is a random convolution, and the shapes of its operands.
 
-    Kinds: "dense"; "alone", each feature by itself; "batches", with batch groups; "kernel", with a reversed kernel in
-    PyTorch's layout or with its features swapped.
+    Kinds: "dense"; "alone", each feature by itself; "groups"; "batches", with batch groups; "kernel", with a reversed
+    kernel in PyTorch's layout or with its features swapped.
     """
     rank = draw.choice([1, 2, 2, 2, 3])
     n, c, f, k = (draw.randint(1, 4) for _ in range(4))
@@ -55,6 +55,9 @@ def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
     features, batches, taken = 1, 1, c
     if kind == "alone":
         features, taken, f = c, 1, c
+    if kind == "groups":
+        features, taken = draw.randint(2, 3), c
+        c, f = c * features, f * features
     if kind == "batches":
         n, f, batches = k, k, k
     x_numbers, x = letters({"b": n, "f": c, **dict(zip(spatial, image, strict=True))}, draw)
@@ -125,10 +128,10 @@ def check(kind: str, seed: int, count: int) -> int:
     return rewritten
 
 
-@pytest.mark.parametrize("kind", ["dense", "alone", "batches", "kernel"])
+@pytest.mark.parametrize("kind", ["dense", "alone", "groups", "batches", "kernel"])
 def test_random_convolutions(kind: str) -> None:
     """All forms: layouts, strides, dilations, reversals, paddings (negative, too), and groups of one feature."""
-    assert check(kind, 0, 30) >= 20
+    assert check(kind, 0, 30) >= (15 if kind == "groups" else 20)
 
 
 def test_patches_of_columns() -> None:
@@ -159,6 +162,7 @@ CONVOLUTIONS = {
         "stride = [1, 3], pad = [[0, 0], [1, 0]], rhs_dilate = [2, 2]",
     ),
     "windows of one row": ("2x5x9x9", "5x4x1x3", "2x4x5x4", "stride = [2, 2], pad = [[1, -1], [-1, 1]]"),
+    "small groups": ("2x6x9x9", "2x12x3x3", "2x12x5x4", "stride = [2, 2], pad = [[1, 1], [0, 0]]"),
     "each feature alone": ("2x24x6x6", "1x24x3x3", "2x24x6x6", "pad = [[1, 1], [1, 1]]"),
 }
 """Shapes of image, kernel (input features first) and result, and the window's attributes."""
@@ -171,7 +175,7 @@ def test_compiled() -> None:
     body, types = "", []
     for i, (name, (x, w, y, window)) in enumerate(CONVOLUTIONS.items()):
         xt, wt, yt = (f"tensor<{shape}xf64>" for shape in (x, w, y))
-        groups = 24 if "alone" in name else 1
+        groups = {"each feature alone": 24, "small groups": 3}.get(name, 1)
         parameters += [f"%x{i}: {xt}", f"%w{i}: {wt}"]
         body += f"""%y{i} = stablehlo.convolution(%x{i}, %w{i})
           dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], window = {{{window}}}

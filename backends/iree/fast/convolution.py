@@ -3,6 +3,7 @@
     y = convolution(x, w), channels first      ->  transpose(convolution(barrier(transpose x), barrier(transpose w)))
     y = convolution(x, w), few places          ->  patches = the windows of x, side by side;  y = patches w
     y = convolution(x with holes, w)           ->  convolutions of x, one for each phase of the result
+    y = convolution(x, w), small groups        ->  each feature alone, of an image that has a copy for each result
     y = convolution(x, w), batch groups        ->  each feature of each image alone, with channels last; then sums
 
 IREE's code for convolutions takes up to 16 times as long if channels come first. Without the barriers IREE moves the
@@ -18,7 +19,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution
-from tiduc.backends.iree.fast.depthwise import of_each_image
+from tiduc.backends.iree.fast.depthwise import of_each_image, of_small_groups, small
 from tiduc.backends.iree.fast.large_kernels import by_kernel
 from tiduc.backends.iree.fast.phases import by_phases
 from tiduc.backends.iree.fast.products import by_offsets, by_places
@@ -58,7 +59,7 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
     groups, batches = group_counts(op)
     if batches > 1:
         return of_each_image(b, c, batches) if math.prod(shape(y)) * c.summed >= _WORK_ALONE else None
-    if groups > 1 and not groups == c.features == c.outputs:
+    if groups > 1 and not (groups == c.features == c.outputs or small(c)):
         return None
     holes = math.prod(c.window.base) > 1
     least = _WORK_OF_HOLES if holes else _WORK_ALONE if groups > 1 else _WORK
@@ -72,6 +73,8 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
 
 def faster(b: Emitter, c: Convolution) -> Any | None:
     """A convolution of an image without holes, as a `Result`; None if IREE's own code is as good."""
+    if 1 < c.groups < max(c.features, c.outputs):
+        return of_small_groups(b, c)
     count, y = math.prod(c.window.sizes), None
     if c.groups == 1 and math.prod(c.places) < count:
         y = by_places(b, c)

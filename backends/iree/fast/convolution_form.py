@@ -115,6 +115,12 @@ class Convolution:
         batch, features, *spatial = self.layout.input
         return b.transpose(self.x, [batch, *spatial, features])
 
+    def padded_image(self, b: Emitter) -> Any:
+        """x as (batch, places..., features), with its padding, and with the zeros between its elements."""
+        x, window = self.image(b), self.window
+        pads = [[0, *ends, 0] for ends in (window.low, window.high, [base - 1 for base in window.base])]
+        return b.pad(x, zero(b, x), *pads) if any(map(any, pads)) else x
+
     def kernel(self, b: Emitter) -> Any:
         """w as (window..., features, results), so that the window moves over x without being reversed."""
         features, results, *spatial = self.layout.kernel
@@ -128,11 +134,7 @@ class Convolution:
 
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
-        x, w, window = self.image(b), self.kernel(b), self.window
-        pads = [[0, *ends, 0] for ends in (window.low, window.high, [base - 1 for base in window.base])]
-        if any(map(any, pads)):
-            x = b.pad(x, zero(b, x), *pads)
-            window = window.unpadded()
+        x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
         type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
         numbers, groups = channels_last(self.rank), (self.groups, 1)
         y = alone(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
