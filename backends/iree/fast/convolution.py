@@ -1,15 +1,16 @@
 """convolutions_to_products: convolutions with channels last, or as products of matrices, for CPUs.
 
-    y = convolution(x, w), channels first      ->  transpose(convolution(barrier(transpose x), barrier(transpose w)))
+    y = convolution(x, w), channels first      ->  transpose(convolution(transpose x, transpose w))
     y = convolution(x, w), few places          ->  patches = the windows of x, side by side;  y = patches w
     y = convolution(x with holes, w)           ->  convolutions of x, one for each phase of the result
     y = convolution(x, w), small groups        ->  each feature alone, of an image that has a copy for each result
     y = convolution(x, w), batch groups        ->  each feature of each image alone, with channels last; then sums
 
-IREE's code for convolutions takes up to 16 times as long if channels come first. Without the barriers IREE moves the
-transposes back into the convolution. If the window is larger than the result, as in the gradient of a kernel, IREE's
-code takes up to 24 times as long as a product (products.py). If x is dilated, as in the gradient of an image under a
-stride and in transposed convolutions, IREE stores the zeros and multiplies them: 40 to 100 times as long (phases.py).
+IREE's code for convolutions takes up to 16 times as long if channels come first. The convolution is a dispatch of its
+own (kernels.py), else IREE would move the transposes back into it. If the window is larger than the result, as in the
+gradient of a kernel, IREE's code takes up to 24 times as long as a product (products.py). If x is dilated, as in the
+gradient of an image under a stride and in transposed convolutions, IREE stores the zeros and multiplies them: 40 to 100
+times as long (phases.py). If there are groups of several features, IREE's code takes 7 times as long (depthwise.py).
 """
 
 import math

@@ -3,8 +3,8 @@
     kernel_first    y[o, p] = sum_(i, j) w[o, (i, j)] patches[(i, j), p]           w: features of the result first
     kernel_second   d[p, (o, j)] = sum_i x[p, i] w[i, (o, j)];  y[o, q] = sum_j d[q + j, o, j]    w: those of x first
 
-Transposing the kernel for a convolution with channels last would take longer than the convolution. With a barrier, IREE
-multiplies by a multiple of 16 columns twice as fast.
+Transposing the kernel for a convolution with channels last would take longer than the convolution. IREE multiplies by a
+multiple of 16 columns twice as fast.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _LARGE = 2**18
 _RATIO = 2
 """The least number of the kernel's features for each place of the image."""
 _OFFSETS = 32
-"""The most offsets of the window, each of which is a slice."""
+"""The most offsets of the window, each of which may be added alone."""
 
 
 def by_kernel(b: Emitter, c: Convolution) -> Result | None:

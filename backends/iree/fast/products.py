@@ -1,10 +1,12 @@
-"""Convolutions as products of patches (im2col), which are slices of x behind one another, and matrices.
+"""Convolutions as products of patches (im2col), the elements of x that the window covers at each place, and matrices.
 
-    by_places    y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]     one slice for each place p of the window
-    by_offsets   y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]     one slice for each offset of the window
+    y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]
 
 `by_places` is for few places, as in the gradients of kernels. Either the patches or the result have to be transposed to
 their order in memory: the smaller ones are. `by_offsets` is for windows of few offsets.
+
+The gradients of kernels are results that nothing in a program waits for. Without a barrier behind them, IREE would
+compute them all at the end, and keep their operands until then.
 """
 
 import math
@@ -14,8 +16,8 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.patches import Along, along, patches, product
 
-_SLICES = 128
-"""Slices that make the patches, at most."""
+_COUNT = 128
+"""Places or offsets, at most."""
 _BYTES = 2**26
 """Of the patches, at most."""
 _COLUMNS = 16
@@ -23,9 +25,9 @@ _COLUMNS = 16
 
 
 def by_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product with one slice for each place; None if the patches would be too many or too large."""
+    """The result by a product of the patches of few places; None if the patches would be too large."""
     count, rows = math.prod(c.places), c.batch * math.prod(c.places)
-    if count > _SLICES or rows * c.summed * c.width > _BYTES:
+    if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
     features, results, *spatial = c.layout.kernel
     spatially = tuple(range(c.rank))
@@ -60,9 +62,9 @@ def _columns(b: Emitter, c: Convolution) -> Any:
 
 
 def by_offsets(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product with one slice for each offset; None if the patches would be too many or too large."""
+    """The result by a product of the patches of small windows; None if the patches would be too large."""
     count, rows = math.prod(c.window.sizes), c.batch * math.prod(c.places)
-    if count > _SLICES or rows * c.summed * c.width > _BYTES:
+    if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
     w, features, end = c.window, c.summed // count, c.rank + 1
     at = [
