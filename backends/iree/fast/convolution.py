@@ -1,14 +1,16 @@
 """convolutions_to_products: convolutions with channels last, or as products of matrices, for CPUs.
 
-    y = convolution(x, w), channels first      ->  transpose(convolution(barrier(transpose x), barrier(transpose w)))
+    y = convolution(x, w), channels first      ->  transpose(convolution(transpose x, transpose w))
     y = convolution(x, w), few places          ->  patches = the windows of x, side by side;  y = patches w
     y = convolution(x with holes, w)           ->  convolutions of x, one for each phase of the result
+    y = convolution(x, w), small groups        ->  each feature alone, of an image that has a copy for each result
     y = convolution(x, w), batch groups        ->  each feature of each image alone, with channels last; then sums
 
-IREE's code for convolutions takes up to 16 times as long if channels come first. Without the barriers IREE moves the
-transposes back into the convolution. If the window is larger than the result, as in the gradient of a kernel, IREE's
-code takes up to 24 times as long as a product (products.py). If x is dilated, as in the gradient of an image under a
-stride and in transposed convolutions, IREE stores the zeros and multiplies them: 40 to 100 times as long (phases.py).
+IREE's code for convolutions takes up to 16 times as long if channels come first. The convolution is a dispatch of its
+own (kernels.py), else IREE would move the transposes back into it. If the window is larger than the result, as in the
+gradient of a kernel, IREE's code takes up to 24 times as long as a product (products.py). If x is dilated, as in the
+gradient of an image under a stride and in transposed convolutions, IREE stores the zeros and multiplies them: 40 to 100
+times as long (phases.py). If there are groups of several features, IREE's code takes 7 times as long (depthwise.py).
 """
 
 import math
@@ -18,7 +20,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution
-from tiduc.backends.iree.fast.depthwise import of_each_image
+from tiduc.backends.iree.fast.depthwise import of_each_image, of_small_groups, small
 from tiduc.backends.iree.fast.large_kernels import by_kernel
 from tiduc.backends.iree.fast.phases import by_phases
 from tiduc.backends.iree.fast.products import by_offsets, by_places
@@ -58,7 +60,7 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
     groups, batches = group_counts(op)
     if batches > 1:
         return of_each_image(b, c, batches) if math.prod(shape(y)) * c.summed >= _WORK_ALONE else None
-    if groups > 1 and not groups == c.features == c.outputs:
+    if groups > 1 and not (groups == c.features == c.outputs or small(c)):
         return None
     holes = math.prod(c.window.base) > 1
     least = _WORK_OF_HOLES if holes else _WORK_ALONE if groups > 1 else _WORK
@@ -72,6 +74,8 @@ def _faster(b: Emitter, op: Any) -> list[Any] | None:
 
 def faster(b: Emitter, c: Convolution) -> Any | None:
     """A convolution of an image without holes, as a `Result`; None if IREE's own code is as good."""
+    if 1 < c.groups < max(c.features, c.outputs):
+        return of_small_groups(b, c)
     count, y = math.prod(c.window.sizes), None
     if c.groups == 1 and math.prod(c.places) < count:
         y = by_places(b, c)

@@ -8,7 +8,9 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.dialect.types import element, shape
+from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.patches import zero
+from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
     Layout,
     Numbers,
@@ -113,17 +115,30 @@ class Convolution:
         batch, features, *spatial = self.layout.input
         return b.transpose(self.x, [batch, *spatial, features])
 
+    def padded_image(self, b: Emitter) -> Any:
+        """x as (batch, places..., features), with its padding, and with the zeros between its elements."""
+        x, window = self.image(b), self.window
+        pads = [[0, *ends, 0] for ends in (window.low, window.high, [base - 1 for base in window.base])]
+        return b.pad(x, zero(b, x), *pads) if any(map(any, pads)) else x
+
     def kernel(self, b: Emitter) -> Any:
         """w as (window..., features, results), so that the window moves over x without being reversed."""
         features, results, *spatial = self.layout.kernel
-        w = b.transpose(self.w, [*spatial, features, results])
-        return _turned(b, w, self.reversed) if self.reversed else w
+        order = [*spatial, features, results]
+        if not self.reversed:
+            return b.transpose(self.w, order)
+        # In a dispatch of its own, the transpose is not computed for each of the matrices.
+        type_ = with_shape(self.w.type, [shape(self.w)[d] for d in order])
+        w = self.w if order == sorted(order) else alone(b, type_, lambda k: k.transpose(self.w, order))
+        return _turned(b, w, self.reversed)
 
     def channels_last(self, b: Emitter) -> Result:
         """The result by a convolution with channels last."""
-        x, w = b.barrier(self.image(b), self.kernel(b))
-        y = convolution(b, x, w, self.window, channels_last(self.rank), (self.groups, 1), None)
-        return Result(b.barrier(y)[0], (BATCH, *range(self.rank), FEATURES))
+        x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
+        type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
+        numbers, groups = channels_last(self.rank), (self.groups, 1)
+        y = alone(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
+        return Result(y, (BATCH, *range(self.rank), FEATURES))
 
 
 def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
@@ -133,18 +148,5 @@ def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
     order = np.flip(np.arange(count).reshape(window), dimensions).ravel()
     if count > _MATRICES:
         return b.reverse(w, dimensions)
-    matrices = b.reshape(b.barrier(w)[0], [count, features, results])
+    matrices = b.reshape(w, [count, features, results])
     return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
-
-
-def windowed(b: Emitter, x: Any, starts: list[list[int]], strides: list[int], sizes: list[int]) -> list[Any]:
-    """Slices of x, from each of the `starts`, of these sizes and strides; what lies outside of x is 0."""
-    ends = [[i + (n - 1) * s + 1 for i, n, s in zip(at, sizes, strides, strict=True)] for at in starts]
-    rank = range(len(sizes))
-    low = [max(0, *(-at[d] for at in starts)) for d in rank]
-    high = [max(0, *(at[d] - shape(x)[d] for at in ends)) for d in rank]
-    if any((*low, *high)):
-        zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
-        x = b.pad(x, zero, low, high, [0 for _ in rank])
-    moved = [[[i + m for i, m in zip(at, low, strict=True)] for at in each] for each in (starts, ends)]
-    return [b.slice(x, start, end, strides) for start, end in zip(*moved, strict=True)]

@@ -1,20 +1,30 @@
-"""of_each_image: convolutions of batch groups, such as the gradients of kernels that convolve each feature alone.
+"""Convolutions of several groups as convolutions of each feature alone, with vectors of features.
+
+of_each_image: convolutions of batch groups, such as the gradients of kernels that convolve each feature alone.
 
     y[c, p] = sum_(n, j) x[c, n, p + j] w[n, c, j]
     z[p, (n, c)] = sum_j x[p + j, (n, c)] w[j, (n, c)];  y[c, p] = sum_n z[p, n, c]
 
 The features (n, c) are convolved alone, with channels last: vectors of features are multiplied and added.
+
+of_small_groups: groups of few features. The features i of a group are put side by side along the last dimension, for
+each feature o of the group's result:
+
+    y[p, (g, o)] = sum_(j, i) x[p + j, (g, i)] w[j, i, (g, o)]
+    z[(p, i), (g, o)] = x[p, (g, i)];  y[p, (g, o)] = sum_(j, i) z[(p + j, i), (g, o)] w[(j, i), (g, o)]
 """
 
 import math
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
-from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
-from tiduc.dialect.types import element
+from tiduc.backends.iree.fast.patches import zero
+from tiduc.dialect.types import shape
+
+_GROUP = 8
+"""The most features of a group: the image is copied for each of its results."""
 
 
 def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
@@ -28,6 +38,27 @@ def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
     kernel = b.reshape(c.kernel(b), [*c.window.sizes, 1, count])
     alone = Convolution(x, kernel, channels_last(c.rank), c.window, c.places, groups=count)
     z = b.reshape(alone.channels_last(b).value, [math.prod(c.places), c.features, groups])
-    y = b.reduce(z, b.constant(np.zeros([]), ir.RankedTensorType.get([], element(z))), [1])
+    y = b.reduce(z, zero(b, z), [1])
     y = b.reshape(y, [1, *c.places, groups])
     return [Result(y, (BATCH, *range(c.rank), FEATURES)).in_layout(b, c.layout.output)]
+
+
+def of_small_groups(b: Emitter, c: Convolution) -> Result:
+    """The result of a convolution whose groups are `small`, by features that are convolved alone."""
+    each, outputs, w, places = c.features // c.groups, c.outputs // c.groups, c.window, c.rank + 1
+    x = c.padded_image(b)
+    *sizes, last, _ = shape(x)
+    x = b.reshape(x, [*sizes, last, c.groups, each])
+    x = b.transpose(x, [*range(places), places + 1, places])
+    x = b.broadcast_in_dim(x, list(range(places + 2)), [*sizes, last, each, c.groups, outputs])
+    x = b.reshape(x, [*sizes, last * each, c.outputs])
+    kernel = b.reshape(c.kernel(b), [*w.sizes[:-1], w.sizes[-1] * each, 1, c.outputs])
+    wide = [(*n[:-1], n[-1] * each) for n in (w.sizes, w.strides)]
+    window = replace(w.unpadded(), sizes=wide[0], strides=wide[1])
+    return Convolution(x, kernel, channels_last(c.rank), window, c.places, groups=c.outputs).channels_last(b)
+
+
+def small(c: Convolution) -> bool:
+    """Whether groups have few features, and the window has no holes along the last dimension."""
+    few = max(c.features, c.outputs) <= _GROUP * c.groups
+    return few and c.window.dilation[-1] == 1

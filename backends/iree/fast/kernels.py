@@ -168,16 +168,17 @@ class Kernel(Emitter):
 
         return self.loop(0, sizes[0], 1, initial, inner)
 
-    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any]) -> Any:
+    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
         """Array `output` with the results of `body(kernel, *elements)`, a loop over all places (`linalg.generic`).
 
-        The elements are those of the arrays xs, which have the shape of the output, and those of the output before.
+        The elements are those of the arrays xs, and those of the output before. `places` maps a place of the output to
+        that in each of xs; without it, the place is the same one.
         """
         arrays, rank = [*xs, output], output.type.rank
+        same = ir.AffineMap.get_identity(rank)
+        maps = [same if places is None else places] * len(xs) + [same]
         attributes = {
-            "indexing_maps": ir.ArrayAttr.get(
-                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * len(arrays)
-            ),
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
             "iterator_types": ir.ArrayAttr.get(
                 [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
             ),
@@ -208,6 +209,23 @@ def dispatch(
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
     b.emitted += kernel.emitted
     return results
+
+
+def alone(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+    """The array that `fill` computes in a dispatch of its own: IREE fuses nothing with it, and divides it into threads.
+
+    Barriers before and behind would prevent fusions as well. But IREE keeps barriers to the end, and what is between
+    two of them becomes a command buffer of its own, which takes as long to compile as a small dispatch.
+    """
+    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    kernel = Kernel(b.place, b.location)
+    body = kernel.region((), lambda k: [fill(k)], "flow.return")
+    segments = ir.DenseI32ArrayAttr.get([0, 0])
+    results = kernel.emit_all(
+        KERNEL, (), [type_], {"operandSegmentSizes": segments}, [body, lambda region: None]
+    )
+    b.emitted += kernel.emitted
+    return results[0]
 
 
 LARGEST = 2**20

@@ -3,20 +3,18 @@
     kernel_first    y[o, p] = sum_(i, j) w[o, (i, j)] patches[(i, j), p]           w: features of the result first
     kernel_second   d[p, (o, j)] = sum_i x[p, i] w[i, (o, j)];  y[o, q] = sum_j d[q + j, o, j]    w: those of x first
 
-Transposing the kernel for a convolution with channels last would take longer than the convolution. With a barrier, IREE
-multiplies by a multiple of 16 columns twice as fast.
+Transposing the kernel for a convolution with channels last would take longer than the convolution. IREE multiplies by a
+multiple of 16 columns twice as fast.
 """
 
 import itertools
 import math
 from typing import Any
 
-import numpy as np
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, windowed
-from tiduc.dialect.types import element, shape
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
+from tiduc.dialect.types import shape
 
 _VECTOR = 16
 _LARGE = 2**18
@@ -24,7 +22,7 @@ _LARGE = 2**18
 _RATIO = 2
 """The least number of the kernel's features for each place of the image."""
 _OFFSETS = 32
-"""The most offsets of the window, each of which is a slice."""
+"""The most offsets of the window, each of which may be added alone."""
 
 
 def by_kernel(b: Emitter, c: Convolution) -> Result | None:
@@ -44,26 +42,18 @@ def by_kernel(b: Emitter, c: Convolution) -> Result | None:
 def _kernel_first(b: Emitter, c: Convolution) -> Result:
     batch, features, *spatial = c.layout.input
     w, n, m = c.window, c.batch, c.summed // math.prod(c.window.sizes)
-    starts = [
-        [0, 0, *(j * d - lo for j, d, lo in zip(offset, w.dilation, w.low, strict=True))]
-        for offset in itertools.product(*map(range, w.sizes))
-    ]
-    x = b.transpose(c.x, [features, batch, *spatial])
-    slices = windowed(b, x, starts, [1, 1, *w.strides], [m, n, *c.places])
-    columns = n * math.prod(c.places)
-    patches = b.concatenate([b.reshape(y, [m, 1, columns]) for y in slices], 1)
-    patches = _widened(b, b.reshape(patches, [c.summed, columns]))
-    y = b.dot_general(
-        b.reshape(c.w, [c.outputs, c.summed]), b.barrier(patches)[0], ((), ()), ((1,), (0,)), {}
-    )
-    y = b.cut(b.barrier(y)[0], 1, 0, columns)
+    x, columns = b.transpose(c.x, [features, batch, *spatial]), n * math.prod(c.places)
+    at = [Along(m, 0), *along(w.sizes, w.dilation, 2), Along(n, 1), *along(c.places, w.strides, 2)]
+    matrix = patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.summed, columns])
+    matrix = _widened(b, matrix)
+    y = b.cut(product(b, b.reshape(c.w, [c.outputs, c.summed]), matrix), 1, 0, columns)
     return Result(b.reshape(y, [c.outputs, n, *c.places]), (FEATURES, BATCH, *range(c.rank)))
 
 
 def _widened(b: Emitter, x: Any) -> Any:
     """A matrix with zeros for further columns, up to whole vectors."""
     more = -shape(x)[1] % _VECTOR
-    return b.pad(x, _zero(b, x), [0, 0], [0, more], [0, 0]) if more else x
+    return b.pad(x, zero(b, x), [0, 0], [0, more], [0, 0]) if more else x
 
 
 def _kernel_second(b: Emitter, c: Convolution) -> Result:
@@ -72,8 +62,7 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
     sizes = [shape(c.x)[d] for d in spatial]
     x = b.reshape(b.transpose(c.x, [batch, *spatial, features]), [n * math.prod(sizes), m])
     count = math.prod(w.sizes)
-    d = b.dot_general(b.barrier(x)[0], b.reshape(c.w, [m, c.outputs * count]), ((), ()), ((1,), (0,)), {})
-    d = b.reshape(b.barrier(d)[0], [n, *sizes, c.outputs, count])
+    d = b.reshape(product(b, x, b.reshape(c.w, [m, c.outputs * count])), [n, *sizes, c.outputs, count])
     # Offsets first: each is added to the result at a place of its own.
     d = b.barrier(b.transpose(d, [c.rank + 2, *range(c.rank + 2)]))[0]
     total = None
@@ -88,10 +77,6 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
         high = [m_ - lo - l_ for m_, lo, l_ in zip(c.places, low, long, strict=True)]
         part = b.reshape(b.cut(d, 0, number, number + 1), [n, *sizes, c.outputs])
         holes = [0, *(base - 1 for base in w.base), 0]
-        part = b.pad(part, _zero(b, part), [0, *low, 0], [0, *high, 0], holes)
+        part = b.pad(part, zero(b, part), [0, *low, 0], [0, *high, 0], holes)
         total = part if total is None else b.emit("stablehlo.add", (total, part), part.type)
     return Result(total, (BATCH, *range(c.rank), FEATURES))
-
-
-def _zero(b: Emitter, x: Any) -> Any:
-    return b.constant(np.zeros([]), ir.RankedTensorType.get([], element(x)))

@@ -111,6 +111,8 @@ def fits(loop: Any) -> bool:
         if inner in kernels:
             continue
         if inner.name == KERNEL:
+            if not list(inner.regions[1].blocks):  # IREE divides it into threads
+                return False
             if any(not _plain(y.type) for y in inner.results):
                 return False
             stack += sum(_size(y) for y in inner.results)

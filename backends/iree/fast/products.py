@@ -1,21 +1,23 @@
-"""Convolutions as products of patches (im2col), which are slices of x behind one another, and matrices.
+"""Convolutions as products of patches (im2col), the elements of x that the window covers at each place, and matrices.
 
-    by_places    y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]     one slice for each place p of the window
-    by_offsets   y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]     one slice for each offset of the window
+    y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]
 
 `by_places` is for few places, as in the gradients of kernels. Either the patches or the result have to be transposed to
 their order in memory: the smaller ones are. `by_offsets` is for windows of few offsets.
+
+The gradients of kernels are results that nothing in a program waits for. Without a barrier behind them, IREE would
+compute them all at the end, and keep their operands until then.
 """
 
-import itertools
 import math
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, windowed
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.patches import Along, along, patches, product
 
-_SLICES = 128
-"""Slices that make the patches, at most."""
+_COUNT = 128
+"""Places or offsets, at most."""
 _BYTES = 2**26
 """Of the patches, at most."""
 _COLUMNS = 16
@@ -23,70 +25,54 @@ _COLUMNS = 16
 
 
 def by_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product with one slice for each place; None if the patches would be too many or too large."""
+    """The result by a product of the patches of few places; None if the patches would be too large."""
     count, rows = math.prod(c.places), c.batch * math.prod(c.places)
-    if count > _SLICES or rows * c.summed * c.width > _BYTES:
+    if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
     features, results, *spatial = c.layout.kernel
     spatially = tuple(range(c.rank))
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
-    # Without the barriers IREE would fuse the slices into the product and lose the product of matrices.
     if c.outputs > c.summed:
-        patches, kernel = b.barrier(b.transpose(_rows(b, c), [1, 0]), kernel)
-        y = b.dot_general(kernel, patches, ((), ()), ((1,), (0,)), {})
-        y = b.reshape(y, [c.outputs, c.batch, *c.places])
-        return Result(b.barrier(y)[0], (FEATURES, BATCH, *spatially))
+        y = b.barrier(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))[0]
+        return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
     if c.batch >= _COLUMNS:
-        patches, kernel = b.barrier(_columns(b, c), kernel)
-        y = b.dot_general(kernel, patches, ((), ()), ((1,), (0,)), {})
-        y = b.reshape(y, [c.outputs, *c.places, c.batch])
-        return Result(b.barrier(y)[0], (FEATURES, *spatially, BATCH))
-    patches, kernel = b.barrier(_rows(b, c), b.transpose(kernel, [1, 0]))
-    y = b.dot_general(patches, kernel, ((), ()), ((1,), (0,)), {})
-    return Result(b.barrier(b.reshape(y, [c.batch, *c.places, c.outputs]))[0], (BATCH, *spatially, FEATURES))
+        y = b.barrier(product(b, kernel, _columns(b, c)))[0]
+        return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
+    y = b.barrier(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))[0]
+    return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
 
 
 def _rows(b: Emitter, c: Convolution) -> Any:
     """The patches of all places as a matrix: (batch and places, features and window)."""
     batch, features, *spatial = c.layout.input
-    n, m, x = c.batch, c.summed // math.prod(c.window.sizes), b.transpose(c.x, [batch, features, *spatial])
-    starts = [[0, 0, *at] for at in _starts(c)]
-    slices = windowed(b, x, starts, [1, 1, *c.window.dilation], [n, m, *c.window.sizes])
-    patches = b.concatenate([b.reshape(patch, [n, 1, c.summed]) for patch in slices], 1)
-    return b.reshape(patches, [n * len(starts), c.summed])
+    w, m = c.window, c.summed // math.prod(c.window.sizes)
+    x = b.transpose(c.x, [batch, features, *spatial])
+    at = [Along(c.batch, 0), *along(c.places, w.strides, 2), Along(m, 1), *along(w.sizes, w.dilation, 2)]
+    return patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.batch * math.prod(c.places), c.summed])
 
 
 def _columns(b: Emitter, c: Convolution) -> Any:
     """The patches of all places as a matrix: (features and window, places and batch)."""
     batch, features, *spatial = c.layout.input
-    n, m, x = c.batch, c.summed // math.prod(c.window.sizes), b.transpose(c.x, [features, *spatial, batch])
-    starts = [[0, *at, 0] for at in _starts(c)]
-    slices = windowed(b, b.barrier(x)[0], starts, [1, *c.window.dilation, 1], [m, *c.window.sizes, n])
-    return b.reshape(b.concatenate(slices, c.rank + 1), [c.summed, n * len(starts)])
-
-
-def _starts(c: Convolution) -> list[list[int]]:
-    """Where the window starts in the image, for each place."""
-    w = c.window
-    return [
-        [i * s - lo for i, s, lo in zip(place, w.strides, w.low, strict=True)]
-        for place in itertools.product(*map(range, c.places))
-    ]
+    w, m, end = c.window, c.summed // math.prod(c.window.sizes), c.rank + 1
+    x = b.transpose(c.x, [features, *spatial, batch])
+    at = [Along(m, 0), *along(w.sizes, w.dilation, 1), *along(c.places, w.strides, 1), Along(c.batch, end)]
+    return patches(b, x, at, [0, *(-lo for lo in w.low), 0], [c.summed, math.prod(c.places) * c.batch])
 
 
 def by_offsets(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product with one slice for each offset; None if the patches would be too many or too large."""
+    """The result by a product of the patches of small windows; None if the patches would be too large."""
     count, rows = math.prod(c.window.sizes), c.batch * math.prod(c.places)
-    if count > _SLICES or rows * c.summed * c.width > _BYTES:
+    if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
-    x, window, features = c.image(b), c.window, c.summed // count
-    starts = [
-        [0, *(j * d - lo for j, d, lo in zip(offset, window.dilation, window.low, strict=True)), 0]
-        for offset in itertools.product(*map(range, window.sizes))
+    w, features, end = c.window, c.summed // count, c.rank + 1
+    at = [
+        Along(c.batch, 0),
+        *along(c.places, w.strides, 1),
+        *along(w.sizes, w.dilation, 1),
+        Along(features, end),
     ]
-    slices = windowed(b, x, starts, [1, *window.strides, 1], [c.batch, *c.places, features])
-    patches = b.reshape(b.concatenate(slices, c.rank + 1), [rows, c.summed])
-    patches, kernel = b.barrier(patches, b.reshape(c.kernel(b), [c.summed, c.outputs]))
-    y = b.reshape(b.dot_general(patches, kernel, ((), ()), ((1,), (0,)), {}), [c.batch, *c.places, c.outputs])
-    return Result(b.barrier(y)[0], (BATCH, *range(c.rank), FEATURES))
+    matrix = patches(b, c.image(b), at, [0, *(-lo for lo in w.low), 0], [rows, c.summed])
+    y = product(b, matrix, b.reshape(c.kernel(b), [c.summed, c.outputs]))
+    return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *range(c.rank), FEATURES))

@@ -1,13 +1,13 @@
 """select_reruns: keeps IREE from merging the second run of an op with the first, without a barrier.
 
-    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare LT, %o, 7), %x, 0
+    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 0), %x, 0
         {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
 
 The stage `rematerialize` emits such barriers: nothing reads %0#1, and %ct is what the second run waits for.
 IREE ends an execution region at each barrier. All values that a region gives to later ones share one allocation, which
 it frees when the last of them is dead, or never, so that the peak of memory rises. No operand of a barrier waits for
 another in IREE; but ops run in the given order, as long as nothing merges them. IREE cannot know that `%o` is 0, and
-fuses the select with the second run. Each select has its own number.
+fuses the select with the second run. Each select has a barrier of its own, which IREE does not merge with others.
 """
 
 from typing import Any
@@ -33,13 +33,13 @@ def select_reruns(module: Any) -> int:
             continue
         begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])
         first = Emitter(begin, function.location)
-        (opaque,) = first.barrier(first.table(0, signless(32)))
+        zero = first.table(0, signless(32))
         for op in reruns:
             with rewriting(op) as b:
                 for x, y in zip(op.operands, op.results, strict=True):
                     if len(list(y.uses)):
                         count += 1
-                        is_less = b.compare(opaque, count, "LT")
-                        y.replace_all_uses_with(b.select(is_less, x, b.zero(x.type)))
+                        opaque = b.broadcast_in_dim(first.barrier(zero)[0], [], x.type.shape)
+                        y.replace_all_uses_with(b.select(b.compare(opaque, 0, "EQ"), x, b.zero(x.type)))
             op.erase()
     return count

@@ -1,0 +1,61 @@
+"""patches: overlapping windows of an array, copied side by side (im2col) by one loop, a `linalg.generic`.
+
+    y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
+    y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
+
+As slices and a concatenation, IREE would compile one or two dispatches for each slice, a twentieth of a second each.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.kernels import alone
+from tiduc.dialect.types import element, shape, with_shape
+
+
+class Along(NamedTuple):
+    """A dimension of the patches: its size, and the step that it takes along a dimension of the array."""
+
+    size: int
+    dimension: int
+    step: int = 1
+
+
+def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]) -> Any:
+    """The elements of x from `starts` on, in the shape `to`; what lies outside of x is 0.
+
+    Each of the dimensions moves along its dimension of x.
+    """
+    last = list(starts)
+    for size, d, step in dimensions:
+        last[d] += (size - 1) * step
+    low = [max(0, -start) for start in starts]
+    high = [max(0, end + 1 - n) for end, n in zip(last, shape(x), strict=True)]
+    if any((*low, *high)):
+        x = b.pad(x, zero(b, x), low, high, [0] * len(low))
+    places = [ir.AffineExpr.get_constant(start + lo) for start, lo in zip(starts, low, strict=True)]
+    for i, (_, d, step) in enumerate(dimensions):
+        places[d] += ir.AffineExpr.get_dim(i) * step
+    at = ir.AffineMap.get(len(dimensions), 0, places)
+    type_ = with_shape(x.type, [each.size for each in dimensions])
+    y = alone(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
+    return b.reshape(y, to)
+
+
+def along(sizes: Sequence[int], steps: Sequence[int], first: int) -> list[Along]:
+    """A dimension of the patches for each spatial dimension of the array, the first of which is dimension `first`."""
+    return [Along(n, first + d, step) for d, (n, step) in enumerate(zip(sizes, steps, strict=True))]
+
+
+def zero(b: Emitter, x: Any) -> Any:
+    """0 as an array without dimensions, of the type of x's elements."""
+    return b.constant(0, ir.RankedTensorType.get([], element(x)))
+
+
+def product(b: Emitter, x: Any, y: Any) -> Any:
+    """The product of two matrices, in a dispatch of its own: IREE would lose the product if it fused the operands."""
+    type_ = with_shape(x.type, [shape(x)[0], shape(y)[1]])
+    return alone(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))
