@@ -37,18 +37,28 @@ PASSES = (
 
 def redirect() -> None:
     """Makes imports of `torch_mlir` load the package that `TIDUC_MLIR` names."""
-    package = os.environ.get(VARIABLE) or DEFAULT
-    if package != DEFAULT:
-        sys.meta_path.insert(0, _Finder(package))
+    if _package() != DEFAULT:
+        sys.meta_path.insert(0, _Finder(_package()))
 
 
 def register_passes() -> None:
     """Registers StableHLO's optimization passes. torch-mlir has them in a library that other bindings lack."""
-    try:
+    if _package() == DEFAULT:
         import_module(f"{DEFAULT}._mlir_libs._torchMlir")
-    except ModuleNotFoundError:
-        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-            raise
+    else:
+        _has(f"{_package()}._mlir_libs._torchMlir")
+
+
+def lacking(error: ImportError) -> RequestError | None:
+    """The error where other bindings lack an optional module, such as an importer of models; None for other errors."""
+    package = _package()
+    if package == DEFAULT or not f"{error.name}.".startswith(f"{package}."):
+        return None
+    return RequestError(f"{VARIABLE}={package}: {error}")
+
+
+def _package() -> str:
+    return os.environ.get(VARIABLE) or DEFAULT
 
 
 class _Finder(MetaPathFinder, Loader):
