@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from tiduc.dialect.errors import RequestError
 
@@ -61,7 +61,7 @@ def _package() -> str:
     return os.environ.get(VARIABLE) or DEFAULT
 
 
-class _Finder(MetaPathFinder, Loader):
+class _Finder:
     """Finds the module `package.x` for `torch_mlir.x`."""
 
     def __init__(self, package: str) -> None:
@@ -76,7 +76,11 @@ class _Finder(MetaPathFinder, Loader):
         if not self._checked:
             self._checked = True
             _check(self._package)
-        return ModuleSpec(fullname, self)
+        loader: Any = self  # importing the base class of loaders takes milliseconds
+        return ModuleSpec(fullname, loader)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leaves the creation of the module to Python; `exec_module` replaces the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(self._package + module.__name__.removeprefix(DEFAULT))
