@@ -130,3 +130,16 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "was compiled for aarch64 (system-elf-arm_64)" in capsys.readouterr().err
     assert run(["compile", file, "--target", "cortex-m4", "-o", module]) == 1
     assert "--emit static-library" in capsys.readouterr().err
+
+
+def test_c_code_for_the_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """IREE's virtual machine code as C; the wheels have no headers, so that a C compiler cannot read it here."""
+    (tmp_path / "f.mlir").write_text(LOOP)
+    file, code = str(tmp_path / "f.mlir"), tmp_path / "f.c"
+    assert run(["compile", file, "--emit", "c", "-o", str(code)]) == 0
+    text = code.read_text()
+    assert '#include "iree/vm/api.h"' in text and "iree_status_t module_create(" in text
+    assert run(["compile", file, "--emit", "c", "--target", "cortex-m4"]) == 1
+    assert "--emit static-library" in capsys.readouterr().err
+    assert run(["compile", file, file, "--emit", "c", "-o", str(tmp_path)]) == 1
+    assert "--emit c needs a single FILE" in capsys.readouterr().err
