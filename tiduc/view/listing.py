@@ -53,7 +53,7 @@ def _lines(picture: Picture, scene: Scene, spelled: dict[str, str], owner: dict[
     yield f"{scene.title}({arguments})" + (f"  # {'; '.join(notes)}" if notes else "")
     for box in scene.boxes.values():
         if box.kind in OPS or box.kind == "constant":
-            operands = [read(arrow) for arrow in into.get(box.id, ())]
+            operands = [read(arrow) for arrow in into.get(box.id, ()) if arrow.kind != "captured"]
             yield f"  {_assignment(box, spelled[box.id], operands)}"
     results = [box for box in scene.boxes.values() if box.kind == "output"]
     said = [next((read(arrow) for arrow in into.get(box.id, ())), box.detail) for box in results]

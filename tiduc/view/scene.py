@@ -39,7 +39,8 @@ class Box:
 class Arrow:
     """An edge from the defining box's result number `result` to operand number `slot` of the reading box.
 
-    `kind` is value, external (dashed: another graph owns the value) or bind (an input stands for a value).
+    `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph owns the
+    value) or bind (dotted: an input stands for a value).
     """
 
     source: str
