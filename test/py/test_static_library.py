@@ -70,6 +70,7 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     expected = gradient.compile(engine="reference")(*arrays)
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for a loop
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,8 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run([*static, "-o", net]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.mlir", "net.c", "net.h", "net.o"]
     assert run(["size", net]) == 0
-    assert "file, for arm of 32 bits" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "file, for arm of 32 bits" in shown and "heap of a call, at most" in shown
     assert run(["compile", file, "--target", "aarch64", "-o", module]) == 0
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)
