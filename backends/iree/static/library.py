@@ -28,7 +28,7 @@ _TYPES = {
     **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
     "f16": "uint16_t", "bf16": "uint16_t",
 }  # fmt: skip
-_HEAP = "// The most bytes that a call takes from malloc, copies of the arguments included, beside local memory of kernels."
+_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
 """The line of a header that says how much memory a call takes."""
 
