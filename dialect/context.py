@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo, _torchMlir  # noqa: F401  (_torchMlir registers a pass we run)
+from torch_mlir._mlir_libs import _stablehlo
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect import progress, shardy
+from tiduc.dialect import bindings, progress, shardy
 from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, of_another_compiler, oversized, without_words
@@ -56,6 +56,7 @@ def context() -> Any:
     it.enable_multithreading(False)
     _stablehlo.register_dialect(it)
     _stablehlo.register_stablehlo_passes()
+    bindings.register_passes()
     with it, ir.Location.unknown():
         _read_complex_elements()
         Tidu.load()

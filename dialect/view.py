@@ -147,7 +147,8 @@ class View:
     def input(self, key: str) -> Value:
         """The input of that key; `ResolveError` if no graph has one."""
         if key not in self.inputs:
-            raise ResolveError(f"unknown input @{key}")
+            there = ", ".join(f"@{other}" for other in self.inputs) or "none"
+            raise ResolveError(f"unknown input @{key}; the inputs are {there}")
         return self.inputs[key]
 
     def reference(self, value: Value) -> Any:

@@ -77,7 +77,7 @@ def _short(text: str) -> str:
 def parse_array(
     text: str,
     expected: TensorType | None = None,
-    generator: np.random.Generator | None = None,
+    generator: "np.random.Generator | None" = None,  # a string, since numpy.random takes time to import
     room: int = ROOM,
 ) -> Array:
     """The array that the text `TYPE=VALUES` describes; without `TYPE=`, the type is `expected`.
@@ -116,7 +116,7 @@ def _check_room(size: int, room: int) -> None:
         raise ValueError(f"too large: {size} bytes, but only {room} are left beside the other arrays")
 
 
-def random_array(type: TensorType, generator: np.random.Generator) -> Array:
+def random_array(type: TensorType, generator: "np.random.Generator") -> Array:
     """An array of random elements: standard normal floats and complex numbers, integers from 0 to 9, booleans.
 
     The type must be static, with an element type that NumPy has.

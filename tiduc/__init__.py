@@ -8,8 +8,14 @@
 Every name below is imported when it is first used.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if "TIDUC_MLIR" in os.environ:
+    from tiduc.dialect.bindings import redirect
+
+    redirect()
 
 if TYPE_CHECKING:
     from tiduc.dialect.context import context, parse, read

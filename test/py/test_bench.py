@@ -1,5 +1,6 @@
 """The benchmarks run at sizes that are too small for meaningful figures."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,33 @@ def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> N
         value, gradient = jax.value_and_grad(function, wrt)(*arguments)
         results = torch_functions.value_and_gradient(name, arguments, wrt)()
         assert suite.agree(results, [np.asarray(x) for x in (value, *gradient)]), name
+
+
+def test_gradbench_messages() -> None:
+    """A session as GradBench has one: a message a line, and an answer to each."""
+    lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}
+    messages = [
+        {"kind": "start", "eval": "lse"},
+        {"kind": "define", "module": "ba"},
+        {"kind": "define", "module": "lse"},
+        {**lse, "function": "gradient"},
+        {**lse, "function": "cost"},
+        {"kind": "evaluate", "module": "hello", "function": "double", "input": 3},
+    ]
+    given = "".join(json.dumps({"id": i, **message}) + "\n" for i, message in enumerate(messages))
+    command = [sys.executable, str(BENCH / "gradbench.py")]
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=True)
+    start, unknown, known, gradient, wrong, double = map(json.loads, done.stdout.splitlines())
+    assert start == {"id": 0, "tool": "tiduc"}
+    assert not unknown["success"] and known["success"]
+    np.testing.assert_allclose(gradient["output"], [1 / (1 + np.e), np.e / (1 + np.e)])
+    assert [timing["name"] for timing in gradient["timings"]] == ["evaluate"] * 2
+    assert wrong == {"id": 4, "success": False, "error": "KeyError: 'cost'"}
+    assert double == {"id": 5, "success": True, "output": 6.0}
+
+
+@pytest.mark.slow
+def test_gradbench_table() -> None:
+    """Each derivative equals that of JAX; the script fails where the two differ."""
+    rows = run("gradbench.py", "--table", "--seconds", "0")
+    assert len(rows) == 2 + 28 and not any("fails" in row for row in rows)

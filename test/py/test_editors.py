@@ -1,32 +1,22 @@
-"""The TextMate grammar: its patterns name the parts of a line of StableHLO and of the tidu dialect."""
+"""The TextMate grammar, read by Oniguruma, as editors read it: the scopes of the parts of a line."""
 
 import json
-import re
+import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-GRAMMAR: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "docs" / "editors" / "stablehlo.tmLanguage.json").read_text()
-)
+GRAMMAR = Path(__file__).parents[2] / "docs" / "editors" / "stablehlo.tmLanguage.json"
 
 
 def scopes(line: str) -> list[tuple[str, str]]:
-    """The scoped pieces of a line: as in TextMate, the leftmost match wins, among equals the first pattern."""
-    found, at = [], 0
-    while at < len(line):
-        matches = []
-        for i, pattern in enumerate(GRAMMAR["patterns"]):
-            one = pattern.get("match") or f'{pattern["begin"]}(?:[^"\\\\]|\\\\.)*{pattern["end"]}'
-            if (match := re.compile(one).search(line, at)) and match.end() > at:
-                matches.append((match.start(), i, match))
-        if not matches:
-            break
-        _, i, match = min(matches, key=lambda found: found[:2])
-        found.append((match[0], GRAMMAR["patterns"][i]["name"].removesuffix(".mlir")))
-        at = match.end()
-    return found
+    """The parts of a line that have a scope beside that of the whole file, each with its innermost scope."""
+    base = pytest.importorskip("textmate_grammar.parsers.base")
+    logging.getLogger("textmate_grammar").setLevel(logging.ERROR)  # it warns of text without a scope
+    parsed = base.LanguageParser(json.loads(GRAMMAR.read_text())).parse_string(f"{line}\n")
+    return [
+        (text, of_part[-1].removesuffix(".mlir")) for _, text, of_part in parsed.flatten() if len(of_part) > 1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +56,9 @@ def scopes(line: str) -> list[tuple[str, str]]:
                 ("tensor", "storage.type"),
                 ("bf16", "storage.type"),
                 ("loc", "keyword.control"),
-                ('"a \\" b"', "string.quoted.double"),
+                ('"a ', "string.quoted.double"),
+                ('\\"', "constant.character.escape"),
+                (' b"', "string.quoted.double"),
             ],
         ),
     ],

@@ -28,6 +28,7 @@ LAYERS = {
             for name in (
                 "artifacts",
                 "attributes",
+                "bindings",
                 "control_ops",
                 "foreign",
                 "shardy",

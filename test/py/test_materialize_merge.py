@@ -91,7 +91,7 @@ def test_a_bound_input_is_no_input() -> None:
 
 
 def test_an_unknown_input() -> None:
-    with pytest.raises(ResolveError, match="unknown input @z"):
+    with pytest.raises(ResolveError, match="unknown input @z; the inputs are @"):
         merged(view_of(EXP_AX), [("F0", "p3")], ["z"])
 
 

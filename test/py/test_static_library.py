@@ -70,6 +70,7 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     expected = gradient.compile(engine="reference")(*arrays)
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for a loop
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,8 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run([*static, "-o", net]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.mlir", "net.c", "net.h", "net.o"]
     assert run(["size", net]) == 0
-    assert "file, for arm of 32 bits" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "file, for arm of 32 bits" in shown and "heap of a call, at most" in shown
     assert run(["compile", file, "--target", "aarch64", "-o", module]) == 0
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)
@@ -130,3 +132,16 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "was compiled for aarch64 (system-elf-arm_64)" in capsys.readouterr().err
     assert run(["compile", file, "--target", "cortex-m4", "-o", module]) == 1
     assert "--emit static-library" in capsys.readouterr().err
+
+
+def test_c_code_for_the_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """IREE's virtual machine code as C; the wheels have no headers, so that a C compiler cannot read it here."""
+    (tmp_path / "f.mlir").write_text(LOOP)
+    file, code = str(tmp_path / "f.mlir"), tmp_path / "f.c"
+    assert run(["compile", file, "--emit", "c", "-o", str(code)]) == 0
+    text = code.read_text()
+    assert '#include "iree/vm/api.h"' in text and "iree_status_t module_create(" in text
+    assert run(["compile", file, "--emit", "c", "--target", "cortex-m4"]) == 1
+    assert "--emit static-library" in capsys.readouterr().err
+    assert run(["compile", file, file, "--emit", "c", "-o", str(tmp_path)]) == 1
+    assert "--emit c needs a single FILE" in capsys.readouterr().err

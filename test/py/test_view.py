@@ -78,6 +78,11 @@ def test_a_bound_input_stands_for_a_value(tmp_path: Path) -> None:
 def test_regions_and_calls_open() -> None:
     shown = view(str(EXAMPLES / "newton.mlir"))
     assert "while: cond" in shown and "while: do" in shown and "a f64  from outside  active" in shown
+    main = picture_of((EXAMPLES / "newton.mlir").read_text()).scenes["@main"]
+    read = [
+        (main.boxes[a.source].name, main.boxes[a.target].name) for a in main.arrows if a.kind == "captured"
+    ]
+    assert read == [("a", "while")]
     shown = view(str(EXAMPLES / "transformer_f32.mlir"))
     assert shown.count("\nfunction @_var ") == 1  # though it is called three times
 

@@ -16,6 +16,7 @@ from tiduc.cli.manual import EPILOG, epilog
 from tiduc.cli.memory import MEMORY_LIMIT, no_memory
 from tiduc.cli.stored_help import stored_help
 from tiduc.dialect import progress
+from tiduc.dialect.bindings import lacking
 from tiduc.dialect.errors import TiducError, out_of_memory
 
 # Each command with its module, imported only when the command runs, so that `tiduc --help` is fast.
@@ -197,4 +198,4 @@ def _from_the_system(error: Exception) -> TiducError | None:
         return no_memory()
     if isinstance(error, OSError) and error.strerror:
         return TiducError(error.strerror, error.filename or progress.recorded()[1])
-    return None
+    return lacking(error) if isinstance(error, ImportError) else None

@@ -24,7 +24,7 @@ from tiduc.cli.files import (
     writes,
 )
 from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
-from tiduc.cli.libraries import EMIT, LIBRARY, write_library
+from tiduc.cli.libraries import EMIT, LIBRARY, MODULE, flags_for, write_library
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
@@ -213,7 +213,7 @@ def _compile(
             ("--parameters", parameters),
             ("--stop-after", stop_after),
             ("--dump-intermediates", folder),
-            ("--emit static-library", kind if kind == LIBRARY else None),
+            (f"--emit {kind}", kind if kind != MODULE else None),
         ):
             if value is not None:
                 raise RequestError(f"{flag} needs a single FILE: compile the files one by one")
@@ -224,11 +224,11 @@ def _compile(
         program = program_in(file, entry, opset).rematerialize(memory)
 
         def source() -> Source:
-            return with_flags(source_of(program, weights, options), iree_flags)
+            return with_flags(source_of(program, weights, options), (*flags_for(kind), *iree_flags))
 
+        if kind != MODULE and parameters is not None:
+            raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
         if kind == LIBRARY:
-            if parameters is not None:
-                raise RequestError("--parameters is for modules: a static library has no archive to read")
             write_library(program, output, options, iree_flags)
             return 0
         if stop_after is not None:

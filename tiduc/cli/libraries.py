@@ -1,4 +1,4 @@
-"""The option --emit of `tiduc compile`, and the files of a static library."""
+"""The option --emit of `tiduc compile`: modules, C code for IREE's runtime, and static libraries."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,17 +11,23 @@ from tiduc.cli.files import write
 from tiduc.dialect.errors import RequestError
 from tiduc.program import Program
 
-MODULE, LIBRARY = "vmfb", "static-library"
+MODULE, C, LIBRARY = "vmfb", "c", "static-library"
 
 EMIT = click.option(
     "--emit",
     "kind",
-    type=click.Choice([MODULE, LIBRARY]),
+    type=click.Choice([MODULE, C, LIBRARY]),
     default=MODULE,
     show_default=True,
-    help="What to write: a module for IREE's runtime, or a static library that needs no runtime: with -o NAME.o, "
-    "NAME.o has the kernels, and NAME.c and NAME.h the C function NAME that calls them.",
+    help="What to write: a module for IREE's runtime; C code of such a module, to build with the runtime's sources; "
+    "or a static library that needs no runtime: with -o NAME.o, NAME.o has the kernels, and "
+    "NAME.c and NAME.h the C function NAME that calls them.",
 )
+
+
+def flags_for(kind: str) -> tuple[str, ...]:
+    """Flags of IREE's compiler for this kind of output."""
+    return ("--output-format=vm-c",) if kind == C else ()
 
 
 def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tiduc.cli.watching import TIMING
 from tiduc.opt.observe import Observe, Printing
 
 _PRINTED = (
@@ -80,9 +81,6 @@ _FORM = (
         metavar="N",
         help="Print '...' for constants of more than N elements; such text cannot be read back.",
     ),
-)
-TIMING = click.option(
-    "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
 )
 
 

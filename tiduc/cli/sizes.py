@@ -1,12 +1,14 @@
 """size: shows the sizes of a compiled module or of a static library, by function."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tiduc.backends.iree.elf import Elf, is_elf, read_elf
 from tiduc.backends.iree.sizes import Sizes, sizes_of
+from tiduc.backends.iree.static.library import HEAP_BYTES
 from tiduc.cli.files import JSON, OUTPUT, PATH, read_input, write, write_json
 from tiduc.dialect.errors import TiducError
 
@@ -18,8 +20,9 @@ from tiduc.dialect.errors import TiducError
 def _size(file: str, as_data: bool, output: str) -> None:
     """Show the sizes in bytes of a module (.vmfb) or of the kernels of a static library (.o).
 
-    'buffers' are the bytes that a call allocates, at most at once, besides arguments and constants. In a function
-    with loops or branches, each place that allocates counts once.
+    'buffers' are the bytes that a call of a module allocates, at most at once, besides arguments and constants. In a
+    function with loops or branches, each place that allocates counts once. 'heap' is the memory that a call of a static
+    library takes from malloc, as NAME.h beside NAME.o says; it is not known for programs with loops.
     """
     contents = read_input(file)
     sizes: Sizes | Elf
@@ -27,21 +30,31 @@ def _size(file: str, as_data: bool, output: str) -> None:
         sizes = read_elf(contents) if is_elf(contents) else sizes_of(contents, file)
     except ValueError as error:
         raise TiducError(str(error), file) from None
+    heap = _heap_beside(file) if isinstance(sizes, Elf) else None
     if as_data:
-        write_json(asdict(sizes), output)
+        write_json(asdict(sizes) | ({"heap": heap} if isinstance(sizes, Elf) else {}), output)
         return
-    rows = _of_library(sizes, len(contents)) if isinstance(sizes, Elf) else _of_module(sizes)
+    rows = _of_library(sizes, len(contents), heap) if isinstance(sizes, Elf) else _of_module(sizes)
     width = max(len(f"{number:,}") for number, *_ in rows)
     write("".join(f"{number:>{width},}  {what}\n" for number, what in rows), output)
 
 
-def _of_library(elf: Elf, file: int) -> list[tuple[int, str]]:
+def _heap_beside(file: str) -> int | None:
+    """The most bytes of memory that a call takes, from the header beside an object file; None if it does not say so."""
+    header = Path(file).with_suffix(".h")
+    match = HEAP_BYTES.search(header.read_text(errors="replace")) if header.is_file() else None
+    return int(match[1]) if match else None
+
+
+def _of_library(elf: Elf, file: int, heap: int | None) -> list[tuple[int, str]]:
     totals = [
         (file, f"file, for {elf.machine} of {elf.bits} bits"),
         (elf.code, "code"),
         (elf.constants, "constant data"),
         (elf.variables, "variables"),
     ]
+    if heap is not None:
+        totals.append((heap, "heap of a call, at most"))
     return totals + _functions(elf.functions)
 
 

@@ -14,13 +14,16 @@ from typing import Any
 import click
 from torch_mlir import ir
 
-from tiduc.cli.observing import TIMING
 from tiduc.dialect import progress
 from tiduc.dialect.control import called
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
 from tiduc.pipeline import STAGES
+
+TIMING = click.option(
+    "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
+)
 
 RULE = "===" + "-" * 73 + "==="
 

@@ -12,6 +12,7 @@ from tiduc.dialect.verify import NAME
 from tiduc.dialect.view import View
 from tiduc.passes.batch import BATCH_OF, BATCHED
 from tiduc.passes.jet import JET_OF
+from tiduc.passes.rules.registry import OpSet
 
 
 def chosen_graph(view: View, name: str | None) -> Graph:
@@ -38,6 +39,16 @@ def last_linear(view: View, derived: bool = False) -> Graph | None:
     )
     name = next(of_kind, None)
     return view.graph(name) if name is not None else None
+
+
+def outputs_of(graph: Graph) -> list[Any]:
+    """The active outputs of a graph, each once."""
+    return list(dict.fromkeys(y for y in graph.outputs if y is not None))
+
+
+def differentiable_inputs(graph: Graph, opset: OpSet) -> list[str]:
+    """The keys of a graph's inputs that have tangents."""
+    return [key for key, x in graph.inputs.items() if opset.builder.tangent_type(x.type) is not None]
 
 
 def _symbols(graph: Graph, name: str) -> list[str]:

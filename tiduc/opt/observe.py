@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch_mlir import ir
@@ -88,7 +89,17 @@ class Observe:
 
     @contextmanager
     def selected(self) -> Iterator[None]:
-        """In the block, prints the IR of the requested passes only."""
+        """In the block, prints the IR of the requested passes only; then renames the files of `tree_dir`."""
+        try:
+            with self._filtered():
+                yield
+        finally:
+            # Native code names a file after the text of the pass, options included.
+            for path in Path(self.tree_dir).rglob("*{*.mlir") if self.tree_dir is not None else ():
+                path.rename(path.with_name(re.sub(r"\{.*\}", "", path.name)))
+
+    @contextmanager
+    def _filtered(self) -> Iterator[None]:
         if not (self.before or self.after or self.statistics):
             yield
             return

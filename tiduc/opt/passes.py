@@ -18,7 +18,15 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
-from tiduc.opt.defaults import argument_attributes, chosen_graph, keys_of, last_linear, sources_of
+from tiduc.opt.defaults import (
+    argument_attributes,
+    chosen_graph,
+    differentiable_inputs,
+    keys_of,
+    last_linear,
+    outputs_of,
+    sources_of,
+)
 from tiduc.opt.textual import Option, Pass
 from tiduc.passes.batch import batch
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
@@ -113,12 +121,10 @@ def linearize_in_place(
     view = resolve(module)
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
-        tangent_type = opset.builder.tangent_type
         if outputs is None:
-            distinct = dict.fromkeys(y for y in source.outputs if y is not None)
-            outputs = [y for y in distinct if tangent_type(y.type) is not None]
+            outputs = [y for y in outputs_of(source) if opset.builder.tangent_type(y.type) is not None]
         if wrt is None:
-            wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
+            wrt = differentiable_inputs(source, opset)
     linearize(view, outputs, wrt, opset, _free(view, name))
     view.write()
 
@@ -186,7 +192,7 @@ def batch_in_place(
     if source is None:
         source = chosen_graph(view, None)
     if outputs is None:
-        outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
+        outputs = outputs_of(source)
     batch(view, outputs, source.keys if inputs is None else inputs, size, opset, _free(view, name))
     view.write()
 
@@ -215,10 +221,9 @@ def jet_in_place(
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
         if outputs is None:
-            outputs = list(dict.fromkeys(y for y in source.outputs if y is not None))
+            outputs = outputs_of(source)
         if wrt is None:
-            tangent_type = opset.builder.tangent_type
-            wrt = [key for key, x in source.inputs.items() if tangent_type(x.type) is not None]
+            wrt = differentiable_inputs(source, opset)
     jet_graph(view, outputs, wrt, order, opset, _free(view, name))
     view.write()
 

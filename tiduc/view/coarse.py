@@ -36,7 +36,11 @@ def depth(scene: Scene) -> int:
     into = scene.into()
     level: dict[str, int] = {}
     for box in scene.boxes.values():
-        before = [level[a.source] for a in into.get(box.id, ()) if a.source in level and a.kind == "value"]
+        before = [
+            level[a.source]
+            for a in into.get(box.id, ())
+            if a.source in level and a.kind in ("value", "captured")
+        ]
         level[box.id] = 1 + max(before, default=0)
     return max(level.values(), default=0)
 

@@ -164,7 +164,7 @@ def _box(box: Box, file: str) -> dict[str, str]:
         said |= {"style": "filled,bold", "fillcolor": "#ffffff"}
     if box.kind == "output":
         said |= {"style": "filled,bold", "peripheries": "1", "fillcolor": "#ffffff"}
-    if box.kind == "call":
+    if box.kind == "call" or (box.kind == "op" and box.opens):
         said["peripheries"] = "2"
     if box.kind in ("outer", "constant"):
         said["style"] = ""
@@ -214,6 +214,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, turned: bool = False)
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
     """The slots whose arrows get a number: those of an op that reads several values in a significant order."""
+    arrows = [arrow for arrow in arrows if arrow.kind != "captured"]
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:
         return set()
@@ -230,7 +231,7 @@ def _legend(scenes: list[Scene]) -> Iterator[str]:
         if activity in used
     )
     if any(box.kind == "fold" for scene in scenes for box in scene.boxes.values()):
-        rows += '<tr><td>3D</td><td align="left">repeated ops: a fold</td></tr>'
+        rows += '<tr><td>3D</td><td align="left">several ops: a fold or a part</td></tr>'
     table = f'<table border="0" cellborder="0" cellspacing="2">{rows}</table>'
     yield f'  legend [shape=plain style="" fontsize=10 fontcolor="{GREY}" label=<{table}>];'
 

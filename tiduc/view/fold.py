@@ -196,7 +196,11 @@ def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
         if target is not None and target.kind == "fold":
             taken.setdefault(target.id, []).append(box.name)
             del scene.boxes[box.id]
-    scene.arrows = [arrow for arrow in scene.arrows if arrow.source in scene.boxes or arrow.kind != "value"]
+    scene.arrows = [
+        arrow
+        for arrow in scene.arrows
+        if arrow.source in scene.boxes or arrow.kind not in ("value", "captured")
+    ]
     for id_, names in taken.items():
         fold = scene.boxes[id_]
         said = f"{fold.detail}; {len(names)} input{'s' * (len(names) > 1)}"

@@ -18,16 +18,9 @@ def listing(picture: Picture, names: list[str]) -> str:
     """The given scenes and all scenes that their boxes open, each once."""
     owner = picture.owner()
     spelled = {box: text for scene in picture.scenes.values() for box, text in _spelled(scene).items()}
-    waiting, written, parts = list(names), set(), []
-    while waiting:
-        name = waiting.pop(0)
-        if name in written or name not in picture.scenes:
-            continue
-        written.add(name)
-        scene = picture.scenes[name]
-        parts.append("\n".join(_lines(picture, scene, spelled, owner)) + "\n")
-        waiting += [opened for box in scene.boxes.values() for opened in box.opens]
-    return "\n".join(parts)
+    return "\n".join(
+        "\n".join(_lines(picture, scene, spelled, owner)) + "\n" for scene in picture.opened(names)
+    )
 
 
 def _spelled(scene: Scene) -> dict[str, str]:
@@ -60,7 +53,7 @@ def _lines(picture: Picture, scene: Scene, spelled: dict[str, str], owner: dict[
     yield f"{scene.title}({arguments})" + (f"  # {'; '.join(notes)}" if notes else "")
     for box in scene.boxes.values():
         if box.kind in OPS or box.kind == "constant":
-            operands = [read(arrow) for arrow in into.get(box.id, ())]
+            operands = [read(arrow) for arrow in into.get(box.id, ()) if arrow.kind != "captured"]
             yield f"  {_assignment(box, spelled[box.id], operands)}"
     results = [box for box in scene.boxes.values() if box.kind == "output"]
     said = [next((read(arrow) for arrow in into.get(box.id, ())), box.detail) for box in results]

@@ -47,6 +47,7 @@ class _Reader:
             Any, tuple[Box, int]
         ] = {}  # value -> the box that defines it, and its result number
         self.outers: dict[tuple[str, str], Box] = {}  # (scene, source) -> its box, for an enclosing value
+        self.captured: dict[str, dict[Any, None]] = {}  # the enclosing values that a region's scene reads
         self.count = 0
         for op in self.functions.values():
             for block in _blocks(op):
@@ -170,7 +171,8 @@ class _Reader:
         said = f"({', '.join(literals)})" if any(x != "·" for x in literals) else ""
         details = [part for part in (said, label.attributes(op)) if part]
         opens = [f"@{name}" for name in called if name in self.functions]
-        opens += self.regions(scene, op)
+        regions = self.regions(scene, op)
+        opens += regions
         scopes = label.said_of_place(op.location)
         self.add(
             scene,
@@ -183,6 +185,9 @@ class _Reader:
             opens=tuple(dict.fromkeys(opens)),
             key=op,
         )
+        captured = dict.fromkeys(x for name in regions for x in self.captured.get(name, ()))
+        for i, x in enumerate(captured):
+            self.arrow(scene, x, self.defined_by[op][0], len(op.operands) + i, "captured")
 
     def regions(self, scene: Scene, op: Any) -> list[str]:
         """The names of new scenes for an op's regions; a region with one op gets none."""
@@ -213,16 +218,16 @@ class _Reader:
                 if self.literal(x) is None:
                     self.arrow(scene, x, sources[0], slot)
 
-    def arrow(self, scene: Scene, x: Any, box: Box, slot: int) -> None:
+    def arrow(self, scene: Scene, x: Any, box: Box, slot: int, kind: str = "value") -> None:
         """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
         target = self.follow(x)
         if target not in self.defined_by:  # a cyclic reference, which other commands refuse
             self.add(scene, [target], kind="outer", name="a reference to itself")
         source, result = self.defined_by[target]
-        kind = "value"
         if source.id not in scene.boxes:
             if scene.kind == "region":
                 source = self.outer(scene, source)
+                self.captured.setdefault(scene.name, {})[target] = None
             else:
                 kind = "external"
         scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))

@@ -5,7 +5,7 @@ with regions, a fold) has the scene's name in `opens`. Box ids are unique in a p
 cross scenes: an external is a value that one graph reads and another graph owns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 OPS = frozenset({"op", "call", "fold"})
@@ -39,7 +39,8 @@ class Box:
 class Arrow:
     """An edge from the defining box's result number `result` to operand number `slot` of the reading box.
 
-    `kind` is value, external (dashed: another graph owns the value) or bind (an input stands for a value).
+    `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph owns the
+    value) or bind (dotted: an input stands for a value).
     """
 
     source: str
@@ -84,6 +85,17 @@ class Picture:
     def boxes(self) -> Iterator[Box]:
         for scene in self.scenes.values():
             yield from scene.boxes.values()
+
+    def opened(self, names: Iterable[str]) -> Iterator[Scene]:
+        """The scenes with these names, then those that their boxes open, and so on; each once."""
+        waiting, met = list(names), set()
+        while waiting:
+            name = waiting.pop(0)
+            if name not in met and name in self.scenes:
+                met.add(name)
+                scene = self.scenes[name]
+                yield scene
+                waiting += [opened for box in scene.boxes.values() for opened in box.opens]
 
     def size(self) -> int:
         """The number of boxes in all scenes."""

@@ -23,16 +23,7 @@ _ATTRIBUTES = 100  # characters of attributes
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
     """The given scenes and all scenes that their boxes open, each once."""
-    waiting, written, parts = list(names), set(), []
-    while waiting:
-        name = waiting.pop(0)
-        if name in written or name not in picture.scenes:
-            continue
-        written.add(name)
-        scene = picture.scenes[name]
-        parts.append("\n".join(_lines(picture, scene, file)) + "\n")
-        waiting += [opened for box in scene.boxes.values() for opened in box.opens]
-    return "\n".join(parts)
+    return "\n".join("\n".join(_lines(picture, scene, file)) + "\n" for scene in picture.opened(names))
 
 
 def _lines(picture: Picture, scene: Scene, file: str) -> Iterator[str]:

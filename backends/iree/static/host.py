@@ -38,6 +38,9 @@ TYPES = {
 }
 """C's types of scalars on the host."""
 
+_BLOCK = 24 + 64
+"""The most bytes of memory that a buffer takes besides its data: the record of the block, and the alignment."""
+
 _VARIABLE = re.compile(r"\bv\d+\b")
 _IGNORED = (
     "hal.buffer_view.assert hal.element_type hal.encoding_type stream.cmd.discard stream.cmd.flush "
@@ -56,6 +59,7 @@ class Host:
         default_factory=dict
     )  # kernels in the order in which they are called first
     constants: list[bytes] = field(default_factory=list)
+    heap: int | None = 0  # the most bytes that all functions take from malloc, if that is known
 
     def number(self, kernel: str) -> int:
         """The position of a kernel in the table of kernels."""
@@ -74,7 +78,7 @@ class Function:
         self.names: dict[Any, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
-        self.results: list[tuple[str, str]] = []  # at the return: each buffer, and its length
+        self.allocated: list[str] = []  # the size of each buffer that a run of the function may allocate
         self._labels: dict[Any, str] = {}
         self._live: dict[Any, set[Any]] = {}
 
@@ -102,6 +106,15 @@ class Function:
 
     def alias(self, value: Any, other: Any) -> None:
         self.names[value] = self.names[other]
+
+    def count_heap(self) -> None:
+        """Adds the memory that a run takes to that of the host; it is unknown for loops and branches."""
+        sizes = [int(size) if size.isdecimal() else None for size in self.allocated]
+        known = [size + _BLOCK for size in sizes if size is not None]
+        if len(self._labels) > 1 or len(known) < len(sizes) or self.host.heap is None:
+            self.host.heap = None
+        else:
+            self.host.heap += sum(known)
 
     def code(self) -> list[str]:
         """The declarations and statements, without the scalars that nothing reads."""
@@ -198,12 +211,14 @@ def segments(op: Any) -> list[list[Any]]:
 
 
 def _alloca(f: Function, op: Any) -> None:
-    buffer = f.define(op.results[0])
-    f.checked(f"tiduc_allocate(pool, {f.use(list(op.operands)[0])}, &{buffer})")
+    buffer, size = f.define(op.results[0]), f.use(list(op.operands)[0])
+    f.allocated.append(size)
+    f.checked(f"tiduc_allocate(pool, {size}, &{buffer})")
 
 
 def _import(f: Function, op: Any) -> None:
     buffer, size = f.define(op.results[0]), f.use(op.operands[-1])
+    f.allocated.append(size)
     f.checked(f"tiduc_aligned(pool, {f.use(op.operands[0])}.data, {size}, &{buffer})")
 
 

@@ -28,6 +28,10 @@ _TYPES = {
     **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
     "f16": "uint16_t", "bf16": "uint16_t",
 }  # fmt: skip
+_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
+HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
+"""The line of a header that says how much memory a call takes."""
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
@@ -102,8 +106,8 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
         with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
             query = re.search(r"\w+_library_query", header.read())
             assert query is not None
-            host = _host_code(text, source.name, name, query[0], signature)
-            return Library(file.read(), host, _header(name, signature))
+            host, heap = _host_code(text, source.name, name, query[0], signature)
+            return Library(file.read(), host, _header(name, signature, heap))
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
@@ -126,7 +130,10 @@ def _names(flags: tuple[str, ...]) -> set[str]:
 # ---- the C files -----------------------------------------------------------------------------------------------
 
 
-def _host_code(text: bytes, program: str, name: str, query: str, signature: Signature) -> str:
+def _host_code(
+    text: bytes, program: str, name: str, query: str, signature: Signature
+) -> tuple[str, int | None]:
+    """The C file, and the most bytes that it takes from malloc, if that is known."""
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
         operations = [o.operation for o in module.body.operations]
@@ -146,7 +153,7 @@ def _host_code(text: bytes, program: str, name: str, query: str, signature: Sign
                 raise host.refuse(op.name)
         if len(functions) != 1:
             raise host.refuse("a module of several functions")
-    return "\n".join(
+    code = "\n".join(
         (
             f"// {name}: host code that tiduc wrote; {name}.o has the kernels.",
             f'#include "{name}.h"\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <string.h>\n',
@@ -162,6 +169,7 @@ def _host_code(text: bytes, program: str, name: str, query: str, signature: Sign
             _entry(name, len(initializers), bool(host.called), signature),
         )
     )
+    return code, host.heap
 
 
 def _shared(file: str) -> str:
@@ -196,6 +204,7 @@ def _function(host: Host, op: Any, name: str, arguments: tuple[Any, ...]) -> str
     for i, argument in enumerate(arguments):
         function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], 0}})"
     function.body(op.regions[0])
+    function.count_heap()
     lines = "\n  ".join(("int status = 0;", *function.code()))
     return (
         f"static int {name}(tiduc_pool *pool, const void *const *arguments, void *const *results) {{\n"
@@ -250,7 +259,7 @@ def _parameters(signature: Signature) -> tuple[list[str], list[str]]:
     return inputs, [f"{_TYPES[v.type.element]} *{named(v.name)}" for v in signature.outputs]
 
 
-def _header(name: str, signature: Signature) -> str:
+def _header(name: str, signature: Signature, heap: int | None) -> str:
     inputs, outputs = _parameters(signature)
     guard = f"TIDUC_{name.upper()}_H"
     lines = [
@@ -258,6 +267,7 @@ def _header(name: str, signature: Signature) -> str:
         for text, value in zip((*inputs, *outputs), (*signature.inputs, *signature.outputs), strict=True)
     ]
     described = "\n".join(lines)
+    most = "" if heap is None else f"{_HEAP}\n#define {name.upper()}_HEAP_BYTES {heap}\n\n"
     return f"""#ifndef {guard}
 #define {guard}
 
@@ -267,7 +277,7 @@ def _header(name: str, signature: Signature) -> str:
 extern "C" {{
 #endif
 
-// {name}{signature}
+{most}// {name}{signature}
 //
 {described}
 //

@@ -3,7 +3,7 @@
 // RUN: tiduc opt %s --pass-pipeline='func.func(cse)' --mlir-print-ir-after=cse --mlir-print-ir-module-scope -o %t 2>&1 | filecheck %s --check-prefix=SCOPE
 // RUN: tiduc opt %s --canonicalize --tidu-import --symbol-dce --mlir-print-ir-after-change -o %t 2>&1 | filecheck %s --check-prefix=CHANGE
 // RUN: not tiduc opt %s --tidu-import --tidu-linear-transpose --mlir-print-ir-after-failure -o %t 2>&1 | filecheck %s --check-prefix=FAILURE
-// RUN: tiduc opt %s --tidu-import --cse --mlir-print-ir-tree-dir=%t.tree -o %t
+// RUN: tiduc opt %s --tidu-import=inline=true --cse --mlir-print-ir-tree-dir=%t.tree -o %t
 // RUN: filecheck %s --check-prefix=TREE < %t.tree/builtin_module_no-symbol-name/0_tidu-import.mlir
 // RUN: tiduc opt %s --tidu-vjp --cse --mlir-pass-statistics -o %t 2>&1 | filecheck %s --check-prefix=STATISTICS
 // RUN: tiduc opt %s --mlir-print-op-generic --mlir-print-debuginfo | filecheck %s --check-prefix=GENERIC

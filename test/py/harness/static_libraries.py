@@ -12,6 +12,11 @@ from tiduc.backends.iree.static.library import compile_library
 from tiduc.program import Program
 from tiduc.runtime.signature import Signature, Value
 
+COUNTED = """#include <stdlib.h>
+extern size_t taken;
+static inline void *counted(size_t size) { taken += size; return malloc(size); }
+"""
+
 
 def run_library(
     program: Program,
@@ -22,16 +27,21 @@ def run_library(
     emulator: Sequence[str] = (),
     offset: int = 0,
 ) -> list[Any]:
-    """The results of two calls of the library; `offset` moves the arguments away from multiples of 64 bytes."""
+    """The results of two calls of the library; `offset` moves the arguments away from multiples of 64 bytes.
+
+    The program fails if the first call takes more memory than the header says.
+    """
     library = compile_library(program.lower(), "net", Options(target))
     (folder / "net.o").write_bytes(library.kernels)
     (folder / "net.c").write_text(library.host)
     (folder / "net.h").write_text(library.header)
+    (folder / "counted.h").write_text(COUNTED)
     (folder / "main.c").write_text(_main(program.signature, offset))
     warnings = "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"
     flags = warnings if target == "x86_64" else warnings[:-1]
     files = (str(folder / name) for name in ("main.c", "net.c", "net.o"))
-    subprocess.run([*compiler, *flags, *files, "-o", str(folder / "a.out"), "-lm"], check=True)
+    counting = "-include", str(folder / "counted.h"), "-DTIDUC_MALLOC=counted", "-DTIDUC_FREE=free"
+    subprocess.run([*compiler, *flags, *counting, *files, "-o", str(folder / "a.out"), "-lm"], check=True)
     given = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
     ended = subprocess.run(
         [*emulator, str(folder / "a.out")], input=given, stdout=subprocess.PIPE, check=True
@@ -66,10 +76,18 @@ def _main(signature: Signature, offset: int) -> str:
     call = f"net({', '.join(arguments)})"
     reads = [f"if (fread(x{i} + {offset}, 1, {n}, stdin) != {n}) return 9;" for i, n in enumerate(inputs)]
     writes = [f"fwrite(y{i} + {offset}, 1, {n}, stdout);" for i, n in enumerate(outputs)]
-    lines = [*reads, f"int status = {call};", f"if (!status) status = {call};", *writes, "return status;"]
+    heap = ["\n#ifdef NET_HEAP_BYTES\n  if (taken > NET_HEAP_BYTES) return 8;\n#endif\n"]
+    lines = [
+        *reads,
+        f"int status = {call};",
+        *heap,
+        f"if (!status) status = {call};",
+        *writes,
+        "return status;",
+    ]
     body = "\n  ".join(lines)
     return (
-        '#include "net.h"\n#include <stdio.h>\n'
+        '#include "net.h"\n#include <stdio.h>\nsize_t taken;\n'
         + "\n".join(declared)
         + f"\nint main(void) {{\n  {body}\n}}\n"
     )

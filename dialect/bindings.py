@@ -1,0 +1,119 @@
+"""Chooses the package of MLIR's Python bindings: torch_mlir, or the package that `TIDUC_MLIR` names.
+
+The sources import `torch_mlir`. With `TIDUC_MLIR=mlir`, a finder gives them the modules of `mlir` instead, after it has
+checked that these bindings have the modules and passes that tiduc uses.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from tiduc.dialect.errors import RequestError
+
+VARIABLE, DEFAULT = "TIDUC_MLIR", "torch_mlir"
+
+MODULES = ("ir", "passmanager", "rewrite", "dialects.ext", "dialects.quant", "_mlir_libs._stablehlo")
+PASSES = (
+    "canonicalize",
+    "cse",
+    "inline",
+    "symbol-dce",
+    "func.func(chlo-legalize-to-stablehlo)",
+    "func.func(stablehlo-aggressive-simplification)",
+    "func.func(stablehlo-canonicalize-dynamism)",
+    "func.func(stablehlo-legalize-composite-to-call)",
+    "func.func(stablehlo-legalize-deprecated-ops)",
+    "func.func(stablehlo-legalize-quantized-op-to-qdq)",
+    "stablehlo-compatibility-expander",
+    "stablehlo-refine-arguments",
+    "stablehlo-refine-shapes",
+)
+"""The native passes that tiduc runs, except those that convert models of PyTorch and ONNX."""
+
+
+def redirect() -> None:
+    """Makes imports of `torch_mlir` load the package that `TIDUC_MLIR` names."""
+    if _package() != DEFAULT:
+        sys.meta_path.insert(0, _Finder(_package()))
+
+
+def register_passes() -> None:
+    """Registers StableHLO's optimization passes. torch-mlir has them in a library that other bindings lack."""
+    if _package() == DEFAULT:
+        import_module(f"{DEFAULT}._mlir_libs._torchMlir")
+    else:
+        _has(f"{_package()}._mlir_libs._torchMlir")
+
+
+def lacking(error: ImportError) -> RequestError | None:
+    """The error where other bindings lack an optional module, such as an importer of models; None for other errors."""
+    package = _package()
+    if package == DEFAULT or not f"{error.name}.".startswith(f"{package}."):
+        return None
+    return RequestError(f"{VARIABLE}={package}: {error}")
+
+
+def _package() -> str:
+    return os.environ.get(VARIABLE) or DEFAULT
+
+
+class _Finder:
+    """Finds the module `package.x` for `torch_mlir.x`."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._checked = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != DEFAULT:
+            return None
+        if not self._checked:
+            self._checked = True
+            _check(self._package)
+        loader: Any = self  # importing the base class of loaders takes milliseconds
+        return ModuleSpec(fullname, loader)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leaves the creation of the module to Python; `exec_module` replaces the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = import_module(self._package + module.__name__.removeprefix(DEFAULT))
+
+
+def _check(package: str) -> None:
+    """`RequestError` with all modules and passes that the bindings lack."""
+    if not _has(package):
+        raise RequestError(f"{VARIABLE}={package}: there is no such package")
+    modules = [name for name in MODULES if not _has(f"{package}.{name}")]
+    passes = [] if {"ir", "passmanager", "_mlir_libs._stablehlo"} & {*modules} else _missing_passes(package)
+    missing = {"modules": modules, "passes": list(passes)}
+    if lists := [f"{kind} {', '.join(names)}" for kind, names in missing.items() if names]:
+        raise RequestError(f"{VARIABLE}={package}: these bindings lack what tiduc uses: {'; '.join(lists)}")
+
+
+def _has(module: str) -> bool:
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+def _missing_passes(package: str) -> Iterator[str]:
+    stablehlo = import_module(f"{package}._mlir_libs._stablehlo")
+    parse = import_module(f"{package}.passmanager").PassManager.parse
+    stablehlo.register_stablehlo_passes()
+    _has(f"{package}._mlir_libs._torchMlir")
+    with import_module(f"{package}.ir").Context() as context:
+        stablehlo.register_dialect(context)
+        for name in PASSES:
+            try:
+                parse(f"builtin.module({name})")
+            except ValueError:
+                yield name.removeprefix("func.func(").removesuffix(")")

@@ -1,0 +1,73 @@
+"""TIDUC_MLIR: other bindings of MLIR are used if they have everything that tiduc needs, and refused by name if not.
+
+No wheel with StableHLO's dialects but torch-mlir's has everything. Folders of links to torch-mlir's files stand for
+builds of MLIR, under the name of the upstream package.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+import torch_mlir.ir
+from harness.example_files import EXAMPLES
+
+WHEEL = Path(torch_mlir.ir.__file__).parent
+CODE = """
+import sys, tiduc
+print(tiduc.load("f.mlir").grad("x"))
+from torch_mlir import ir
+assert ir is sys.modules["mlir.ir"] and ir.__name__ == "mlir.ir"
+from tiduc.cli import run
+assert run(["import", "digits.onnx"]) == 1
+"""
+PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.sine %x : tensor<f64>
+  return %0 : tensor<f64>
+}"""
+
+
+def link(source: Path, folder: Path, without: Collection[str] = ()) -> None:
+    """A folder of links to the files of another one, except for those with certain beginnings."""
+    folder.mkdir()
+    for path in source.iterdir():
+        if path.name in ("_mlir_libs", "extras"):
+            link(path, folder / path.name, without)
+        elif not path.name.startswith(tuple(without)):
+            (folder / path.name).symlink_to(path)
+
+
+def grad(folder: Path, package: str, *command: str) -> subprocess.CompletedProcess[str]:
+    (folder / "f.mlir").write_text(PROGRAM)
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "TIDUC_MLIR": package}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_bindings_under_the_name_of_upstream(tmp_path: Path) -> None:
+    link(WHEEL, tmp_path / "mlir", ["onnx_importer"])
+    (tmp_path / "digits.onnx").symlink_to(EXAMPLES / "digits.onnx")
+    ended = grad(tmp_path, "mlir", "-c", CODE)
+    assert "stablehlo.cosine %arg0" in ended.stdout
+    assert ended.stderr.startswith("error: TIDUC_MLIR=mlir: cannot import name 'onnx_importer'")
+
+
+@pytest.mark.parametrize(
+    "package, left_out, words",
+    [
+        # As StableHLO's own build has them: all of MLIR, StableHLO, and its passes but the optimizations.
+        ("mlir", ["_torchMlir"], "lack what tiduc uses: passes stablehlo-aggressive-simplification\n"),
+        ("mlir", ["_stablehlo", "rewrite"], "lack what tiduc uses: modules rewrite, _mlir_libs._stablehlo\n"),
+        ("jaxlib.mlir", [], "modules rewrite, dialects.ext, dialects.quant; passes canonicalize, cse, inline, "),
+        ("elsewhere", [], "there is no such package\n"),
+    ],
+)  # fmt: skip
+def test_refusals(tmp_path: Path, package: str, left_out: list[str], words: str) -> None:
+    link(WHEEL, tmp_path / "mlir", left_out)
+    ended = grad(tmp_path, package, "-m", "tiduc", "grad", "f.mlir")
+    assert ended.returncode == 1 and ended.stderr.startswith(f"error: TIDUC_MLIR={package}: ")
+    assert words in ended.stderr
