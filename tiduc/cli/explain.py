@@ -26,6 +26,7 @@ from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
+from tiduc.view.label import in_bytes
 
 SHOWN = 12  # residuals that are listed at most
 PLACES = 3  # places that are listed per kink at most
@@ -250,18 +251,6 @@ def _table(
     if not count:
         table.add_row("none")
     return table
-
-
-def in_bytes(count: int | None) -> str:
-    """A number of bytes in the unit that needs few digits; "dynamic" for None, a dynamic shape."""
-    if count is None:
-        return "dynamic"
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{count:,} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 COMMANDS = {"explain": _explain}

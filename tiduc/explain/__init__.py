@@ -125,7 +125,7 @@ def explain(
             derivative = getattr(program, mode)([port.name for port in chosen])
             costs[mode] = find_cost(lowered(derivative))
             if mode == "vjp":
-                peaks = _peaks(derivative) if memory else []
+                peaks = find_peaks(derivative) if memory else []
                 residuals = _residuals(program, [port.name for port in chosen])
                 results = derivative.outputs[len(program.outputs) :]
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
@@ -151,7 +151,8 @@ def explain(
     )
 
 
-def _peaks(program: Program) -> list[Peak]:
+@stage
+def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` of the peaks that a program can have, evenly spread."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     points = [Peak(*point) for point in memory_curve(structured)]
