@@ -261,6 +261,28 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [point["bytes"] for point in peaks] == sorted((point["bytes"] for point in peaks), reverse=True)
 
 
+def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each run of an op beyond the first in the program within the budget."""
+    file = tmp_path / "f.mlir"
+    file.write_text(layers(12, 64, 8))
+    assert run(["explain", str(file), "--budget", "0.7x", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["recomputed"]
+    name, loss = "stablehlo.tanh", tiduc.load(file)
+    again = loss.rematerialize("0.7x").vjp().text.count(name) - loss.vjp().text.count(name)
+    assert sum(x["times"] - 1 for x in values if x["op"] == "tanh") == again > 0
+    assert all(x["bytes"] == 4 * 64 * 8 and x["place"] and x["reader"] and x["share"] > 0 for x in values)
+    assert run(["explain", str(file), "--budget", "0.7x"]) == 0
+    assert f"Recomputed within 0.7x: {len(values)} values" in capsys.readouterr().out
+    assert run(["explain", str(file), "--budget", "1kB"]) == 1
+    assert "the least budget that it fits is" in capsys.readouterr().err
+
+
+def test_load_takes_a_budget() -> None:
+    text = layers(12, 64, 8)
+    within = tiduc.load(text, memory="0.7x").grad()
+    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.7x").grad().text
+
+
 def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))

@@ -51,6 +51,13 @@ WIDTH = 110
     is_flag=True,
     help="Also list the peaks of memory that the VJP can have, and the time that each costs.",
 )
+@click.option(
+    "--budget",
+    default="",
+    metavar="SIZE",
+    help="Also list what the VJP recomputes within this budget of memory, which is written as for --memory of "
+    "'tiduc vjp'.",
+)
 @JSON
 @OUTPUT
 def _explain(
@@ -62,6 +69,7 @@ def _explain(
     loop_memory: str,
     order: int | None,
     memory: bool,
+    budget: str,
     as_data: bool,
     output: str,
 ) -> None:
@@ -74,14 +82,14 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt), order, memory)
+        explanation = explain(module, program, wanted(program, wrt), order, memory, budget)
     if as_data:
         write_json(as_json(explanation), output)
     else:
-        write(_rendered(explanation, file, is_terminal(output), shows_colours(output)), output)
+        write(_rendered(explanation, file, is_terminal(output), shows_colours(output), budget), output)
 
 
-def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool) -> str:
+def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool, budget: str) -> str:
     from rich.console import Console
 
     out = io.StringIO()
@@ -93,14 +101,14 @@ def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloure
         width=width,
         highlight=False,
     )
-    for table in _tables(explanation, file):
+    for table in _tables(explanation, file, budget):
         console.print(table)
         if table.caption is not None:
             console.print()
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
+def _tables(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
     heading = f"{file}: @{explanation.name}"
     yield _table(
         heading,
@@ -132,6 +140,8 @@ def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
             right={0, 1},
             notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
         )
+    if budget and "vjp" not in explanation.refused:
+        yield _recomputed(explanation, file, budget)
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
     yield _table(
@@ -173,6 +183,33 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
     notes += [f"and these arguments: {', '.join(arguments)}"] if arguments else []
     title = f"Kept for the reverse: {len(kept)} value{'s' * (len(kept) != 1)}, {in_bytes(explanation.residual_bytes)}"
     yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
+
+
+def _recomputed(explanation: Explanation, file: str, budget: str) -> Any:
+    """The values that the VJP recomputes within a budget."""
+    values = explanation.recomputed
+    more = values[SHOWN:]
+    notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
+    if values:
+        notes.append(
+            "they are live at a peak and not read there; the op in the last column reads the second run"
+        )
+    size, share = in_bytes(sum(x.bytes for x in values)), sum(x.share for x in values)
+    title = f"Recomputed within {budget}: {len(values)} value{'s' * (len(values) != 1)}, {size}, {share:.0%} more time"
+    rows = [
+        (
+            x.op,
+            x.type,
+            _place(x.place, file),
+            in_bytes(x.bytes),
+            str(x.times),
+            f"{x.share:.1%}",
+            f"{x.reader} {_place(x.reader_place, file)}",
+        )
+        for x in values[:SHOWN]
+    ]
+    header = ("value of", "type", "where", "bytes", "runs", "time", "for")
+    return _table(title, header, rows, right={3, 4, 5}, notes=notes)
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
