@@ -132,16 +132,7 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
         right={1, 2, 3, 4},
         notes=_notes(explanation),
     )
-    if explanation.memory:
-        yield _table(
-            "Memory of the VJP",
-            ("peak", "time"),
-            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
-            right={0, 1},
-            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
-        )
-    if budget and "vjp" not in explanation.refused:
-        yield _recomputed(explanation, file, budget)
+    yield from _memory(explanation, file, budget)
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
     yield _table(
@@ -185,8 +176,18 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
     yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
 
 
-def _recomputed(explanation: Explanation, file: str, budget: str) -> Any:
-    """The values that the VJP recomputes within a budget."""
+def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
+    """The peaks of memory that the VJP can have, and the values that it recomputes within a budget."""
+    if explanation.memory:
+        yield _table(
+            "Memory of the VJP",
+            ("peak", "time"),
+            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
+            right={0, 1},
+            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
+        )
+    if not budget or "vjp" in explanation.refused:
+        return
     values = explanation.recomputed
     more = values[SHOWN:]
     notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
@@ -209,7 +210,7 @@ def _recomputed(explanation: Explanation, file: str, budget: str) -> Any:
         for x in values[:SHOWN]
     ]
     header = ("value of", "type", "where", "bytes", "runs", "time", "for")
-    return _table(title, header, rows, right={3, 4, 5}, notes=notes)
+    yield _table(title, header, rows, right={3, 4, 5}, notes=notes)
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
