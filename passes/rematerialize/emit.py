@@ -23,9 +23,8 @@ from torch_mlir import ir
 
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.verify import RECOMPUTED
-from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.liveness import FUSED, Liveness
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -52,7 +51,7 @@ class _Emitter:
         self.results: list[tuple[Value, ...]] = []  # by place
         self.runs: set[Definition] = set()
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
-        self.fused: set[int] = set()  # places of virtual elementwise ops that have been read
+        self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
         self.latest: Value | None = None
 
     def run(self, place: int) -> None:
@@ -70,7 +69,7 @@ class _Emitter:
             self.results.append(self.b.copy(op, tuple(self._reads(place)), op.captures))
         self.runs.add(op)
         self.distinct.add((op, needs))
-        self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in ELEMENTWISE)
+        self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
     def _first(self, place: int) -> tuple[Value, ...]:
         """The results of the first run of an op, which is the op itself where it reads first runs."""
