@@ -21,6 +21,7 @@ from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.order import lowest_order
 from tiduc.passes.rematerialize.recompute import within
 from tiduc.passes.rematerialize.rematerialize import memory_curve, ordered
+from tiduc.pipeline import lowering, run_stages
 from tiduc.splitting import split
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -33,6 +34,12 @@ GATED = """  %t{i} = stablehlo.tanh %m{i} : {x}
   %x{next} = stablehlo.multiply %m{i}, %g{i} : {x}
 """
 """m (tanh m + 1), as in a gelu."""
+
+SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
+  %t{i} = stablehlo.tanh %u{i} : {x}
+  %x{next} = stablehlo.multiply %m{i}, %t{i} : {x}
+"""
+"""m tanh (m + 1)."""
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
@@ -219,6 +226,15 @@ def test_loops_keep_what_the_budget_allows() -> None:
         _ = gradient.rematerialize("10kB").text
     with pytest.raises(RequestError, match="the least budget that it fits is"):
         _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
+
+
+def test_barriers_take_no_values_that_compilers_fuse() -> None:
+    """Where the budget drops t = tanh u, and keeps m, the sum u = m + 1 runs again behind the barrier, too."""
+    program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
+    graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
+    barriers = [op for op in graph.definitions if op.name == BARRIER]
+    held = [x.definition.name for op in barriers for x in op.operands[:-1] if x.definition is not None]
+    assert len(held) > 3 and "stablehlo.add" not in held
 
 
 # ---- engines -------------------------------------------------------------------------------------------------
