@@ -15,20 +15,17 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Value, operations
+from tiduc.dialect.rates import rates
 from tiduc.dialect.traits import traits_of
-
-BYTES_PER_SECOND, FLOPS_PER_SECOND, FUNCTIONS_PER_SECOND = 1e10, 1e11, 1e9
-"""Throughputs of one core of a present CPU, for estimates of time: memory traffic, arithmetic, and functions."""
 
 
 def seconds(op: Definition) -> float:
-    """The estimated time of one run of an op on one core: the longer of its memory traffic and its arithmetic.
+    """The estimated time of one run of an op: the longer of its memory traffic and its arithmetic.
 
     Regions of control ops do not count.
     """
-    transcendentals, flops = computed(op) or (0, 0)
-    arithmetic = flops / FLOPS_PER_SECOND + transcendentals / FUNCTIONS_PER_SECOND
-    return max(moved(op) / BYTES_PER_SECOND, arithmetic)
+    (transcendentals, flops), rate = computed(op) or (0, 0), rates()
+    return max(moved(op) / rate.bytes, flops / rate.flops + transcendentals / rate.functions)
 
 
 def computed(op: Definition) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ For higher orders, `linearize` runs again on a view that holds linear graphs; no
 those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +79,18 @@ def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Grap
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
     """The graph within the program's budget; loops whose memory is "auto" keep less where the budget asks for it."""
-    settings = ("sqrt", "log") if program.loop_memory == "auto" else ()
-    others = (structure(program.view, program.merged, program.opset, m, separated) for m in settings)
-    return rematerialize(flat, program.opset, program.memory, others)
+    return rematerialize(flat, program.opset, program.memory, _with_less(program, separated))
+
+
+def _with_less(program: Function, separated: Sequence[Any]) -> Iterator[Graph]:
+    """The flat graph with loops that keep less, and with those that keep the least, if their memory is "auto"."""
+    for memory in ("sqrt", "log") if program.loop_memory == "auto" else ():
+        yield structure(program.view, program.merged, program.opset, memory, separated)
+
+
+def with_other_loops(program: Function) -> tuple[Graph, Iterator[Graph]]:
+    """The flat graph of a program before `rematerialize`, and those in its place whose loops keep less."""
+    return run_stages(program, lowering("structure")[1:], program.merged), _with_less(program, ())
 
 
 def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:

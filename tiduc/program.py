@@ -352,24 +352,25 @@ def load(
     inline: bool = False,
     loop_memory: str = "auto",
     *,
+    memory: str = "",
     relu: bool = False,
     isolated: bool = False,
     limits: "Limits | None" = None,
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the source
-    may contain ops of its dialects, in generic form, that MLIR does not know. With `inline`, every call is
-    inlined that can be. `loop_memory` says how derivatives of loops get their residuals, unless a loop says
-    so itself: "stack", "sqrt", "log" or "auto". With `relu`, the derivative of each maximum of a value and 0 is 0 at
-    a tie; by default that holds in functions named `relu` and `relu6` only. With `isolated`, a separate process reads
-    the source first, within `limits`: for untrusted sources. `TiducError` where the source cannot be read.
+    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the source may
+    have ops of its dialects, in generic form. With `inline`, every call is inlined that can be. `memory` is a
+    budget, as in `Program.rematerialize`. `loop_memory` says how derivatives of loops get their residuals, unless a
+    loop says so: "stack", "sqrt", "log", or "auto", as the budget asks. With `relu`, the derivative of each maximum
+    of a value and 0 is 0 at a tie, by default only in functions named `relu` and `relu6`. With `isolated`, a
+    separate process reads an untrusted source first, within `limits`. `TiducError` where no program can be read.
     """
     if isolated:
         module = isolated_module(source, entry, opset.dialects, limits)
     else:
         module = module_in(source, opset.dialects)
-    return from_module(module, entry, opset, inline, loop_memory, relu)
+    return from_module(module, entry, opset, inline, loop_memory, relu).rematerialize(memory)
 
 
 @stage

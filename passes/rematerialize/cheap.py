@@ -21,7 +21,7 @@ _GAIN = 0.95
 def cheaper(graph: Graph, model: Liveness) -> Liveness:
     """The schedule in which readers after the peak recompute cheap values, if the peak falls by that and is not low."""
     base = unchanged(model)
-    if base.peak - model.arguments < SMALL:
+    if base.peak - model.arguments <= SMALL:
         return model
     peak = int(model.live(range(len(model.ops))).argmax())
     choice = evicting(base, peak, _evicted(graph, model, peak))

@@ -9,20 +9,24 @@
 
 Without a barrier, a compiler would merge the second run with the first, and keep its result meanwhile. The barrier also
 takes the value that was computed last, so that compilers that order ops themselves do not run the second run early.
-An op that reads results of another second run differs from its first run, and needs no barrier.
+An op that reads results of another second run differs from its first run, and needs no barrier. Otherwise one operand
+behind a barrier suffices: the smallest.
+
+A compiler fuses a virtual op with its reader (`liveness.py`). Were the reader's second run to read it too, or a barrier
+to take it, the compiler would store it. So the second run of a reader reads second runs of virtual ops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.verify import RECOMPUTED
-from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.liveness import FUSED, Liveness
 
 BARRIER = "stablehlo.optimization_barrier"
-_CONSTANT = "stablehlo.constant"
 
 
 def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
@@ -33,36 +37,100 @@ def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
         graph.location,
     )
     b.graph.held += (graph, *graph.held)
-    results: list[tuple[Value, ...]] = []
-    runs: set[Definition] = set()
-    distinct: set[tuple[Definition, tuple[int, ...]]] = set()
-    latest: Value | None = None
-    for place, op in enumerate(model.ops):
-        needs = model.needs[place]
-        replaced = {x: y for j in needs for x, y in zip(model.ops[j].results, results[j], strict=True)}
-        operands = tuple([replaced.get(x, x) for x in op.operands])
-        captures = tuple([replaced.get(x, x) for x in op.captures])
-        b.location = op.location
-        if op not in runs:
-            is_same = operands == op.operands and captures == op.captures
-            b.graph.definitions.append(op if is_same else op.reading(operands, captures))
-            results.append(op.results)
-            if model.size[place]:
-                latest = op.results[0]
-        else:
-            if (op, needs) in distinct:
-                operands = _behind_barrier(b, operands, latest)
-            results.append(b.copy(op, operands, captures))
-        runs.add(op)
-        distinct.add((op, needs))
+    emitter = _Emitter(b, model)
+    for place in range(len(model.ops)):
+        emitter.run(place)
     return b.finish(graph.outputs)  # type: ignore[no-any-return]
 
 
-def _behind_barrier(b: Any, operands: Sequence[Value], latest: Value | None) -> tuple[Value, ...]:
-    """The operands of an op, behind a barrier that waits for the latest value; constants need none."""
-    held = [x for x in dict.fromkeys(operands) if x.definition is None or x.definition.name != _CONSTANT]
-    waited = [latest] if latest is not None and latest not in held else []
-    attributes = {RECOMPUTED: ir.UnitAttr.get()} if waited else None
-    behind = b.emit_all(BARRIER, [*held, *waited], [x.type for x in (*held, *waited)], attributes)
-    replaced = dict(zip(held, behind, strict=False))
-    return tuple([replaced.get(x, x) for x in operands])
+class _Emitter:
+    """Emits the ops of a schedule, place by place."""
+
+    def __init__(self, b: Any, model: Liveness) -> None:
+        self.b, self.model = b, model
+        self.results: list[tuple[Value, ...]] = []  # by place
+        self.runs: set[Definition] = set()
+        self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
+        self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
+        self.latest: Value | None = None
+
+    def run(self, place: int) -> None:
+        op, needs = self.model.ops[place], self.model.needs[place]
+        self.b.location = op.location
+        if op not in self.runs:
+            self.results.append(self._first(place))
+            if self.model.size[place]:
+                self.latest = op.results[0]
+        elif stored := [j for j in needs if j in self.fused]:
+            self._rerun(place, self._virtual(stored), only_smallest=False)
+        elif (op, needs) in self.distinct:
+            self._rerun(place, self._virtual(needs), only_smallest=True)
+        else:
+            self.results.append(self.b.copy(op, tuple(self._reads(place)), op.captures))
+        self.runs.add(op)
+        self.distinct.add((op, needs))
+        self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
+
+    def _first(self, place: int) -> tuple[Value, ...]:
+        """The results of the first run of an op, which is the op itself where it reads first runs."""
+        op = self.model.ops[place]
+        current = self._current(place)
+        operands = tuple([current.get(x, x) for x in op.operands])
+        captures = tuple([current.get(x, x) for x in op.captures])
+        is_same = operands == op.operands and captures == op.captures
+        self.b.graph.definitions.append(op if is_same else op.reading(operands, captures))
+        return op.results
+
+    def _current(self, place: int) -> dict[Value, Value]:
+        """The values that stand for the operands of an op in the run at a place."""
+        model = self.model
+        pairs = (zip(model.ops[j].results, self.results[j], strict=True) for j in model.needs[place])
+        return {x: y for both in pairs for x, y in both}
+
+    def _is_virtual(self, place: int) -> bool:
+        return self.model.roots[place] != (place,)
+
+    def _virtual(self, places: Iterable[int]) -> list[int]:
+        """Those of the places at which virtual ops run, and the virtual ops behind them, in order."""
+        found: set[int] = set()
+        stack = list(places)
+        while stack:
+            j = stack.pop()
+            if self._is_virtual(j) and self.model.ops[j].operands and j not in found:
+                found.add(j)
+                stack += self.model.needs[j]
+        return sorted(found)
+
+    def _rerun(self, place: int, virtual: Sequence[int], only_smallest: bool) -> None:
+        """Emits a second run of an op and of virtual ops behind it, which read values behind a barrier.
+
+        These are the values that the virtual ops read; or, with `only_smallest`, the smallest one that they or the op
+        read.
+        """
+        model, copies = self.model, dict[Value, Value]()
+        places = [*virtual, place]
+        own = {y for j in virtual for y in self.results[j]}
+        read = [y for j in (places if only_smallest else virtual) for y in self._reads(j) if y not in own]
+        held = [y for y in dict.fromkeys(read) if y.definition is None or y.definition.operands]
+        behind = self._behind_barrier([min(held, key=size_in_bytes)] if only_smallest and held else held)
+        for j in places:
+            op = model.ops[j]
+            operands = tuple([copies.get(y, behind.get(y, y)) for y in self._reads(j)])
+            results = self.b.copy(op, operands, op.captures)
+            if j == place:
+                self.results.append(results)
+            else:
+                copies.update(zip(self.results[j], results, strict=True))
+
+    def _reads(self, place: int) -> list[Value]:
+        """The values that the run at a place reads, operand by operand."""
+        current = self._current(place)
+        return [current.get(x, x) for x in self.model.ops[place].operands]
+
+    def _behind_barrier(self, held: Sequence[Value]) -> dict[Value, Value]:
+        """The values behind a barrier that waits for the latest one."""
+        waited = [self.latest] if self.latest is not None and self.latest not in held else []
+        attributes = {RECOMPUTED: ir.UnitAttr.get()} if waited else None
+        types = [x.type for x in (*held, *waited)]
+        behind = self.b.emit_all(BARRIER, [*held, *waited], types, attributes)
+        return dict(zip(held, behind, strict=False))

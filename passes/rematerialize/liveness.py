@@ -4,8 +4,9 @@
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
 reader. Two kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements, and of elementwise ops with a single, elementwise reader. Whatever reads such a *virtual* op reads the ops
-behind it. Arguments are live throughout; results of the graph are live until its end. A dynamic dimension counts as 1.
+elements, and of elementwise ops and pads with a single, elementwise reader. Whatever reads such a *virtual* op reads
+the ops behind it. Arguments are live throughout; results of the graph are live until its end. A dynamic dimension
+counts as 1.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
+FUSED = ELEMENTWISE | {"stablehlo.pad"}
+"""Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
 _MOST_ROOTS = 8
 """A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
 
@@ -81,7 +84,7 @@ def liveness(graph: Graph) -> Liveness:
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
-        is_fused = readers[i] == 1 and op.name in ELEMENTWISE and reader[i].name in ELEMENTWISE
+        is_fused = readers[i] == 1 and op.name in FUSED and reader[i].name in ELEMENTWISE
         if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op)):
             reads.append(())
             roots.append(behind)

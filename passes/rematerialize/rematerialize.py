@@ -8,14 +8,14 @@ model (`liveness.py`); compilers that keep the order of a program and its barrie
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
+from tiduc.dialect.graph import Definition, Graph
 from tiduc.dialect.verify import CHECKPOINT
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
@@ -23,7 +23,7 @@ from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import SMALL, lowest_order
-from tiduc.passes.rematerialize.recompute import curve, within, without_checkpointed
+from tiduc.passes.rematerialize.recompute import Choice, curve, within, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -41,6 +41,12 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable
         if total < SMALL and not any(CHECKPOINT in op.attributes for op in graph.definitions):
             return graph
         return _emitted(graph, opset, _planned(graph))
+    graph, choice = _fitted(graph, memory, others)
+    return _emitted(graph, opset, choice.model)
+
+
+def _fitted(graph: Graph, memory: str, others: Iterable[Graph]) -> tuple[Graph, Choice]:
+    """The first of the graphs that fits a budget, and its schedule; errors as in `rematerialize`."""
     first = _planned(graph)
     budget = budget_in_bytes(memory, first.peak(range(len(first.ops))))
     lowest = graph, within(first, budget)
@@ -50,13 +56,12 @@ def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable
         choice = within(_planned(other), budget)
         if choice.peak < lowest[1].peak:
             lowest = other, choice
-    graph, choice = lowest
-    if memory != LEAST and choice.peak > budget:
-        least = shown_bytes(choice.peak)
+    if memory != LEAST and lowest[1].peak > budget:
+        least = shown_bytes(lowest[1].peak)
         raise RequestError(
             f"the program does not fit memory {memory}; the least budget that it fits is {least}"
         )
-    return _emitted(graph, opset, choice.model)
+    return lowest
 
 
 def _planned(graph: Graph) -> Liveness:
@@ -69,6 +74,48 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
     if list(model.ops) == list(graph.definitions):
         return graph
     return emit(opset.builder(View(ir.Module.create()), graph.name), graph, model)
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """An op that runs more than once within a budget: the times, and the first op that reads a second run.
+
+    `bytes` are those of the op's results, and `seconds` the time of all runs but the first.
+    """
+
+    op: Definition
+    times: int
+    bytes: int
+    seconds: float
+    reader: Definition
+
+
+@stage
+def recomputed(graph: Graph, memory: str, others: Iterable[Graph] = ()) -> list[Recomputed]:
+    """The ops of a flat graph that run again within a budget, in order; ops that compilers fuse are left out.
+
+    Arguments and errors are those of `rematerialize`.
+    """
+    model = _fitted(graph, memory, others)[1].model
+    places: dict[Definition, list[int]] = {}
+    for place, op in enumerate(model.ops):
+        if model.size[place]:
+            places.setdefault(op, []).append(place)
+    reader: dict[int, int] = {}
+    for place, reads in enumerate(model.reads):
+        for j in reads:
+            reader.setdefault(j, place)
+    again = [(op, runs) for op, runs in places.items() if len(runs) > 1 and runs[1] in reader]
+    return [
+        Recomputed(
+            op,
+            len(runs),
+            model.size[runs[0]],
+            (len(runs) - 1) * seconds(op),
+            model.ops[reader[runs[1]]],
+        )
+        for op, runs in again
+    ]
 
 
 @stage

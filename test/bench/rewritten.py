@@ -59,6 +59,8 @@ REWRITES = {
     "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
     "window_loops": Rewrite(("pooling",)),
     "reversals": Rewrite(("reverse", "cumulative")),
+    "batched_products": Rewrite(("gmm",)),
+    "padded_sums": Rewrite(("bundle", "lstm")),
     "iotas": Rewrite(("argmax",)),
     "insertion_sort": Rewrite(("short rows", "largest")),
     "sines": Rewrite(("sine", "sines"), ("multi-use",)),

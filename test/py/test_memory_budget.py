@@ -21,6 +21,7 @@ from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.order import lowest_order
 from tiduc.passes.rematerialize.recompute import within
 from tiduc.passes.rematerialize.rematerialize import memory_curve, ordered
+from tiduc.pipeline import lowering, run_stages
 from tiduc.splitting import split
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -33,6 +34,12 @@ GATED = """  %t{i} = stablehlo.tanh %m{i} : {x}
   %x{next} = stablehlo.multiply %m{i}, %g{i} : {x}
 """
 """m (tanh m + 1), as in a gelu."""
+
+SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
+  %t{i} = stablehlo.tanh %u{i} : {x}
+  %x{next} = stablehlo.multiply %m{i}, %t{i} : {x}
+"""
+"""m tanh (m + 1)."""
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
@@ -221,6 +228,15 @@ def test_loops_keep_what_the_budget_allows() -> None:
         _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
 
 
+def test_barriers_take_no_values_that_compilers_fuse() -> None:
+    """Where the budget drops t = tanh u, and keeps m, the sum u = m + 1 runs again behind the barrier, too."""
+    program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
+    graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
+    barriers = [op for op in graph.definitions if op.name == BARRIER]
+    held = [x.definition.name for op in barriers for x in op.operands[:-1] if x.definition is not None]
+    assert len(held) > 3 and "stablehlo.add" not in held
+
+
 # ---- engines -------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +275,28 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     peaks = json.loads(capsys.readouterr().out)["memory"]
     assert 2 <= len(peaks) <= 10 and peaks[0]["time"] == 1
     assert [point["bytes"] for point in peaks] == sorted((point["bytes"] for point in peaks), reverse=True)
+
+
+def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each run of an op beyond the first in the program within the budget."""
+    file = tmp_path / "f.mlir"
+    file.write_text(layers(12, 64, 8))
+    assert run(["explain", str(file), "--budget", "0.7x", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["recomputed"]
+    name, loss = "stablehlo.tanh", tiduc.load(file)
+    again = loss.rematerialize("0.7x").vjp().text.count(name) - loss.vjp().text.count(name)
+    assert sum(x["times"] - 1 for x in values if x["op"] == "tanh") == again > 0
+    assert all(x["bytes"] == 4 * 64 * 8 and x["place"] and x["reader"] and x["share"] > 0 for x in values)
+    assert run(["explain", str(file), "--budget", "0.7x"]) == 0
+    assert f"Recomputed within 0.7x: {len(values)} values" in capsys.readouterr().out
+    assert run(["explain", str(file), "--budget", "1kB"]) == 1
+    assert "the least budget that it fits is" in capsys.readouterr().err
+
+
+def test_load_takes_a_budget() -> None:
+    text = layers(12, 64, 8)
+    within = tiduc.load(text, memory="0.7x").grad()
+    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.7x").grad().text
 
 
 def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

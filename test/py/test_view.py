@@ -248,3 +248,28 @@ def test_completion() -> None:
     assert [item.value for item in complete.get_completions(["view", "--format"], "h")] == ["html"]
     shown = click.testing.CliRunner().invoke(tiduc, ["view", "--help"])
     assert shown.exit_code == 0 and "Show a program as a picture (svg, png)" in shown.output
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_a_chart(tmp_path: Path) -> None:
+    """A point and a label for each peak that `explain --memory` lists; no label covers another."""
+    file = str(EXAMPLES / "mlp_f32.mlir")
+    rows = view(file, "--memory").splitlines()[1:]
+    assert run(["view", file, "--memory", "-o", str(tmp_path / "memory.svg")]) == 0
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(tmp_path / "memory.svg").getroot()
+    assert len(root.findall(f".//{svg}ellipse")) == len(rows) > 1
+    labels = [text for text in root.iter(f"{svg}text") if "B, " in (text.text or "")]
+    assert [label.text for label in labels] == [
+        ", ".join(row.split("  #")[0].strip().split("  ")) for row in rows
+    ]
+    heights = [float(label.get("y", "")) for label in labels]
+    assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) > 13
+    assert view(file, "--memory", "--derivative", "jvp", "--format", "dot").startswith("graph memory {")
+
+
+def test_memory_is_that_of_a_whole_derivative(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["view", str(EXAMPLES / "mlp_f32.mlir"), "--memory", "--stop-after", "linearize"]) == 1
+    assert "--memory shows a whole derivative" in capsys.readouterr().err

@@ -58,6 +58,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "size": ("sizes", "Show the sizes of a compiled module: code, constants, memory."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
+        "calibrate": ("calibrate", "Measure the speed of this machine, for estimates of time."),
         "check": (
             "check",
             "Compare the derivatives of a program with finite differences and with each other.",

@@ -26,6 +26,7 @@ from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
+from tiduc.view.label import in_bytes
 
 SHOWN = 12  # residuals that are listed at most
 PLACES = 3  # places that are listed per kink at most
@@ -50,6 +51,13 @@ WIDTH = 110
     is_flag=True,
     help="Also list the peaks of memory that the VJP can have, and the time that each costs.",
 )
+@click.option(
+    "--budget",
+    default="",
+    metavar="SIZE",
+    help="Also list what the VJP recomputes within this budget of memory, which is written as for --memory of "
+    "'tiduc vjp'.",
+)
 @JSON
 @OUTPUT
 def _explain(
@@ -61,6 +69,7 @@ def _explain(
     loop_memory: str,
     order: int | None,
     memory: bool,
+    budget: str,
     as_data: bool,
     output: str,
 ) -> None:
@@ -73,14 +82,14 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt), order, memory)
+        explanation = explain(module, program, wanted(program, wrt), order, memory, budget)
     if as_data:
         write_json(as_json(explanation), output)
     else:
-        write(_rendered(explanation, file, is_terminal(output), shows_colours(output)), output)
+        write(_rendered(explanation, file, is_terminal(output), shows_colours(output), budget), output)
 
 
-def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool) -> str:
+def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool, budget: str) -> str:
     from rich.console import Console
 
     out = io.StringIO()
@@ -92,14 +101,14 @@ def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloure
         width=width,
         highlight=False,
     )
-    for table in _tables(explanation, file):
+    for table in _tables(explanation, file, budget):
         console.print(table)
         if table.caption is not None:
             console.print()
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
+def _tables(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
     heading = f"{file}: @{explanation.name}"
     yield _table(
         heading,
@@ -123,14 +132,7 @@ def _tables(explanation: Explanation, file: str) -> Iterable[Any]:
         right={1, 2, 3, 4},
         notes=_notes(explanation),
     )
-    if explanation.memory:
-        yield _table(
-            "Memory of the VJP",
-            ("peak", "time"),
-            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
-            right={0, 1},
-            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
-        )
+    yield from _memory(explanation, file, budget)
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
     yield _table(
@@ -172,6 +174,43 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
     notes += [f"and these arguments: {', '.join(arguments)}"] if arguments else []
     title = f"Kept for the reverse: {len(kept)} value{'s' * (len(kept) != 1)}, {in_bytes(explanation.residual_bytes)}"
     yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
+
+
+def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
+    """The peaks of memory that the VJP can have, and the values that it recomputes within a budget."""
+    if explanation.memory:
+        yield _table(
+            "Memory of the VJP",
+            ("peak", "time"),
+            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
+            right={0, 1},
+            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
+        )
+    if not budget or "vjp" in explanation.refused:
+        return
+    values = explanation.recomputed
+    more = values[SHOWN:]
+    notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
+    if values:
+        notes.append(
+            "they are live at a peak and not read there; the op in the last column reads the second run"
+        )
+    size, share = in_bytes(sum(x.bytes for x in values)), sum(x.share for x in values)
+    title = f"Recomputed within {budget}: {len(values)} value{'s' * (len(values) != 1)}, {size}, {share:.0%} more time"
+    rows = [
+        (
+            x.op,
+            x.type,
+            _place(x.place, file),
+            in_bytes(x.bytes),
+            str(x.times),
+            f"{x.share:.1%}",
+            f"{x.reader} {_place(x.reader_place, file)}",
+        )
+        for x in values[:SHOWN]
+    ]
+    header = ("value of", "type", "where", "bytes", "runs", "time", "for")
+    yield _table(title, header, rows, right={3, 4, 5}, notes=notes)
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
@@ -250,18 +289,6 @@ def _table(
     if not count:
         table.add_row("none")
     return table
-
-
-def in_bytes(count: int | None) -> str:
-    """A number of bytes in the unit that needs few digits; "dynamic" for None, a dynamic shape."""
-    if count is None:
-        return "dynamic"
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{count:,} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 COMMANDS = {"explain": _explain}

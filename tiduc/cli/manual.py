@@ -108,6 +108,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "size": (("Code, constants and memory, by function", "tiduc size gradient.vmfb"),),
     "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
     "targets": (("All targets and their devices", "tiduc targets --json"),),
+    "calibrate": (("Rates for this CPU", "tiduc calibrate -o costs.json"),),
     "check": (
         ("Random arguments", "tiduc check model.mlir"),
         ("Second derivatives too", "tiduc check model.mlir --order 2"),

@@ -12,17 +12,19 @@ from tiduc.cli.files import ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.explain import find_peaks
 from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import DERIVATIVES, lowering, stops
 from tiduc.program import Program, from_module
+from tiduc.view.curve import chart, listed
 from tiduc.view.dot import check_size, dot, is_large
 from tiduc.view.draw import draw
 from tiduc.view.fold import add_map
 from tiduc.view.fold import fold as fold_picture
 from tiduc.view.html import page
 from tiduc.view.listing import listing
-from tiduc.view.png import picture_in_png
+from tiduc.view.png import picture_in_png, png_of
 from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture
 from tiduc.view.text import text
@@ -69,11 +71,18 @@ LISTING = "text"
     help="Output format; by default from the ending of OUT, else txt, a tree of each result. text lists the ops "
     "of each graph, with references in place of tidu.external.",
 )
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="Show the peaks of memory that the derivative, by default the VJP, can have, and the time that each costs.",
+)
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")
 @LOOP_MEMORY
 @OUTPUT
-def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None, **asked: Any) -> None:
+def _view(
+    file: str, kind: str | None, output: str, fold: bool, name: str | None, memory: bool, **asked: Any
+) -> None:
     """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
 
     Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
@@ -81,6 +90,9 @@ def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):
+        if memory:
+            _draw_memory(file, kind, output, **asked)
+            return
         picture = _picture(file, fold=fold and kind != LISTING, **asked)
         shown = _shown(picture, name)
         if kind == "png":
@@ -88,6 +100,37 @@ def _view(file: str, kind: str | None, output: str, fold: bool, name: str | None
             write_binary(picture_in_png(picture, shown, file, fold), output)
         else:
             write(_drawn(picture, shown, kind, file, fold), output)
+
+
+def _draw_memory(
+    file: str,
+    kind: str,
+    output: str,
+    entry: str | None,
+    derivative: str | None,
+    wrt: tuple[str, ...],
+    opset: OpSet,
+    inline: bool,
+    loop_memory: str,
+    stop_after: str | None,
+    order: int,
+) -> None:
+    """Draws the peaks of memory that a derivative can have, against time."""
+    if kind not in ("svg", "png", "dot", "txt") or stop_after is not None:
+        raise RequestError("--memory shows a whole derivative, as svg, png, dot or txt")
+    program = from_module(read_with(opset, file), entry, opset, inline, loop_memory)
+    name = derivative or "vjp"
+    options: dict[str, Any] = {"order": order} if name == "jet" else {}
+    derived_program, _ = derived(program, name, wanted(program, wrt), **options)
+    points = [(peak.bytes, peak.time) for peak in find_peaks(derived_program)]
+    if kind == "txt":
+        write(listed(points), output)
+        return
+    source = chart(points, f"Memory of the {name.upper()} of @{program.name}")
+    if kind == "png":
+        write_binary(png_of(source), output)
+    else:
+        write(source if kind == "dot" else draw([source])[0] + "\n", output)
 
 
 def _kind_of(output: str) -> str:

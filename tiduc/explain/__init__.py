@@ -12,6 +12,7 @@ from typing import Any
 
 from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.dialect.context import stage
+from tiduc.dialect.costs import seconds
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
@@ -20,8 +21,8 @@ from tiduc.explain.orders import Prediction, predict
 from tiduc.jets import check_order
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
-from tiduc.passes.rematerialize.rematerialize import memory_curve
-from tiduc.pipeline import lowering, run_stages
+from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed
+from tiduc.pipeline import lowering, run_stages, with_other_loops
 from tiduc.ports import Wrt
 from tiduc.program import Program, lowered
 from tiduc.splitting import split
@@ -77,6 +78,23 @@ class Peak:
 
 
 @dataclass(frozen=True)
+class Recomputed:
+    """A value that the VJP recomputes within a budget: how often its op runs, and which op reads the second run.
+
+    `share` is the time of the further runs, divided by that of the VJP without a budget.
+    """
+
+    op: str
+    type: str
+    place: str
+    bytes: int
+    times: int
+    share: float
+    reader: str
+    reader_place: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The content of `tiduc explain`; `refused` maps "jvp", "vjp" and "jet" to the reason why there is none."""
 
@@ -89,6 +107,7 @@ class Explanation:
     kinks: tuple[Kink, ...]
     jet: Prediction | None = None
     memory: tuple[Peak, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
 
     @property
     def residual_bytes(self) -> int:
@@ -104,12 +123,18 @@ class Explanation:
 
 @stage
 def explain(
-    module: Any, program: Program, wrt: Wrt = None, order: int | None = None, memory: bool = False
+    module: Any,
+    program: Program,
+    wrt: Wrt = None,
+    order: int | None = None,
+    memory: bool = False,
+    budget: str = "",
 ) -> Explanation:
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
 
     With `order`, it predicts the cost of the jet of that order. With `memory`, it has the peaks of memory that the VJP
-    can have, and their price.
+    can have, and their price; with `budget`, what the VJP recomputes within this budget of memory. `RequestError` for a
+    budget that no plan fits.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
@@ -119,13 +144,15 @@ def explain(
     refused: dict[str, str] = {}
     residuals: list[Residual] = []
     peaks: list[Peak] = []
+    reverse: Program | None = None
     zero: set[str] = set()
     for mode in ("jvp", "vjp"):
         try:
             derivative = getattr(program, mode)([port.name for port in chosen])
             costs[mode] = find_cost(lowered(derivative))
             if mode == "vjp":
-                peaks = _peaks(derivative) if memory else []
+                peaks = find_peaks(derivative) if memory else []
+                reverse = derivative
                 residuals = _residuals(program, [port.name for port in chosen])
                 results = derivative.outputs[len(program.outputs) :]
                 zero = {p.name for p, y in zip(chosen, results, strict=True) if isinstance(y.value, Zero)}
@@ -148,15 +175,37 @@ def explain(
         tuple(find_kinks(module, activity)),
         jet,
         tuple(peaks),
+        tuple(_recomputed(reverse, budget) if budget and reverse is not None else ()),
     )
 
 
-def _peaks(program: Program) -> list[Peak]:
+@stage
+def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` of the peaks that a program can have, evenly spread."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     points = [Peak(*point) for point in memory_curve(structured)]
     step = (len(points) - 1) / (_POINTS - 1)
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
+
+
+def _recomputed(program: Program, budget: str) -> list[Recomputed]:
+    """What a program recomputes within a budget, the most bytes first."""
+    structured, others = with_other_loops(program)
+    total = sum(map(seconds, structured.definitions))
+    found = sorted(recomputed(structured, budget, others), key=lambda each: -each.bytes * (each.times - 1))
+    return [
+        Recomputed(
+            each.op.name.removeprefix("stablehlo."),
+            ", ".join(type_name(y.type) for y in each.op.results),
+            describe(each.op.location),
+            each.bytes,
+            each.times,
+            each.seconds / total if total else 0.0,
+            each.reader.name.removeprefix("stablehlo."),
+            describe(each.reader.location),
+        )
+        for each in found
+    ]
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
@@ -170,6 +219,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "costs": {name: _cost(cost) for name, cost in explanation.costs.items()},
         "jet": None if explanation.jet is None else asdict(explanation.jet),
         "memory": [asdict(peak) for peak in explanation.memory],
+        "recomputed": [asdict(each) for each in explanation.recomputed],
         "most_expensive": [asdict(op) for op in explanation.most_expensive],
         "refused": explanation.refused,
         "kinks": [

@@ -17,10 +17,11 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.control import only_reverse
-from tiduc.dialect.costs import BYTES_PER_SECOND, FLOPS_PER_SECOND, seconds, size
+from tiduc.dialect.costs import seconds, size
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.flow import UNLIMITED
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.rates import rates
 from tiduc.dialect.types import element, is_complex, is_float, shape
 from tiduc.jacobian.blocks import (
     MOST,
@@ -267,7 +268,7 @@ def _bottleneck(
     ops = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
     pairs = [prod((*shape(x), *shape(y))) for x in xs for y in ys if not isinstance(y.value, Zero)]
     read = sum(prod(shape(port)) for port in (*xs, *ys))
-    product = max(2 * count * sum(pairs) / FLOPS_PER_SECOND, 8 * count * read / BYTES_PER_SECOND)
+    product = max(2 * count * sum(pairs) / rates().flops, 8 * count * read / rates().bytes)
     return at, count * sum(map(seconds, ops)) + product
 
 

@@ -154,3 +154,15 @@ def port_names(values: Any, attrs: Any, default: str) -> list[str]:
 def said_of_place(location: Any) -> str:
     """The names in a location, such as a frontend's scopes."""
     return " ".join(dict.fromkeys(_PLACES.findall(str(location))))
+
+
+def in_bytes(count: int | None) -> str:
+    """A number of bytes in the unit that needs few digits; "dynamic" for None, a dynamic shape."""
+    if count is None:
+        return "dynamic"
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count:,} B" if unit == "B" else f"{size:,.1f} {unit}"

@@ -9,8 +9,12 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 
 
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
-    """The scenes as PNG, with 144 dots per inch; `fold` folds large scenes into parts, as the page does."""
+    """The scenes as PNG; `fold` folds large scenes into parts, as the page does."""
     first = first_page(picture, names, fold)
-    source = dot(first.picture, first.names, file, upward=first.upward)
+    return png_of(dot(first.picture, first.names, file, upward=first.upward))
+
+
+def png_of(source: str) -> bytes:
+    """A drawing in Graphviz's language as PNG, with 144 dots per inch, on white."""
     head, rest = source.split("\n", 1)
     return draw_png(f"{head}\n{_DOTS}{rest}")

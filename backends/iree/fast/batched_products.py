@@ -1,0 +1,54 @@
+"""Products of transposed operands, which begin with the batch dimensions, on CPUs.
+
+    %0 = dot_general %x, %y, batching_dims = [1] x [0], contracting_dims = [0] x [1]
+    ->
+    %1 = transpose %x, dims = [1, 0, 2]
+    %0 = dot_general %1, %y, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+
+IREE also transposes such operands, but so that the dimension that is summed comes last, for each product by itself. An
+array that only products read, such as those of a gradient, is then written several times.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_static, legalize
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.traits import PRODUCTS
+from tiduc.dialect.types import shape
+
+_READERS = PRODUCTS | {"stablehlo.transpose"}
+
+
+@legalize("stablehlo.dot_general", where=ON_CPUS)
+@slow("Transposes an operand whose batch dimensions are not the first ones for each product; once instead.")
+def with_leading_batches(b: Emitter, op: Any) -> None:
+    """Changes a product in place, so that operands that only products read begin with the batch dimensions."""
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+    summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    leading = list(range(len(batches[0])))
+    if all(list(own) == leading for own in batches) or not all(is_static(x.type) for x in op.operands):
+        return
+    if is_in_loop(op):  # a kernel reads the elements where they are
+        return
+    places = []
+    for i, x in enumerate(list(op.operands)):
+        order = [*batches[i], *(d for d in range(len(shape(x))) if d not in list(batches[i]))]
+        if not _is_read_by_products(x):
+            order = sorted(order)
+        places.append([[order.index(d) for d in own[i]] for own in (batches, summed)])
+        if order != sorted(order):
+            op.operands[i] = b.transpose(x, order)
+    (left, left_summed), (right, right_summed) = places
+    op.attributes["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get(
+        left, right, left_summed, right_summed
+    )
+
+
+def _is_read_by_products(x: Any) -> bool:
+    """Whether a computed value has several readers, products and transposes before them: it is not needed as it is."""
+    uses = list(x.uses)
+    return isinstance(x, ir.OpResult) and len(uses) > 1 and all(use.owner.name in _READERS for use in uses)

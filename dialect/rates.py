@@ -1,0 +1,56 @@
+"""rates: how fast a machine moves memory and computes, for estimates of time.
+
+    {"bytes": 1e10, "flops": 1e11, "functions": 1e9}        per second
+
+`tiduc calibrate` measures the rates of a machine and writes them to such a file, and a user may write one for another
+machine. The environment variable TIDUC_COSTS names the file. Without it, the rates are those of one core of a present
+CPU, so that a program is planned alike on every machine.
+"""
+
+import functools
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from tiduc.dialect.errors import RequestError
+
+VARIABLE = "TIDUC_COSTS"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes moved, floating-point operations, and values of transcendental functions, per second."""
+
+    bytes: float = 1e10
+    flops: float = 1e11
+    functions: float = 1e9
+
+
+def rates() -> Rates:
+    """The rates in the file that TIDUC_COSTS names, else the default ones; `RequestError` for another file."""
+    path = os.environ.get(VARIABLE)
+    return _read(path) if path else Rates()
+
+
+@functools.cache
+def _read(path: str) -> Rates:
+    names = [field.name for field in fields(Rates)]
+    try:
+        data = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not JSON"
+        raise RequestError(f"cannot read the rates that {VARIABLE} names: {why}", path) from None
+    if not isinstance(data, dict) or sorted(data) != sorted(names) or not all(map(_is_rate, data.values())):
+        raise RequestError(f"{VARIABLE} names a file of positive numbers {', '.join(names)}", path)
+    return Rates(**data)
+
+
+def _is_rate(x: object) -> bool:
+    return type(x) in (int, float) and 0 < x < math.inf  # type: ignore[operator]
+
+
+def as_json(measured: Rates) -> str:
+    """The text of a file that TIDUC_COSTS can name."""
+    return json.dumps(asdict(measured), indent=2) + "\n"

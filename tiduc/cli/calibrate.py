@@ -1,0 +1,27 @@
+"""calibrate: measures the rates by which times of ops are estimated."""
+
+import click
+
+from tiduc.calibrate import calibrate
+from tiduc.cli.diagnostics import waiting
+from tiduc.cli.execution import TARGET
+from tiduc.cli.files import OUTPUT, write
+from tiduc.dialect.rates import as_json
+
+
+@click.command("calibrate")
+@TARGET
+@OUTPUT
+def _calibrate(target: str, output: str) -> None:
+    """Measure the bytes, FLOPs and function values per second of programs that IREE compiles for this machine.
+
+    The result is JSON. If TIDUC_COSTS names a file of this form, measured or written by hand, all estimates of time use
+    its rates: those of 'tiduc explain --memory', and the choices of what to recompute within a budget of memory, and of
+    the order in which Jacobians are multiplied. Without it, the rates are those of one core of a present CPU.
+    """
+    with waiting("measuring"):
+        measured = calibrate(target)
+    write(as_json(measured), output)
+
+
+COMMANDS = {"calibrate": _calibrate}
