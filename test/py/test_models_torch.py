@@ -273,9 +273,21 @@ class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
         return torch.special.bessel_j0(x)
 
 
-def test_ops_without_stablehlo_are_refused_at_their_lines() -> None:
-    with pytest.raises(tiduc.TiducError, match="torch.aten.special_bessel_j0") as raised:
-        tiduc.from_torch(NoStablehlo(), (torch.ones(2),))
+class Sampled(nn.Module):  # type: ignore[misc,name-defined]
+    """torch-mlir fails at the operand of the sample, a constant without a line."""
+
+    def forward(self, x: Any) -> Any:
+        return x.sum() + torch.multinomial(x, 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("module", "operator"), [(NoStablehlo, "special_bessel_j0"), (Sampled, "multinomial")]
+)
+def test_ops_without_stablehlo_are_refused_at_their_lines(module: Any, operator: str) -> None:
+    with pytest.raises(
+        tiduc.TiducError, match=f"torch.aten.{operator}.*in the module {module.__name__}"
+    ) as raised:
+        tiduc.from_torch(module(), (torch.ones(2),))
     assert "test_models_torch.py" in str(raised.value)
 
 
@@ -289,8 +301,14 @@ def test_modules_pytorch_cannot_export_are_refused() -> None:
         def forward(self, x: Any) -> Any:
             return x if x.sum() > 0 else -x
 
+    class OfFourRows(nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x + torch.ones(4)
+
     with pytest.raises(tiduc.TiducError, match="PyTorch cannot export"):
         tiduc.from_torch(Branching(), (torch.ones(2),))
+    with pytest.raises(tiduc.TiducError, match="specialized it to be a constant.*; leave out dynamic_shapes"):
+        tiduc.from_torch(OfFourRows(), (torch.ones(4),), dynamic_shapes=({0: torch.export.Dim("n")},))
     with pytest.raises(tiduc.TiducError, match="expects a torch.nn.Module"):
         tiduc.from_torch(torch.relu, (torch.ones(2),))
 

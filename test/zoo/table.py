@@ -12,9 +12,9 @@ Figures = Mapping[str, Any]
 
 _ABOUT = """# The zoo
 
-Models of PyTorch, torchvision, timm and transformers with random weights, imported by `tiduc.from_torch`. The loss of a
-model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the gradient is that of
-the loss with respect to all parameters.
+Models of PyTorch, torchvision, timm, transformers and diffusers with random weights, imported by `tiduc.from_torch`.
+The loss of a model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the
+gradient is that of the loss with respect to all parameters.
 
 After `pip install '.[zoo]'`:
 
