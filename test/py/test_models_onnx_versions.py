@@ -154,6 +154,7 @@ def test_train_step_says_what_it_trains(tmp_path: Path, capfd: Any) -> None:
     said = capfd.readouterr().err
     assert "trains: embed.weight, head.weight, head.bias\n" in said
     assert "mask (a mask)" in said and "norm.bias (shared by 2 nodes)" in said
+    assert "torch.onnx.export(optimize=False)" in said
 
 
 def test_onnx_and_pt2_train_as_pytorch_does(tmp_path: Path) -> None:
