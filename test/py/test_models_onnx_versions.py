@@ -143,6 +143,13 @@ def test_masks_numbers_and_merged_arrays_are_held() -> None:
     }
 
 
+def test_an_import_leaves_the_model_as_it_is() -> None:
+    proto = attention()
+    before = proto.SerializeToString()
+    tiduc.from_onnx(proto)
+    assert proto.SerializeToString() == before
+
+
 def test_a_held_weight_is_trained_if_named() -> None:
     step = tiduc.train_step(tiduc.from_onnx(attention(), lift_constants=True), train=["norm.*"])
     assert [port.name for port in step.outputs[1:]] == ["norm.weight", "norm.bias"]
