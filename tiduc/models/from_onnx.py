@@ -208,8 +208,8 @@ def _weights_to_inputs(onnx: Any, graph: Any, folder: str, constants: set[str]) 
 
 def _assign(field: Any, entries: list[Any]) -> None:
     copies = [type(each)() for each in entries]
-    for copy, each in zip(copies, entries, strict=True):
-        copy.CopyFrom(each)
+    for copied, each in zip(copies, entries, strict=True):
+        copied.CopyFrom(each)
     del field[:]
     field.extend(copies)
 
