@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiduc
+from tiduc.cli import run
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -253,6 +254,15 @@ def test_a_file_of_torch_export(tmp_path: Path) -> None:
     assert str(model.signature) == "(weight: 2x3xf32, bias: 2xf32, input: 4x3xf32) -> (result0: 4x2xf32)"
     (y,) = model.compile()(*model.arguments(x.numpy()))
     np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("arguments", [["run", "--input", "random"], ["reduce", "--test", "false"]])
+def test_commands_that_read_other_files_read_a_file_of_torch_export(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "relu.pt2"
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.randn(2),)), file)
+    assert run([*arguments, str(file)]) == 0
 
 
 def test_a_dynamic_batch() -> None:
