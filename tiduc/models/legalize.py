@@ -19,6 +19,7 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import operations
+from tiduc.dialect.shardy import DIALECT as SHARDY
 
 
 class _Sizes(Emitter):
@@ -52,7 +53,7 @@ class _Sizes(Emitter):
 Rule = Callable[[_Sizes, Any, list[Any]], Any]
 """Emits the result of an op; the operands are tensors already."""
 
-_KEPT = ("stablehlo", "chlo", "func", "builtin")
+_KEPT = ("stablehlo", "chlo", "func", "builtin", SHARDY)
 _OPTIMIZED = "builtin.module(func.func(remove-shape-constraints),canonicalize,cse)"
 _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_reshape"
 
