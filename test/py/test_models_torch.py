@@ -278,6 +278,21 @@ def test_a_dynamic_batch() -> None:
         np.testing.assert_allclose(dw, expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class Weighted(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        n = x.shape[0]
+        return (x * torch.arange(n)).sum() + torch.arange(1, n, 3).sum()
+
+
+def test_counts_of_dynamic_ranges_are_integers() -> None:
+    size = ({0: torch.export.Dim("n", min=5)},)
+    model = tiduc.from_torch(Weighted(), (torch.randn(6),), dynamic_shapes=size)
+    assert "f64" not in model.text
+    compiled = model.compile()
+    for n in (5, 8):
+        np.testing.assert_array_equal(compiled(np.ones(n, np.float32)), Weighted()(torch.ones(n)))
+
+
 class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
         return torch.special.bessel_j0(x)

@@ -270,7 +270,7 @@ def _forwarded(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 _RULES: dict[str, Rule] = {
     "arith.addf": _same("stablehlo.add"),
     "arith.addi": _same("stablehlo.add"),
-    "arith.ceildivsi": lambda b, op, xs: b.negate(_floor_divide(b, b.negate(xs[0]), xs[1])),
+    "arith.ceildivsi": lambda b, op, xs: b.negate(floor_divide(b, b.negate(xs[0]), xs[1])),
     "arith.cmpi": _compare,
     "arith.constant": _constant,
     "arith.divf": _same("stablehlo.divide"),
@@ -278,7 +278,7 @@ _RULES: dict[str, Rule] = {
     "arith.divui": _same("stablehlo.divide"),
     "arith.extf": _converted,
     "arith.extsi": _converted,
-    "arith.floordivsi": lambda b, op, xs: _floor_divide(b, *xs),
+    "arith.floordivsi": lambda b, op, xs: floor_divide(b, *xs),
     "arith.index_cast": _converted,
     "arith.maxsi": _same("stablehlo.maximum"),
     "arith.minsi": _same("stablehlo.minimum"),
@@ -305,7 +305,7 @@ _RULES: dict[str, Rule] = {
 """The rule for each op that exporters are known to leave."""
 
 
-def _floor_divide(b: _Sizes, x: Any, y: Any) -> Any:
+def floor_divide(b: Emitter, x: Any, y: Any) -> Any:
     """The quotient rounded down; StableHLO rounds toward zero."""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)
