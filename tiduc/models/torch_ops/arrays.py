@@ -220,6 +220,17 @@ def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
     return _prefixes(x, dim, torch.mul)
 
 
+@decomposes(aten.cumsum.default)
+def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The sums of masked rows along a dynamic dimension, where torch-mlir has no prefix sum."""
+    if x.dim() == 0 or isinstance(x.shape[dim], int):
+        return NotImplemented
+    n = x.shape[dim]
+    x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64)).movedim(dim, -1)
+    is_before = torch.arange(n) <= torch.arange(n).unsqueeze(-1)
+    return torch.where(is_before, x.unsqueeze(-2), 0).sum(-1).movedim(-1, dim)
+
+
 def _prefixes(x: Any, dim: int, combine: Any) -> Any:
     if x.dim() == 0:
         return x.clone()
