@@ -102,6 +102,7 @@ class Kinks(nn.Module):  # type: ignore[misc,name-defined]
             [f.relu(x), f.leaky_relu(x, 0.25), f.relu6(x), f.hardtanh(x), x.clamp(-1, 1), x.clamp(min=0)]
             + [x.clamp(max=1), x.abs(), f.elu(x, 2.0), f.selu(x), f.celu(x, 2.0), f.hardswish(x)]
             + [torch.maximum(x, torch.ones(10)), f.max_pool1d(x[None], 2).repeat_interleave(2)]
+            + [y.repeat_interleave(2) for y in (x.reshape(5, 2).norm(dim=1), x.reshape(5, 2).std(1))]
         )
 
 
@@ -281,16 +282,20 @@ def test_a_dynamic_batch() -> None:
 class Weighted(nn.Module):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
         n = x.shape[0]
-        return (x * torch.arange(n)).sum() + torch.arange(1, n, 3).sum()
+        return (x * torch.arange(n)).sum() + torch.arange(1, n, 3).sum() + x.cumsum(0).std()
 
 
-def test_counts_of_dynamic_ranges_are_integers() -> None:
+def test_functions_along_a_dynamic_dimension() -> None:
     size = ({0: torch.export.Dim("n", min=5)},)
     model = tiduc.from_torch(Weighted(), (torch.randn(6),), dynamic_shapes=size)
-    assert "f64" not in model.text
-    compiled = model.compile()
+    assert "f64" not in model.text  # counts of elements are integers
+    gradient = model.grad(value=True).compile()
     for n in (5, 8):
-        np.testing.assert_array_equal(compiled(np.ones(n, np.float32)), Weighted()(torch.ones(n)))
+        x = torch.randn(n, requires_grad=True)
+        y = Weighted()(x)
+        got, dx = gradient(x.detach().numpy())
+        np.testing.assert_allclose(got, y.detach().numpy(), rtol=1e-5)
+        np.testing.assert_allclose(dx, torch.autograd.grad(y, x)[0].numpy(), rtol=1e-5, atol=1e-6)
 
 
 class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]

@@ -29,9 +29,11 @@ def count_in_integers(module: Any) -> None:
 def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
     """The integers of type `op.result.type` whose quotient the op rounds up; None for any other op."""
     ceil = _definition(op.operands[0], "stablehlo.ceil")
-    quotient = ceil and _definition(ceil.operands[0], "stablehlo.divide")
-    widened = [_definition(x, "stablehlo.convert") for x in quotient.operands] if quotient else [None]
-    if not all(widened):
+    quotient = None if ceil is None else _definition(ceil.operands[0], "stablehlo.divide")
+    if quotient is None:
+        return None
+    widened = [_definition(x, "stablehlo.convert") for x in quotient.operands]
+    if None in widened:
         return None
     n, step = (each.operands[0] for each in widened)
     return (n, step) if n.type == step.type == op.result.type else None

@@ -1,5 +1,6 @@
 """Decompositions of PyTorch's functions that move, select, sort or accumulate elements."""
 
+import math
 import sys
 import threading
 from typing import Any
@@ -229,6 +230,24 @@ def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
     x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64)).movedim(dim, -1)
     is_before = torch.arange(n) <= torch.arange(n).unsqueeze(-1)
     return torch.where(is_before, x.unsqueeze(-2), 0).sum(-1).movedim(-1, dim)
+
+
+@decomposes(aten.var_mean.correction)
+def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The variance and the mean over a dynamic dimension: torch-mlir asserts that it has enough elements."""
+    dims = dim or list(range(x.dim()))
+    count = math.prod(x.shape[d] for d in dims)
+    if isinstance(count, int) or x.is_complex():
+        return NotImplemented
+    mean = x.mean(dims, keepdim=True)
+    rest = ((x - mean) ** 2).sum(dims, keepdim=keepdim)
+    return rest / (count - (1 if correction is None else correction)), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten.var.correction)
+def var(x: Any, dim: Any = None, **keywords: Any) -> Any:
+    both = var_mean(x, dim, **keywords)
+    return both if both is NotImplemented else both[0]
 
 
 def _prefixes(x: Any, dim: int, combine: Any) -> Any:
