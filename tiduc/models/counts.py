@@ -33,7 +33,7 @@ def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
     if quotient is None:
         return None
     widened = [_definition(x, "stablehlo.convert") for x in quotient.operands]
-    if None in widened:
+    if any(each is None for each in widened):
         return None
     n, step = (each.operands[0] for each in widened)
     return (n, step) if n.type == step.type == op.result.type else None
