@@ -243,7 +243,8 @@ class FunctionSizes:
     def _call(self, op: Any, known: Known, top: bool) -> None:
         arguments = [self.values[x] for x in op.operands]
         results = [self._value(y) for y in op.results]
-        callee = self._module.function(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        name = "decomposition" if op.name == "stablehlo.composite" else "callee"
+        callee = self._module.function(ir.FlatSymbolRefAttr(op.attributes[name]).value)
         if callee is None:
             return
         translate = _Translation(callee, arguments, known)
@@ -261,6 +262,7 @@ _CONTROL = {
     "func.call": FunctionSizes._call,
     "shape.assuming": FunctionSizes._inlined,
     "stablehlo.case": FunctionSizes._branches,
+    "stablehlo.composite": FunctionSizes._call,
     "stablehlo.if": FunctionSizes._branches,
     "stablehlo.while": FunctionSizes._while,
 }

@@ -125,6 +125,13 @@ def test_dynamic_sizes_that_meet_are_equal() -> None:
     np.testing.assert_array_equal(tiduc.load(text).compile()(x, y)[0], x + y)
 
 
+def test_meshes_of_shardy_stay() -> None:
+    module = parse('sdy.mesh @mesh = <["d"=2]>\nfunc.func @main(%x: tensor<2xf32>) { return }')
+    before = str(module)
+    legalize(module)
+    assert "sdy.mesh" in before and str(module) == before
+
+
 def test_stablehlo_stays_as_it_is() -> None:
     module = parse(
         "func.func @main() -> tensor<f32> {\n"

@@ -143,6 +143,13 @@ def test_masks_numbers_and_merged_arrays_are_held() -> None:
     }
 
 
+def test_an_import_leaves_the_model_as_it_is() -> None:
+    proto = attention()
+    before = proto.SerializeToString()
+    tiduc.from_onnx(proto)
+    assert proto.SerializeToString() == before
+
+
 def test_a_held_weight_is_trained_if_named() -> None:
     step = tiduc.train_step(tiduc.from_onnx(attention(), lift_constants=True), train=["norm.*"])
     assert [port.name for port in step.outputs[1:]] == ["norm.weight", "norm.bias"]
@@ -154,6 +161,7 @@ def test_train_step_says_what_it_trains(tmp_path: Path, capfd: Any) -> None:
     said = capfd.readouterr().err
     assert "trains: embed.weight, head.weight, head.bias\n" in said
     assert "mask (a mask)" in said and "norm.bias (shared by 2 nodes)" in said
+    assert "torch.onnx.export(optimize=False)" in said
 
 
 def test_onnx_and_pt2_train_as_pytorch_does(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiduc
+from tiduc.cli import run
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -101,6 +102,7 @@ class Kinks(nn.Module):  # type: ignore[misc,name-defined]
             [f.relu(x), f.leaky_relu(x, 0.25), f.relu6(x), f.hardtanh(x), x.clamp(-1, 1), x.clamp(min=0)]
             + [x.clamp(max=1), x.abs(), f.elu(x, 2.0), f.selu(x), f.celu(x, 2.0), f.hardswish(x)]
             + [torch.maximum(x, torch.ones(10)), f.max_pool1d(x[None], 2).repeat_interleave(2)]
+            + [y.repeat_interleave(2) for y in (x.reshape(5, 2).norm(dim=1), x.reshape(5, 2).std(1))]
         )
 
 
@@ -255,6 +257,15 @@ def test_a_file_of_torch_export(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("arguments", [["run", "--input", "random"], ["reduce", "--test", "false"]])
+def test_commands_that_read_other_files_read_a_file_of_torch_export(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "relu.pt2"
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.randn(2),)), file)
+    assert run([*arguments, str(file)]) == 0
+
+
 def test_a_dynamic_batch() -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.LayerNorm(3))
     sizes = ({0: torch.export.Dim("batch")},)
@@ -268,14 +279,45 @@ def test_a_dynamic_batch() -> None:
         np.testing.assert_allclose(dw, expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class Weighted(nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        n = x.shape[0]
+        return (x * torch.arange(n)).sum() + torch.arange(1, n, 3).sum() + x.cumsum(0).std()
+
+
+def test_functions_along_a_dynamic_dimension() -> None:
+    size = ({0: torch.export.Dim("n", min=5)},)
+    model = tiduc.from_torch(Weighted(), (torch.randn(6),), dynamic_shapes=size)
+    assert "f64" not in model.text  # counts of elements are integers
+    gradient = model.grad(value=True).compile()
+    for n in (5, 8):
+        x = torch.randn(n, requires_grad=True)
+        y = Weighted()(x)
+        got, dx = gradient(x.detach().numpy())
+        np.testing.assert_allclose(got, y.detach().numpy(), rtol=1e-5)
+        np.testing.assert_allclose(dx, torch.autograd.grad(y, x)[0].numpy(), rtol=1e-5, atol=1e-6)
+
+
 class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
         return torch.special.bessel_j0(x)
 
 
-def test_ops_without_stablehlo_are_refused_at_their_lines() -> None:
-    with pytest.raises(tiduc.TiducError, match="torch.aten.special_bessel_j0") as raised:
-        tiduc.from_torch(NoStablehlo(), (torch.ones(2),))
+class Sampled(nn.Module):  # type: ignore[misc,name-defined]
+    """torch-mlir fails at the operand of the sample, a constant without a line."""
+
+    def forward(self, x: Any) -> Any:
+        return x.sum() + torch.multinomial(x, 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("module", "operator"), [(NoStablehlo, "special_bessel_j0"), (Sampled, "multinomial")]
+)
+def test_ops_without_stablehlo_are_refused_at_their_lines(module: Any, operator: str) -> None:
+    with pytest.raises(
+        tiduc.TiducError, match=f"torch.aten.{operator}.*in the module {module.__name__}"
+    ) as raised:
+        tiduc.from_torch(module(), (torch.ones(2),))
     assert "test_models_torch.py" in str(raised.value)
 
 
@@ -289,8 +331,14 @@ def test_modules_pytorch_cannot_export_are_refused() -> None:
         def forward(self, x: Any) -> Any:
             return x if x.sum() > 0 else -x
 
+    class OfFourRows(nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x + torch.ones(4)
+
     with pytest.raises(tiduc.TiducError, match="PyTorch cannot export"):
         tiduc.from_torch(Branching(), (torch.ones(2),))
+    with pytest.raises(tiduc.TiducError, match="specialized it to be a constant.*; leave out dynamic_shapes"):
+        tiduc.from_torch(OfFourRows(), (torch.ones(4),), dynamic_shapes=({0: torch.export.Dim("n")},))
     with pytest.raises(tiduc.TiducError, match="expects a torch.nn.Module"):
         tiduc.from_torch(torch.relu, (torch.ones(2),))
 

@@ -65,6 +65,15 @@ def test_command_line(tmp_path: Path) -> None:
         ),
         (CASES["static beside dynamic"][0], ["dimension 0 of x is 5, must be 8"]),
         (
+            f"func.func private @same(%x: {V}) -> {V} {{ return %x : {V} }}\n"
+            + function(
+                f"%x: {V}, %y: {V}",
+                f'%0 = stablehlo.composite "tidu.stop_gradient" %x {{decomposition = @same}} : ({V}) -> {V}\n'
+                f"%1 = stablehlo.add %0, %y : {V}\nreturn %1 : {V}",
+            ),
+            ["dimension 0 of x is 5, dimension 0 of y is 6, must be equal"],
+        ),
+        (
             function(
                 f"%x: {V}, %y: {V}, %z: {V}",
                 f"%0 = stablehlo.concatenate %x, %x, %y, dim = 0 : ({V}, {V}, {V}) -> {V}\n"

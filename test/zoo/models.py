@@ -5,7 +5,12 @@ from importlib.util import find_spec
 
 from entries import Entry
 
-PACKAGES = {"vision": ("timm", "torchvision"), "language": ("transformers",), "science": ()}
+PACKAGES = {
+    "vision": ("timm", "torchvision"),
+    "language": ("transformers",),
+    "diffusion": ("diffusers",),
+    "science": (),
+}
 """The packages that each module of entries needs, besides PyTorch."""
 
 MISSING = sorted({package for needs in PACKAGES.values() for package in needs if find_spec(package) is None})

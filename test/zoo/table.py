@@ -12,9 +12,9 @@ Figures = Mapping[str, Any]
 
 _ABOUT = """# The zoo
 
-Models of PyTorch, torchvision, timm and transformers with random weights, imported by `tiduc.from_torch`. The loss of a
-model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the gradient is that of
-the loss with respect to all parameters.
+Models of PyTorch, torchvision, timm, transformers and diffusers with random weights, imported by `tiduc.from_torch`.
+The loss of a model is the mean of y² + sin(i) y over each float output y, where i numbers the entries of y; the
+gradient is that of the loss with respect to all parameters.
 
 After `pip install '.[zoo]'`:
 
@@ -31,8 +31,8 @@ with wall times in place of CPU times.
 The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
 *PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or
 at most 10 times PyTorch's. A larger error in f32 can come from rounding that moves a kink, such as the choice of a
-maximum; then the gradient is computed in f64 too, and counts as right if its error there is at most 1e-9. The table
-states this error in parentheses.
+maximum; then the gradient is computed in f64 too, and counts as right if its error there is at most 1e-9, or PyTorch's
+error, since parts of some models compute in f32 in any case. The table states this error in parentheses.
 
 Import, transform and compile times are seconds of CPU time, with those of worker processes; run times are wall times of
 one thread, the least of several calls, on a machine that other work shared. *Peak* is the memory that the first call

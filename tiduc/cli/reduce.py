@@ -9,9 +9,10 @@ import time
 import click
 
 from tiduc.cli.diagnostics import about, is_quiet, waiting
-from tiduc.cli.files import OUTPUT, read_input, write
-from tiduc.cli.files import PATH as FILE_PATH
+from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
+from tiduc.cli.models import is_model
 from tiduc.dialect.context import EVERY_DIALECT, parse
+from tiduc.dialect.emit import text as text_of
 from tiduc.dialect.errors import RequestError
 from tiduc.reduction import reduce
 from tiduc.runtime.process import Limits, run_within, scratch_folder
@@ -20,7 +21,7 @@ _NOT_STARTED = (126, 127)  # exit statuses of shells for a command that cannot r
 
 
 @click.command("reduce")
-@click.argument("file", metavar="FILE", type=FILE_PATH)
+@FILE
 @click.option(
     "--test",
     "command",
@@ -66,7 +67,7 @@ def _reduce(
     if not words or shutil.which(words[0]) is None:
         raise RequestError(f"no command {words[0] if words else ''!r} to test with")
     begin = time.monotonic()
-    contents = read_input(file)
+    contents = text_of(read_module(file)) if is_model(file) else read_input(file)
     with about(file), scratch_folder() as folder, waiting(f"reducing {file}"):
         path = os.path.join(folder, "candidate.mlir")
 

@@ -26,6 +26,7 @@ from tiduc.cli.execution import (
     with_weights,
 )
 from tiduc.cli.files import ENTRY, FILE, JSON, read_input, write, write_json
+from tiduc.cli.models import is_model
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models import parameters as lifted
@@ -120,8 +121,8 @@ def _by_iree(
     file: str, entry: str | None, opset: OpSet, memory: str, parameters: str | None, options: Options
 ) -> _Chosen:
     contents = read_input(file)
-    # IREE writes a flatbuffer, mostly inside a zip archive.
-    if contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE":
+    # IREE writes a flatbuffer, mostly inside a zip archive; a .pt2 file is a zip archive, too.
+    if not is_model(file) and (contents.startswith(b"PK\x03\x04") or contents[4:8] == b"IREE"):
         if options.lapack != LOOPS:
             raise RequestError(
                 "--lapack is for programs only: a compiled module already contains this choice"

@@ -12,6 +12,7 @@ from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models.model import Model
+from tiduc.models.onnx_trainable import SHARED
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
@@ -153,6 +154,11 @@ def _tell(model: Model, step: Model) -> None:
     if others:
         told = (f"{name} ({model.held[name]})" if name in model.held else name for name in others)
         click.echo(f"leaves alone: {', '.join(told)}", err=True)
+    if any(model.held.get(name, "").startswith(SHARED) for name in others):
+        click.echo(
+            "note: an exporter merges parameters of equal values; torch.onnx.export(optimize=False) does not",
+            err=True,
+        )
 
 
 def _loss(loss: str) -> str | Program:

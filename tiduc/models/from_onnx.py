@@ -6,6 +6,7 @@ Float initializers become inputs before torch-mlir runs, so that no array is cop
 initializers, mostly shapes and axes, and floats that an op needs as constants (`_STATIC`) stay initializers.
 """
 
+import copy
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ def from_onnx(
     straight_through: bool = False,
     limits: Limits | None = None,
 ) -> Model:
-    """The program of an ONNX file, or of an `onnx.ModelProto`, which may be changed.
+    """The program of an ONNX file, or of an `onnx.ModelProto`.
 
     Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
     before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
@@ -81,7 +82,8 @@ def from_onnx(
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
-    proto, folder = (model, ".") if isinstance(model, onnx.ModelProto) else _read(onnx, Path(model))
+    is_proto = isinstance(model, onnx.ModelProto)  # copied, since the import changes it
+    proto, folder = (copy.copy(model), ".") if is_proto else _read(onnx, Path(model))
     refuse_types(onnx, proto.graph)
     _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
@@ -206,8 +208,8 @@ def _weights_to_inputs(onnx: Any, graph: Any, folder: str, constants: set[str]) 
 
 def _assign(field: Any, entries: list[Any]) -> None:
     copies = [type(each)() for each in entries]
-    for copy, each in zip(copies, entries, strict=True):
-        copy.CopyFrom(each)
+    for copied, each in zip(copies, entries, strict=True):
+        copied.CopyFrom(each)
     del field[:]
     field.extend(copies)
 

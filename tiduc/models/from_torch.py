@@ -25,7 +25,7 @@ from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.stops import STOPS, mark_stops, stops
 from tiduc.models.torch_dialect import import_in_worker, lower_written
-from tiduc.models.torch_faults import first_line, located
+from tiduc.models.torch_faults import first_line, located, quiet
 from tiduc.models.untrusted import load_export
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
@@ -129,7 +129,7 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
     from tiduc.models.torch_ops.own_derivatives import own_derivatives
 
     explained = located("PyTorch cannot export the module", TiducError, module)
-    with explained, own_derivatives(), Replacing():
+    with explained, quiet(), own_derivatives(), Replacing():
         return torch.export.export(
             module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
         )

@@ -19,6 +19,7 @@ from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import operations
+from tiduc.dialect.shardy import DIALECT as SHARDY
 
 
 class _Sizes(Emitter):
@@ -52,7 +53,7 @@ class _Sizes(Emitter):
 Rule = Callable[[_Sizes, Any, list[Any]], Any]
 """Emits the result of an op; the operands are tensors already."""
 
-_KEPT = ("stablehlo", "chlo", "func", "builtin")
+_KEPT = ("stablehlo", "chlo", "func", "builtin", SHARDY)
 _OPTIMIZED = "builtin.module(func.func(remove-shape-constraints),canonicalize,cse)"
 _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_reshape"
 
@@ -269,7 +270,7 @@ def _forwarded(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 _RULES: dict[str, Rule] = {
     "arith.addf": _same("stablehlo.add"),
     "arith.addi": _same("stablehlo.add"),
-    "arith.ceildivsi": lambda b, op, xs: b.negate(_floor_divide(b, b.negate(xs[0]), xs[1])),
+    "arith.ceildivsi": lambda b, op, xs: b.negate(floor_divide(b, b.negate(xs[0]), xs[1])),
     "arith.cmpi": _compare,
     "arith.constant": _constant,
     "arith.divf": _same("stablehlo.divide"),
@@ -277,7 +278,7 @@ _RULES: dict[str, Rule] = {
     "arith.divui": _same("stablehlo.divide"),
     "arith.extf": _converted,
     "arith.extsi": _converted,
-    "arith.floordivsi": lambda b, op, xs: _floor_divide(b, *xs),
+    "arith.floordivsi": lambda b, op, xs: floor_divide(b, *xs),
     "arith.index_cast": _converted,
     "arith.maxsi": _same("stablehlo.maximum"),
     "arith.minsi": _same("stablehlo.minimum"),
@@ -304,7 +305,7 @@ _RULES: dict[str, Rule] = {
 """The rule for each op that exporters are known to leave."""
 
 
-def _floor_divide(b: _Sizes, x: Any, y: Any) -> Any:
+def floor_divide(b: Emitter, x: Any, y: Any) -> Any:
     """The quotient rounded down; StableHLO rounds toward zero."""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)

@@ -36,6 +36,9 @@ _WEIGHTS: Mapping[str, tuple[int, ...]] = {
 }
 """Operand positions of weights, by node type."""
 
+SHARED = "shared"
+"""The first word of the reason why a weight of several nodes is held."""
+
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
 _MOVES = frozenset({"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Nodes whose first operand keeps its elements: an initializer behind them is read by their readers."""
@@ -93,7 +96,7 @@ def _reason(array: Array, uses: list[_Use], constant: set[str]) -> str:
     if not weight and _is_mask(array):
         return "a mask"
     if len(weight) + len(added) > 1:
-        return f"shared by {len(weight) + len(added)} nodes"
+        return f"{SHARED} by {len(weight) + len(added)} nodes"
     return ""
 
 

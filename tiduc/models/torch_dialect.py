@@ -16,6 +16,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.models.counts import count_in_integers
 from tiduc.models.expansions import Expansion, expand_calls, replace_operators
 from tiduc.models.legalize import legalize
 from tiduc.runtime.process import Limits
@@ -107,6 +108,7 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
     module = parse(written)
     expand_calls(module, operators)
     _stabilize(module)
+    count_in_integers(module)
     legalize(module)
     return bytecode(module)
 

@@ -1,5 +1,6 @@
 """Turns what PyTorch and torch-mlir raise into errors that name the line, the module, and a way out."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,10 @@ from tiduc.dialect.errors import CompileError, TiducError
 
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _PACKAGES = re.compile(r"[/\\](?:torch|torch_mlir|tiduc)[/\\]")
+_OPERATOR = re.compile(r"torch\.aten\.([\w.]+)")
+_ANNOUNCES = re.compile(r":$|^Constraints violated")
+_ADVICE = re.compile(r" For more information, run with \S+")
+_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 
 _WAYS_OUT = (
     (
@@ -24,6 +29,12 @@ _WAYS_OUT = (
         re.compile("Dim|dynamic_shapes|specializ"),
         "leave out dynamic_shapes, or change the dimension that it names",
     ),
+    (
+        re.compile(r"fake tensor in the exported program|no attribute 'constant'|data pointer of Tensor"),
+        "a derivative in the module must be torch.func.jvp, or be that of a program of tiduc",
+    ),
+    (re.compile(r"\.numpy\(\)"), "compute with functions of PyTorch in place of NumPy's"),
+    (re.compile("positional argument"), "example_inputs needs a value for each argument of forward"),
     (
         re.compile("to StableHLO"),
         "write the function in other ops of PyTorch, or give its result as an input",
@@ -45,9 +56,13 @@ def located(step: str, kind: type[TiducError], module: Any = None, exported: Any
         raise
     except TiducError as error:
         line, name = _traced(error, module)
-        error.location, name_of_module = _recorded(
-            exported, error.location or _line_in(str(error.args[0])) or line
+        place = (
+            error.location
+            or _line_in(str(error.args[0]))
+            or line
+            or _line_of_operator(exported, error.message)
         )
+        error.location, name_of_module = _recorded(exported, place)
         error.message = _with_module(error.message, name_of_module or name)
         raise
     except Exception as error:
@@ -60,7 +75,21 @@ def located(step: str, kind: type[TiducError], module: Any = None, exported: Any
 def first_line(error: BaseException) -> str:
     """The first line of the error's message, with the next line if the first only announces it; or the type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Turns off the loggers with which PyTorch prints the graph and the traceback of an error that it raises."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def _with_module(message: str, name: str | None) -> str:
@@ -74,6 +103,16 @@ def _line_in(text: str) -> str:
     """The last line of the user's in a message of PyTorch's, as `file:line:0`; "" if there is none."""
     places = [place for place in _PLACE.findall(text) if not _PACKAGES.search(place[0])]
     return f"{places[-1][0]}:{places[-1][1]}:0" if places else ""
+
+
+def _line_of_operator(exported: Any, message: str) -> str:
+    """The user's line of the first call of an operator that the message names; "" if there is none."""
+    names = {f"aten.{name}" for name in _OPERATOR.findall(message)}
+    for node in exported.graph.nodes if exported is not None and names else ():
+        target = str(node.target)
+        if target in names or target.rpartition(".")[0] in names:
+            return _line_in(node.meta.get("stack_trace") or "")
+    return ""
 
 
 def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:

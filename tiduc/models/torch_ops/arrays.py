@@ -1,5 +1,6 @@
 """Decompositions of PyTorch's functions that move, select, sort or accumulate elements."""
 
+import math
 import sys
 import threading
 from typing import Any
@@ -218,6 +219,35 @@ def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
     """Prefix products by doubling: after step k, element i is the product of elements i - 2^k + 1 to i."""
     x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64))
     return _prefixes(x, dim, torch.mul)
+
+
+@decomposes(aten.cumsum.default)
+def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The sums of masked rows along a dynamic dimension, where torch-mlir has no prefix sum."""
+    if x.dim() == 0 or isinstance(x.shape[dim], int):
+        return NotImplemented
+    n = x.shape[dim]
+    x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64)).movedim(dim, -1)
+    is_before = torch.arange(n) <= torch.arange(n).unsqueeze(-1)
+    return torch.where(is_before, x.unsqueeze(-2), 0).sum(-1).movedim(-1, dim)
+
+
+@decomposes(aten.var_mean.correction)
+def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The variance and the mean over a dynamic dimension: torch-mlir asserts that it has enough elements."""
+    dims = dim or list(range(x.dim()))
+    count = math.prod(x.shape[d] for d in dims)
+    if isinstance(count, int) or x.is_complex():
+        return NotImplemented
+    mean = x.mean(dims, keepdim=True)
+    rest = ((x - mean) ** 2).sum(dims, keepdim=keepdim)
+    return rest / (count - (1 if correction is None else correction)), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten.var.correction)
+def var(x: Any, dim: Any = None, **keywords: Any) -> Any:
+    both = var_mean(x, dim, **keywords)
+    return both if both is NotImplemented else both[0]
 
 
 def _prefixes(x: Any, dim: int, combine: Any) -> Any:

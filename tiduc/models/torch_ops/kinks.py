@@ -48,6 +48,27 @@ def remainder(x: Any, y: Any) -> Any:
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
+@decomposes(aten.std.correction)
+def std(x: Any, dim: Any = None, **keywords: Any) -> Any:
+    """The derivative of a standard deviation of zero is zero."""
+    return NotImplemented if x.is_complex() else _root(torch.var(x, dim, **keywords))
+
+
+@decomposes(aten.linalg_vector_norm.default)
+def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The derivative of the Euclidean norm of a zero vector is zero."""
+    if ord != 2 or x.is_complex() or x.dim() == 0:
+        return NotImplemented
+    x = x if dtype is None else x.to(dtype)
+    dims = list(range(x.dim())) if dim is None else dim
+    return _root((x * x).sum(dims, keepdim=keepdim))
+
+
+def _root(x: Any) -> Any:
+    """The square root, with the derivative zero at zero."""
+    return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
+
+
 TABLE[aten.clamp_max.default] = lambda x, high: clamp(x, None, high)
 TABLE[aten.hardsigmoid.default] = lambda x: hardtanh(x / 6 + 0.5, 0, 1)
 TABLE[aten.leaky_relu.default] = lambda x, slope=0.01: where(x > 0, x, x * slope)

@@ -1,0 +1,50 @@
+"""Computes the number of elements of an `arange` with integers; torch-mlir computes it with floats.
+
+    convert(ceil(divide(convert(n), convert(step))))    ->    -floor(-n / step)
+
+IREE computes sizes of arrays on the host, and does not compile conversions of integers to floats there.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.dialect.constants import integer_in
+from tiduc.dialect.context import stage
+from tiduc.models.legalize import floor_divide
+
+
+@stage
+def count_in_integers(module: Any) -> None:
+    """Replaces the quotients, rounded up, of integers that are converted to floats; in place."""
+    for op in within(module.operation):
+        if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
+            n, step = found
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            count = n if _is_one(step) else b.negate(floor_divide(b, b.negate(n), step))
+            op.result.replace_all_uses_with(count)
+
+
+def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
+    """The integers of type `op.result.type` whose quotient the op rounds up; None for any other op."""
+    ceil = _definition(op.operands[0], "stablehlo.ceil")
+    quotient = None if ceil is None else _definition(ceil.operands[0], "stablehlo.divide")
+    if quotient is None:
+        return None
+    widened = [_definition(x, "stablehlo.convert") for x in quotient.operands]
+    if any(each is None for each in widened):
+        return None
+    n, step = (each.operands[0] for each in widened)
+    return (n, step) if n.type == step.type == op.result.type else None
+
+
+def _definition(x: Any, name: str) -> Any:
+    """The op with this name that defines a value; None if there is none."""
+    owner = None if isinstance(x.owner, ir.Block) else x.owner.operation
+    return owner if owner is not None and owner.name == name else None
+
+
+def _is_one(x: Any) -> bool:
+    constant = _definition(x, "stablehlo.constant")
+    return constant is not None and integer_in(constant.attributes["value"]) == 1
