@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_help(command, capfd):
     assert f"Usage: tiduc {command}" in capfd.readouterr().out
 
 
+def test_version(capsys):
+    assert run(["--version"]) == 0
+    assert re.fullmatch(
+        r"tiduc, version \d\S+ \(torch-mlir \d+, iree-base-compiler 3\S+, iree-base-runtime 3\S+\)\n",
+        capsys.readouterr().out,
+    )
+
+
 def test_help_imports_neither_mlir_nor_iree():
     code = (
         "import sys; from tiduc.cli import run; run(['--help']); "
@@ -68,7 +77,8 @@ def test_help_imports_neither_mlir_nor_iree():
 def test_a_derivative_needs_no_iree(file):
     code = (
         "import sys; from tiduc.cli import run; run(sys.argv[1:]); "
-        "sys.exit(any(name.startswith(('iree', 'rich')) for name in sys.modules))"
+        "unused = 'iree', 'rich', 'numpy.random', 'tiduc.backends.iree'; "
+        "sys.exit(any(name.startswith(unused) for name in sys.modules))"
     )
     command = [sys.executable, "-c", code, "grad", file]
     assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0

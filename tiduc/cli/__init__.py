@@ -75,6 +75,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 
+LIBRARIES = ("torch-mlir", "iree-base-compiler", "iree-base-runtime")
+
 
 class _Commands(click.Group):
     """The commands of `COMMANDS`, imported when they are asked for."""
@@ -122,12 +124,27 @@ class _Commands(click.Group):
                 formatter.write_dl([(name, summary) for name, (_, summary) in section.items()])
 
 
+def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        version = import_module("importlib.metadata").version  # slow to import
+        libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+        click.echo(f"tiduc, version {version('tiduc')} ({libraries})")
+        context.exit()
+
+
 @click.group(
     cls=_Commands,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(package_name="tiduc", prog_name="tiduc")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version, and those of the libraries, and exit.",
+)
 @click.option(
     "-q",
     "--quiet",
