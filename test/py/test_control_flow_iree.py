@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import cases.control_flow_calls  # noqa: F401 (its programs join the table)
 import numpy as np
 import pytest
 from cases.control_flow_programs import PROGRAMS, UNBOUNDED
