@@ -21,6 +21,12 @@ def test_a_sample_is_right(case: str, target: str) -> None:
     assert sweep.tried([case, target]) == ("ok", "")
 
 
+@pytest.mark.slow
+def test_dispatches_in_a_loop_await_carried_values() -> None:
+    """A dispatch reads a loop-carried value that a branch computes: IREE may not await it behind a barrier."""
+    assert sweep.tried(["vjp:31", "cpu"]) == ("ok", "")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_sample_of_array_ops_is_right(seed: int) -> None:
     assert sweep.tried([f"arrays:{seed}", "cpu"]) == ("ok", "")

@@ -32,6 +32,7 @@ from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
@@ -213,7 +214,9 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
     outside = _read(loop)
     if not outside:
         return
-    behind = dict(zip(outside, b.barrier(*outside), strict=True))
+    # IREE may not await the producer of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
+    awaited = [copied(b, x) if is_carry(x) else x for x in outside]
+    behind = dict(zip(outside, b.barrier(*awaited), strict=True))
     for inner in within(loop):
         for i, x in enumerate(inner.operands):
             if x in behind:

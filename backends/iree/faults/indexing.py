@@ -44,10 +44,6 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
     "dynamic_update_slice_ui64",
 )
-@crash(
-    "Between nested loops, makes an integer update a scalar, which does not compile; puts it behind a barrier.",
-    untested="only in nested loops that gradients have",
-)
 @wrong(
     "Copies an update that is a part of the array between places that overlap; copies the update first.",
     "update_by_part",
@@ -56,8 +52,6 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Gives the op, in place, an update that IREE may copy from, and starts of i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
-    elif _is_integer(op.operands[1]):
-        op.operands[1] = b.barrier(op.operands[1])[0]
     _with_signed_starts(b, op, 2)
     return None
 
@@ -89,12 +83,6 @@ def _is_part(op: Any) -> bool:
         traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
     )
     return bool(x == sliced)
-
-
-def _is_integer(x: Any) -> bool:
-    """Whether a value is a reshaped scalar integer."""
-    *_, of = traced(x, ["stablehlo.reshape"])
-    return not of.type.rank and isinstance(element(of), ir.IntegerType)
 
 
 @legalize("stablehlo.gather")
