@@ -106,7 +106,7 @@ def interpreted() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (products, large_kernels):
             stack.enter_context(patch.object(module, "patches", gathered))
-        for module in (patches, convolution_form):
+        for module in (patches, products, convolution_form):
             stack.enter_context(patch.object(module, "alone", lambda b, type_, fill: fill(b)))
         yield
 
@@ -135,9 +135,11 @@ def test_random_convolutions(kind: str) -> None:
 
 
 def test_patches_of_columns() -> None:
-    """Gradients of kernels whose patches are in the order of channels last."""
+    """Gradients of kernels whose patches are in the order of channels last, and their products as sums of products."""
     with patch.object(products, "_COLUMNS", 0):
         check("dense", 1, 20)
+    with patch.multiple(products, _LARGE=0, _PART=0x20):
+        check("dense", 2, 20)
 
 
 CONVOLUTIONS = {
