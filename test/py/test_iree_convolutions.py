@@ -106,7 +106,7 @@ def interpreted() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (products, large_kernels):
             stack.enter_context(patch.object(module, "patches", gathered))
-        for module in (patches, convolution_form):
+        for module in (patches, products, convolution_form):
             stack.enter_context(patch.object(module, "alone", lambda b, type_, fill: fill(b)))
         yield
 
@@ -135,9 +135,11 @@ def test_random_convolutions(kind: str) -> None:
 
 
 def test_patches_of_columns() -> None:
-    """Gradients of kernels whose patches are in the order of channels last."""
+    """Gradients of kernels whose patches are in the order of channels last, and their products as sums of products."""
     with patch.object(products, "_COLUMNS", 0):
         check("dense", 1, 20)
+    with patch.multiple(products, _LARGE=0, _PART=0x20):
+        check("dense", 2, 20)
 
 
 CONVOLUTIONS = {
@@ -189,3 +191,19 @@ def test_compiled() -> None:
         compiled = tiduc.load(text).compile()
     for y, expected in zip(compiled(*arguments), evaluate(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=0, atol=1e-11 * abs(expected).max())
+
+
+def test_patches_are_one_loop() -> None:
+    """Patches need no slices, each of which would be a dispatch; the products of their parts are one dispatch, too."""
+    module = parse("""func.func @main(%x: tensor<3x1x64x64xf32>, %w: tensor<1x8x60x60xf32>) -> tensor<3x8x5x5xf32> {
+      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], window = {}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<3x1x64x64xf32>, tensor<1x8x60x60xf32>) -> tensor<3x8x5x5xf32>
+      return %y : tensor<3x8x5x5xf32>
+    }""")
+    with patch.multiple(products, _LARGE=2**16, _PART=2**14):
+        assert convolutions_to_products(module) == 1
+    text = str(module)
+    assert text.count("linalg.generic") == 1 and text.count("flow.dispatch.region") == 2
+    assert "stablehlo.slice" not in text and "stablehlo.concatenate" not in text
+    assert "batching_dims" in text

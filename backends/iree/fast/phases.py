@@ -55,7 +55,8 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
             parts.append(b.constant(0, type_))
             continue
         y = compute(b, part) or part.channels_last(b)
-        y = b.transpose(y.value, [y.axes.index(label) for label in order])
+        # Without the barrier IREE would compute the operands of all phases first, and keep them.
+        y = b.transpose(b.barrier(y.value)[0], [y.axes.index(label) for label in order])
         parts.append(b.reshape(y, type_.shape))
     return _interleaved(b, b.concatenate(parts, 0), c, counts)
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.patches import Along, along, patches, product
+from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
+from tiduc.dialect.types import shape, with_shape
 
 _COUNT = 128
 """Places or offsets, at most."""
@@ -22,6 +24,10 @@ _BYTES = 2**26
 """Of the patches, at most."""
 _COLUMNS = 16
 """Numbers in a row, so that vectors are copied."""
+_LARGE = 2**20
+"""Elements of patches that are multiplied in parts."""
+_PART = 2**17
+"""Elements of such a part, at most: half a megabyte of f32."""
 
 
 def by_places(b: Emitter, c: Convolution) -> Result | None:
@@ -36,11 +42,35 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     if c.outputs > c.summed:
         y = b.barrier(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))[0]
         return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
-    if c.batch >= _COLUMNS:
-        y = b.barrier(product(b, kernel, _columns(b, c)))[0]
+    parts = _parts(c.outputs, c.summed, rows)
+    if c.batch >= _COLUMNS or parts > 1:
+        y = b.barrier(_summed_product(b, kernel, _columns(b, c), parts))[0]
         return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
     y = b.barrier(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))[0]
     return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
+
+
+def _parts(rows: int, summed: int, columns: int) -> int:
+    """The number of parts of a product over the summed dimension; 1 unless the second matrix is large.
+
+    IREE reads the second matrix again for every few rows of the first one, so that parts of it should fit into a cache.
+    """
+    if summed * columns < _LARGE:
+        return 1
+    fitting = (n for n in range(2, summed // rows + 1) if summed % n == 0 and summed // n * columns <= _PART)
+    return next(fitting, 1)
+
+
+def _summed_product(b: Emitter, x: Any, y: Any, parts: int) -> Any:
+    """The product of two matrices, as a sum of this number of products."""
+    if parts == 1:
+        return product(b, x, y)
+    (rows, summed), columns = shape(x), shape(y)[1]
+    x = b.transpose(b.reshape(x, [rows, parts, summed // parts]), [1, 0, 2])
+    y = b.reshape(y, [parts, summed // parts, columns])
+    type_ = with_shape(x.type, [parts, rows, columns])
+    z = alone(b, type_, lambda k: k.dot_general(x, y, ((0,), (0,)), ((2,), (1,)), {}))
+    return b.reduce(z, zero(b, z), [0])
 
 
 def _rows(b: Emitter, c: Convolution) -> Any:
