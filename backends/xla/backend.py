@@ -9,7 +9,7 @@ from tiduc.backends.named_main import with_main
 from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.resources import inlined
 from tiduc.dialect.verify import NAME
 
@@ -18,9 +18,17 @@ _PARTITIONS = "mhlo.num_partitions"
 
 @stage
 def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
-    """The program compiled by XLA; `RequestError` if the options ask for the host's LAPACK."""
+    """The program compiled by XLA.
+
+    `RequestError` if the options ask for the host's LAPACK, `Unsupported` if an input has a dynamic dimension.
+    """
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")
+    if dynamic := [port.name for port in program.signature.inputs if None in port.type.shape]:
+        raise Unsupported(
+            f"XLA compiles static shapes only, and {dynamic[0]} has a dynamic dimension; make its shape static, or use "
+            "the engine iree"
+        )
     module, function = with_main(program.module)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:

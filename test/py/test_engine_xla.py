@@ -112,6 +112,10 @@ def test_what_xla_refuses() -> None:
         load(PROGRAM).compile("vulkan", engine="xla")
     with pytest.raises(TiducError, match="XLA has no device of target 'hip'"):
         load(PROGRAM).compile("hip", engine="xla")
+    with pytest.raises(
+        TiducError, match="x has a dynamic dimension; make its shape static, or use the engine iree"
+    ):
+        load("func.func @main(%x: tensor<?xf32>) { return }").compile(engine="xla")
 
 
 def test_without_jax(monkeypatch: pytest.MonkeyPatch) -> None:
