@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tiduc.backends.backend import LOOPS, Given, Lowered, Options, Runnable, compile_program
 from tiduc.calling import Call
+from tiduc.derivatives.jacobians import Sparsity, hessian, jacobian, laplacian
+from tiduc.derivatives.jets import derivatives_of, flow_of, jet_of
+from tiduc.derivatives.products import grad, jvp, vjp
+from tiduc.derivatives.tensors import tensor
+from tiduc.derivatives.together import together
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
-from tiduc.jacobians import Sparsity, hessian, jacobian, laplacian
-from tiduc.jets import derivatives_of, flow_of, jet_of
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
 from tiduc.passes.resolve import resolve
@@ -22,13 +25,10 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
 from tiduc.ports import Port, Wrt, differentiated, ports_of, shown, with_ports
-from tiduc.products import grad, jvp, vjp
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
 from tiduc.signatures import signature_of
-from tiduc.tensors import tensor
-from tiduc.together import together
 from tiduc.vmap import Axes, vmap
 
 if TYPE_CHECKING:

@@ -207,7 +207,7 @@ def _dimensions_of_unit(unit: Any) -> list[int]:
 
 
 def _is_unit(flags: Any) -> bool:
-    """Whether a matrix of booleans, as `tiduc.jacobians` makes it, is true exactly where the indices agree."""
+    """Whether a matrix of booleans, as `jacobian` makes it, is true exactly where the indices agree."""
     compare = defined_by(flags, "stablehlo.compare")
     if (
         compare is None

@@ -14,7 +14,7 @@ from outcomes import died, finding
 
 from tiduc.dialect.context import EVERY_DIALECT, parse
 from tiduc.dialect.errors import TiducError
-from tiduc.reduction import reduce
+from tiduc.reduction.reduce import reduce
 
 SECONDS = 300  # for dropping ops
 

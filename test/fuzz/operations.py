@@ -15,7 +15,7 @@ import numpy as np
 from outcomes import Invalid
 
 import tiduc
-from tiduc.check import check
+from tiduc.checking.check import check
 from tiduc.dialect.emit import artifact, bytecode, emit
 from tiduc.dialect.errors import TiducError
 from tiduc.explain import as_json, explain

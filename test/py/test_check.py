@@ -10,10 +10,10 @@ import pytest
 from seeded_errors import ERROR, Seed, is_caught, outcomes, seeded
 
 import tiduc
-from tiduc.check import check, in_double
+from tiduc.checking.check import check, in_double
+from tiduc.checking.comparisons import Comparison
+from tiduc.checking.differences import derivatives
 from tiduc.cli import run
-from tiduc.comparisons import Comparison
-from tiduc.differences import derivatives
 from tiduc.program import Program
 from tiduc.static_shapes import at_each_shape
 

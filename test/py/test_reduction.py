@@ -9,7 +9,7 @@ import pytest
 from tiduc.cli import run
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError
-from tiduc.reduction import reduce
+from tiduc.reduction.reduce import reduce
 
 PROGRAM = """
 func.func private @helper(%z: tensor<4xf64>) -> tensor<4xf64> {

@@ -13,7 +13,7 @@ from harness.stages import body
 import tiduc
 from tiduc.backends.backend import ENGINES
 from tiduc.backends.named_main import text_with_main
-from tiduc.check import check
+from tiduc.checking.check import check
 from tiduc.passes.rules.registry import OpSet
 
 

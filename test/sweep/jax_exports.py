@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tiduc
-from tiduc.check import check
+from tiduc.checking.check import check
 from tiduc.static_shapes import at_each_shape
 
 PACKAGE = "jax._src.internal_test_util.export_back_compat_test_data"

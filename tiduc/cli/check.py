@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from tiduc.backends.backend import Options, compile_program
-from tiduc.check import DTYPES, MODES, check, in_double
+from tiduc.checking.check import DTYPES, MODES, check, in_double
+from tiduc.checking.comparisons import Call, Comparison, Run
 from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, wanted
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import ENGINE, INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
 from tiduc.cli.rules import RULES, read_with
-from tiduc.comparisons import Call, Comparison, Run
 from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module

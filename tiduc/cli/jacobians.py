@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tiduc.cli.derivatives import command
-from tiduc.jacobians import MODES, SPARSITIES
+from tiduc.derivatives.jacobians import MODES, SPARSITIES
 from tiduc.runtime.arrays import read_npz
 
 

@@ -14,7 +14,7 @@ from tiduc.cli.models import is_model
 from tiduc.dialect.context import EVERY_DIALECT, parse
 from tiduc.dialect.emit import text as text_of
 from tiduc.dialect.errors import RequestError
-from tiduc.reduction import reduce
+from tiduc.reduction.reduce import reduce
 from tiduc.runtime.process import Limits, run_within, scratch_folder
 
 _NOT_STARTED = (126, 127)  # exit statuses of shells for a command that cannot run

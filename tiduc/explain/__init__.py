@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiduc.activity import REACHED, find_activity, functions, name_of
+from tiduc.derivatives.jets import check_order
 from tiduc.dialect.context import stage
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.errors import TiducError, Unsupported, describe
@@ -18,7 +19,6 @@ from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict
-from tiduc.jets import check_order
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed

@@ -7,8 +7,8 @@ is a sum of k + 1 products. Each JVP multiplies the cost of a program by a facto
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiduc.derivatives.jets import check_order
 from tiduc.explain.costs import Cost, find_cost
-from tiduc.jets import check_order
 from tiduc.program import Program, lowered
 
 SAMPLES = (3, 4, 5)

@@ -9,7 +9,7 @@ from jax import export, lax
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.check import check
+from tiduc.checking.check import check
 from tiduc.static_shapes import at_each_shape
 
 RNG = np.random.default_rng(0)

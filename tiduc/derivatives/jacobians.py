@@ -19,11 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tiduc.dialect.control_ops import DERIVATIVES
-from tiduc.dialect.control_ops import sequence_type as stacked
-from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import is_complex, is_dynamic, rank, shape
-from tiduc.jacobian.blocks import (
+from tiduc.derivatives.blocks import (
     along_inputs,
     in_directions,
     linear_in,
@@ -31,8 +27,12 @@ from tiduc.jacobian.blocks import (
     result_of,
     sparse_blocks,
 )
-from tiduc.jacobian.coloured import Given
-from tiduc.jacobian.order import ordered_blocks
+from tiduc.derivatives.coloured import Given
+from tiduc.derivatives.order import ordered_blocks
+from tiduc.dialect.control_ops import DERIVATIVES
+from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.types import is_complex, is_dynamic, rank, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.collapse import collapse
 from tiduc.passes.linearize import linearize

@@ -16,14 +16,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.control import only_reverse
-from tiduc.dialect.costs import seconds, size
-from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.flow import UNLIMITED
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.rates import rates
-from tiduc.dialect.types import element, is_complex, is_float, shape
-from tiduc.jacobian.blocks import (
+from tiduc.derivatives.blocks import (
     MOST,
     Block,
     along_inputs,
@@ -33,7 +26,21 @@ from tiduc.jacobian.blocks import (
     linear_in,
     reverse,
 )
-from tiduc.jacobian.coloured import Coloured, Given, coloured, entries_of, forward_coloured, reverse_coloured
+from tiduc.derivatives.coloured import (
+    Coloured,
+    Given,
+    coloured,
+    entries_of,
+    forward_coloured,
+    reverse_coloured,
+)
+from tiduc.dialect.control import only_reverse
+from tiduc.dialect.costs import seconds, size
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.flow import UNLIMITED
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.rates import rates
+from tiduc.dialect.types import element, is_complex, is_float, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.colouring import Entries
 from tiduc.passes.cut import active_ops, bottleneck, cut

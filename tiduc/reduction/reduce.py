@@ -1,4 +1,4 @@
-"""Reduces a module while a test finds it interesting, by delta debugging on the edits of `reduction_edits.py`.
+"""Reduces a module while a test finds it interesting, by delta debugging on the edits of `edits.py`.
 
 while some edit succeeds:
     for each edit, in order:
@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.reduction_edits import EDITS, Edit
+from tiduc.reduction.edits import EDITS, Edit
 
 Test = Callable[[bytes], bool]
 """Whether the text of a module is interesting."""

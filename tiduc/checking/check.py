@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.comparisons import Comparison, Point, Run, compared, differentiable, epsilon_of, random_like
+from tiduc.checking.comparisons import (
+    Comparison,
+    Point,
+    Run,
+    compared,
+    differentiable,
+    epsilon_of,
+    random_like,
+)
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.passes.importing.import_stablehlo import clone

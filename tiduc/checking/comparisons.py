@@ -13,8 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tiduc.checking.differences import Estimate, derivatives
 from tiduc.dialect.errors import InputError
-from tiduc.differences import Estimate, derivatives
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array, random_array
 from tiduc.runtime.signature import TensorType

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.derivatives.blocks import free_dimensions
+from tiduc.derivatives.jacobians import batched, check_types
+from tiduc.derivatives.jets import check_order, coefficients
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, rank, shape, with_shape
-from tiduc.jacobian.blocks import free_dimensions
-from tiduc.jacobians import batched, check_types
-from tiduc.jets import check_order, coefficients
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, smooth
 

@@ -1,0 +1,1 @@
+"""Checks of derivatives: by finite differences, and against given numbers."""

@@ -1,0 +1,1 @@
+"""Derivatives of programs: products, whole Jacobians, jets and tensors, each a program around stages of `passes/`."""

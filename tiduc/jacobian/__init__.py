@@ -1,1 +1,0 @@
-"""Parts of whole derivatives: blocks, the order of the chain rule, and sparse Jacobians."""

@@ -1,0 +1,1 @@
+"""Reduces modules that a test finds interesting."""
