@@ -4,7 +4,7 @@ The wheel has attribute builders for StableHLO, but no op classes, so the emitte
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
 from tiduc.dialect.elementwise import Elementwise
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.matchers import Masked, masked
 from tiduc.dialect.types import (
     along,
     dims,
@@ -77,6 +78,23 @@ class StablehloBuilder(Elementwise):
 
     def zeros_like(self, x: Any) -> Any:
         return self.constant(0, x)
+
+    def sum(self, terms: Iterable[Any]) -> Any:
+        """The sum of values of one type. Terms that one predicate masks are added up before they are masked."""
+        summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
+        for y in terms:
+            if (mask := masked(y)) is None:
+                summands.append(y)
+            else:
+                masks.setdefault(mask.predicate, []).append((y, mask))
+        for predicate, of_predicate in masks.items():
+            if len(of_predicate) == 1:
+                summands.append(of_predicate[0][0])
+                continue
+            sides = [[mask.x for _, mask in of_predicate if mask.keeps is keeps] for keeps in (True, False)]
+            zero = of_predicate[0][1].zero
+            summands.append(self.select(predicate, *(self.sum(xs) if xs else zero for xs in sides)))
+        return super().sum(summands)
 
     # ---- constants --------------------------------------------------------------------------------------------
 

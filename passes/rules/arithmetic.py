@@ -1,14 +1,34 @@
 """Ops that are linear in some or all operands: sums, products, quotients, complex parts, conversions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.matchers import log_add_exp, logistic
+from tiduc.dialect.matchers import log_add_exp, logistic, masked
 from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
+
+
+_DEEPEST = 8
+"""The most selects, one around the other, that `unless_masked` moves."""
+
+
+def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
+    """function(ct), for a linear elementwise function; where selects mask the cotangent, they mask the result.
+
+        y = select(p, log x, 0)    the cotangent of log x is select(p, c, 0), and that of x is
+                                   select(p, c / x, 0) rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
+
+    So a branch that is not chosen adds zero to a gradient, even where its slope is infinite.
+    """
+    mask = masked(ct) if depth else None
+    if mask is None:
+        return function(ct)
+    x = unless_masked(b, mask.x, function, depth - 1)
+    zero = b.zeros_like(x)
+    return b.select(mask.predicate, *((x, zero) if mask.keeps else (zero, x)))
 
 
 @linearize("stablehlo.add")  # by hand: a single tangent needs no add
@@ -52,7 +72,7 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
     """A conversion between real and complex keeps only the real part, and so does its transpose."""
     x = op.operands[0]
     if is_complex(x) == is_complex(op.result):
-        return [b.convert(ct[0], element(x))]
+        return [unless_masked(b, ct[0], lambda c: b.convert(c, element(x)))]
     if is_complex(op.result):
         return [b.convert(b.real(ct[0]), element(x))]
     part = b.convert(ct[0], element(x).element_type)
@@ -73,7 +93,7 @@ def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 def divide_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     if active[1]:
         raise unsupported("transpose", op, "a quotient is not linear in its divisor")
-    return [b.divide(ct[0], b.conj(op.operands[1])), None]
+    return [unless_masked(b, ct[0], lambda c: b.divide(c, b.conj(op.operands[1]))), None]
 
 
 @linear("stablehlo.imag", [0])
@@ -84,12 +104,12 @@ def imag(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @bilinear("stablehlo.multiply")
 def multiply(b: Any, op: Definition, ct: Any, side: int) -> Any:
-    return b.multiply(b.conj(op.operands[1 - side]), ct)
+    return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
 
 
 @linear("stablehlo.negate", [0])
 def negate(b: Any, op: Definition, ct: Any) -> list[Any]:
-    return [b.negate(ct)]
+    return [unless_masked(b, ct, b.negate)]
 
 
 @linearize("stablehlo.optimization_barrier")  # by hand: only active operands have tangents

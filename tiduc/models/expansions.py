@@ -1,5 +1,7 @@
 """Carries ops that torch-mlir cannot lower through its pipelines as custom calls, and expands them afterwards.
 
+Ops that `jax.export` would expand are carried in the same way (`jax_lowerings.py`).
+
 torch.operator "NAME"(%x) : T            what the importer emits
 stablehlo.custom_call @tiduc.NAME(%x)    between casts to and from builtin tensors, which torch-mlir lowers
 the ops that NAME's `Expansion` emits    in the module that torch-mlir returns
@@ -19,7 +21,9 @@ Expansion = Callable[[Any, Any], Sequence[Any]]
 """(custom call, module) -> the results that replace the call's; emits the replacement before the call."""
 
 _OPERATOR = "torch.operator"
-_PREFIX, _DETAIL, _PRESENT = "tiduc.", "mhlo.backend_config", "present"
+PREFIX = "tiduc."
+"""The prefix of the targets of custom calls that stand for ops."""
+_DETAIL, _PRESENT = "mhlo.backend_config", "present"
 TEXT = "text"
 """The attribute of a custom call that holds the operator's string."""
 _STRING = "!torch.str"
@@ -65,7 +69,7 @@ def _replace_operator(op: Any) -> None:
             if str(x.type) == _STRING:
                 detail[TEXT] = x.owner.attributes["value"]
         attributes = {
-            TARGET: ir.StringAttr.get(_PREFIX + name),
+            TARGET: ir.StringAttr.get(PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
             "backend_config": ir.DictAttr.get({}),
             _DETAIL: ir.DictAttr.get(
@@ -93,18 +97,18 @@ def _builtin(type_: Any, op: Any) -> Any:
 
 
 def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
-    """Replaces these custom calls by their expansions, in the module that torch-mlir returned."""
+    """Replaces these custom calls by their expansions, in the module that torch-mlir or JAX returned."""
     calls: list[Any] = []
 
     def look(op: Any) -> Any:
-        if op.name == CUSTOM_CALL and call_target(op).startswith(_PREFIX):
+        if op.name == CUSTOM_CALL and call_target(op).startswith(PREFIX):
             calls.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
     for op in calls:
         with op.location, ir.InsertionPoint(op):
-            results = names[call_target(op).removeprefix(_PREFIX)](op, module)
+            results = names[call_target(op).removeprefix(PREFIX)](op, module)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()

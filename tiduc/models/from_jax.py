@@ -1,7 +1,7 @@
 """Imports JAX functions by way of `jax.export`."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of, lift
+from tiduc.models.expansions import Expansion, expand_calls
 from tiduc.models.jax_export import Export, read_export
+from tiduc.models.jax_lowerings import disabled_checks, expansions, lowering_rules
 from tiduc.models.model import Model, model_of
 
 
@@ -28,17 +30,20 @@ def from_jax(
     jax = _jax()
     jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     try:
-        exported = jax.export.export(jitted)(*example, **keywords)
+        export = jax.export.export(
+            jitted, disabled_checks=disabled_checks(jax), _override_lowering_rules=lowering_rules(jax)
+        )
+        exported = export(*example, **keywords)
     except Exception as error:  # raised by the function itself, or by tracing
         raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
-    export = Export(
+    stored = Export(
         module=exported.mlir_module_serialized,
         arguments=_names(jax, function, example, keywords),
         results=[""] * len(exported.out_avals),
         kept=list(exported.module_kept_var_idx),
         has_effects=bool(exported.ordered_effects),
     )
-    return _model(export, lift_constants)
+    return _model(stored, lift_constants, expand=expansions(jax))
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
@@ -92,10 +97,19 @@ def _parameters(function: Any, count: int) -> list[str]:
 
 @stage
 def _model(
-    export: Export, lift_constants: bool, file: str | None = None, names_of_module: bool = False
+    export: Export,
+    lift_constants: bool,
+    file: str | None = None,
+    names_of_module: bool = False,
+    expand: Mapping[str, Expansion] | None = None,
 ) -> Model:
-    """The model of an export; with `names_of_module`, the names of locations come before those of `export`."""
+    """The model of an export, whose custom calls named in `expand` are replaced by these expansions.
+
+    With `names_of_module`, the names of locations come before those of `export`.
+    """
     module = parse(export.module, file)
+    if expand:
+        expand_calls(module, expand)
     function = entry_of(module)
     arguments = list(function.regions[0].blocks[0].arguments)
     if export.has_effects or len(arguments) != len(export.kept):

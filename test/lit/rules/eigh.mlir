@@ -41,31 +41,31 @@
 // VJP-NEXT:    %[[CST_0:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3x3xf64>
 // VJP-NEXT:    %[[CST_1:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3x3xf64>
 // VJP-NEXT:    %[[V0:.*]]:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%arg0) {api_version = 4 : i32, backend_config = {mode = 86 : ui8, uplo = 76 : ui8}} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>, tensor<i32>)
-// VJP-NEXT:    %[[V1:.*]] = stablehlo.dot_general %[[V0]]#0, %arg1, contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.broadcast_in_dim %[[V0]]#1, dims = [0] : (tensor<3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %[[V0]]#1, dims = [1] : (tensor<3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V4:.*]] = stablehlo.subtract %[[V3]], %[[V2]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V5:.*]] = stablehlo.compare EQ, %[[V4]], %[[CST_1]] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V6:.*]] = stablehlo.select %[[V5]], %[[CST_0]], %[[V4]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V7:.*]] = stablehlo.divide %[[CST_0]], %[[V6]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V8:.*]] = stablehlo.select %[[V5]], %[[CST_1]], %[[V7]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V9:.*]] = stablehlo.multiply %[[V8]], %[[V1]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V10:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [0] : (tensor<3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.broadcast_in_dim %[[V11]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.broadcast_in_dim %[[V11]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.compare EQ, %[[V13]], %[[V12]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.select %[[V14]], %[[V10]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.add %[[V15]], %[[V9]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [0] : (tensor<3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %[[V2]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.broadcast_in_dim %[[V2]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.compare EQ, %[[V4]], %[[V3]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V6:.*]] = stablehlo.select %[[V5]], %[[V1]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V7:.*]] = stablehlo.dot_general %[[V0]]#0, %arg1, contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V8:.*]] = stablehlo.broadcast_in_dim %[[V0]]#1, dims = [0] : (tensor<3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.broadcast_in_dim %[[V0]]#1, dims = [1] : (tensor<3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.subtract %[[V9]], %[[V8]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.compare EQ, %[[V10]], %[[CST_1]] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[CST_0]], %[[V10]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V13:.*]] = stablehlo.divide %[[CST_0]], %[[V12]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V11]], %[[CST_1]], %[[V13]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.multiply %[[V14]], %[[V7]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.add %[[V15]], %[[V6]] : tensor<3x3xf64>
 // VJP-NEXT:    %[[V17:.*]] = stablehlo.transpose %[[V0]]#0, dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V18:.*]] = stablehlo.dot_general %[[V17]], %[[V16]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V19:.*]] = stablehlo.dot_general %[[V18]], %[[V0]]#0, contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V20:.*]] = stablehlo.transpose %[[V19]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V21:.*]] = stablehlo.add %[[V19]], %[[V20]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.compare GE, %[[V13]], %[[V12]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V23:.*]] = stablehlo.select %[[V22]], %[[V21]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V24:.*]] = stablehlo.select %[[V14]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V25:.*]] = stablehlo.multiply %[[V24]], %[[V23]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V22:.*]] = stablehlo.select %[[V5]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V23:.*]] = stablehlo.multiply %[[V22]], %[[V21]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V24:.*]] = stablehlo.compare GE, %[[V4]], %[[V3]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V25:.*]] = stablehlo.select %[[V24]], %[[V23]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    return %[[V0]]#0, %[[V0]]#1, %[[V25]] : tensor<3x3xf64>, tensor<3xf64>, tensor<3x3xf64>
 
 func.func @main(%x: tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>) {

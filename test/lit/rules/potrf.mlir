@@ -10,7 +10,7 @@
 // JVP-NEXT:    %[[CST_0:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<3x3xf64>
 // JVP-NEXT:    %[[CST_1:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3x3xf64>
 // JVP-NEXT:    %[[CST_2:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3x3xf64>
-// JVP-NEXT:    %[[V0:.*]]:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%arg0) {{.*}} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<i32>)
+// JVP-NEXT:    %[[V0:.*]]:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%arg0) {api_version = 4 : i32, backend_config = {uplo = 76 : ui8}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<i32>)
 // JVP-NEXT:    %[[V1:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
 // JVP-NEXT:    %[[V2:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
 // JVP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
@@ -39,7 +39,7 @@
 // VJP-NEXT:    %[[C:.*]] = stablehlo.constant dense<0> : tensor<i32>
 // VJP-NEXT:    %[[CST_1:.*]] = stablehlo.constant dense<0x7FF8000000000000> : tensor<3x3xf64>
 // VJP-NEXT:    %[[CST_2:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3x3xf64>
-// VJP-NEXT:    %[[V0:.*]]:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%arg0) {{.*}} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<i32>)
+// VJP-NEXT:    %[[V0:.*]]:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%arg0) {api_version = 4 : i32, backend_config = {uplo = 76 : ui8}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<i32>)
 // VJP-NEXT:    %[[V1:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
 // VJP-NEXT:    %[[V2:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
 // VJP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
@@ -50,16 +50,16 @@
 // VJP-NEXT:    %[[V8:.*]] = stablehlo.select %[[V7]], %[[V0]]#0, %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V4]], %[[V8]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V10:.*]] = stablehlo.dot_general %[[V9]], %[[V5]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.select %[[V4]], %[[V10]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.select %[[V12]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.multiply %[[V13]], %[[V11]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V13:.*]] = stablehlo.multiply %[[V12]], %[[V10]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V4]], %[[V13]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V15:.*]] = "stablehlo.triangular_solve"(%[[V8]], %[[V14]]) <{left_side = false, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V16:.*]] = "stablehlo.triangular_solve"(%[[V8]], %[[V15]]) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V17:.*]] = stablehlo.transpose %[[V16]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V18:.*]] = stablehlo.add %[[V16]], %[[V17]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V19:.*]] = stablehlo.select %[[V4]], %[[V18]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V20:.*]] = stablehlo.multiply %[[V13]], %[[V19]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V19:.*]] = stablehlo.multiply %[[V12]], %[[V18]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V20:.*]] = stablehlo.select %[[V4]], %[[V19]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V21:.*]] = stablehlo.select %[[V4]], %[[CST_2]], %arg1 : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V22:.*]] = stablehlo.add %[[V21]], %[[V20]] : tensor<3x3xf64>
 // VJP-NEXT:    return %[[V0]]#0, %[[V22]] : tensor<3x3xf64>, tensor<3x3xf64>

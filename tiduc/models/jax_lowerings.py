@@ -1,0 +1,67 @@
+"""Keeps what `jax.export` expands or drops, so that tiduc's rules differentiate it.
+
+    jax.lax.lgamma(x)         ->  stablehlo.custom_call @tiduc.chlo.lgamma(%x)       ->  chlo.lgamma %x
+    jax.lax.stop_gradient(x)  ->  stablehlo.composite "tidu.stop_gradient" %x {...}
+
+An export contains StableHLO only. Without these lowering rules, an op of CHLO is the expansion that approximates it,
+whose derivative is wrong or NaN at some points, and nothing is left of a stop of gradients.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.models.expansions import PREFIX
+from tiduc.passes.rules.opset import OPSET
+
+_CHLO = "chlo."
+
+
+@functools.cache
+def lowering_rules(jax: Any) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+    """Pairs of a primitive of JAX and its lowering rule; the same tuple each time, by which JAX caches."""
+    from jax.interpreters import mlir
+
+    def stopped(x: Any) -> Any:
+        return jax.lax.composite(lambda x: x, "tidu.stop_gradient")(x)
+
+    stop = jax.make_jaxpr(jax.lax.stop_gradient)(1.0).eqns[0].primitive
+    functions = {stop: stopped}
+    functions |= {primitive: _as_custom_call(jax, name) for name, primitive in _of_chlo(jax).items()}
+    lowered = functools.partial(mlir.lower_fun, multiple_results=False)
+    return tuple((primitive, lowered(function)) for primitive, function in functions.items())
+
+
+def disabled_checks(jax: Any) -> list[Any]:
+    """The checks by which JAX would refuse to export the custom calls of `lowering_rules`."""
+    return [jax.export.DisabledSafetyCheck.custom_call(PREFIX + name) for name in _of_chlo(jax)]
+
+
+def expansions(jax: Any) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
+    """What replaces the custom calls of `lowering_rules`, for `expand_calls`."""
+    return {name: functools.partial(_op_of_chlo, name) for name in _of_chlo(jax)}
+
+
+def _of_chlo(jax: Any) -> dict[str, Any]:
+    """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names."""
+    primitives = {}
+    for name in OPSET.linearize_rules:
+        primitive = getattr(jax.lax, f"{name.removeprefix(_CHLO)}_p", None) if name.startswith(_CHLO) else None
+        # The linear one is `conj`, whose operand may be real.
+        if primitive is not None and not primitive.multiple_results and OPSET.forms[name] != "linear":
+            primitives[name] = primitive
+    return primitives
+
+
+def _as_custom_call(jax: Any, name: str) -> Callable[..., Any]:
+    def call(*operands: Any, **_: Any) -> Any:
+        like = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
+        return jax.ffi.ffi_call(PREFIX + name, like)(*operands)
+
+    return call
+
+
+def _op_of_chlo(name: str, call: Any, module: Any) -> Sequence[Any]:
+    return list(ir.Operation.create(name, [call.result.type], list(call.operands)).results)
