@@ -10,7 +10,6 @@ from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
-
 _DEEPEST = 8
 """The most selects, one around the other, that `unless_masked` moves."""
 
@@ -162,4 +161,4 @@ def subtract(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @transpose("stablehlo.subtract")
 def subtract_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    return [ct[0], lambda: b.negate(ct[0])]
+    return [ct[0], lambda: unless_masked(b, ct[0], b.negate)]

@@ -5,7 +5,7 @@ call of the function that it names, the identity. No native pass removes it, and
 
     %1 = stablehlo.composite "tidu.stop_gradient" %0 {decomposition = @identity} : (T) -> T
 
-In JAX it is `jax.lax.composite(lambda x: x, "tidu.stop_gradient")(x)`.
+`tiduc.from_jax` emits it for `jax.lax.stop_gradient`.
 """
 
 from tiduc.passes.rules.opset import inactive

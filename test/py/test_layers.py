@@ -184,6 +184,7 @@ LOCAL = {
     ("tiduc.models.files", "tiduc.models.from_onnx"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_torch"): SLOW,
     ("tiduc.models.from_jax", "jax"): OPTIONAL,
+    ("tiduc.models.jax_lowerings", "jax"): OPTIONAL,
     ("tiduc.models.from_onnx", "onnx"): OPTIONAL,
     ("tiduc.models.from_onnx", "torch_mlir"): OPTIONAL,
     ("tiduc.models.from_torch", "torch"): OPTIONAL,

@@ -8,6 +8,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import tiduc
 from tiduc.cli import run
@@ -91,3 +92,37 @@ def test_linear_algebra(tmp_path: Path) -> None:
     expected, pullback = jax.vjp(jax.jit(solved), a, y)
     for got, wanted in zip((x, da, dy), (expected, *pullback(ct)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("orders", [("jvp",), ("vjp",), ("grad", "jvp")])
+def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> None:
+    """`jax.export` expands them; the derivatives of these expansions are wrong or NaN at 0 and at integers."""
+    with jax.enable_x64(True):
+        x = np.array([-0.7, 0.0, 0.3, 1.0, 2.0, 3.5])
+        small, positive = [lax.erf_inv, lax.atanh], [lax.lgamma, lax.digamma]
+        every = [lax.asinh, lax.bessel_i1e, lax.erf, lax.erfc, lax.sinh]
+
+        def loss(x: Any) -> Any:
+            values = [f(x / 4) for f in small] + [f(x[2:]) for f in positive] + [f(x) for f in every]
+            return sum(jnp.sum(jnp.sin(y)) for y in values)
+
+        assert tiduc.from_jax(loss, x).text.count("chlo.") == len(small + positive + every)
+        program = tiduc.from_jax(loss, x)
+        for order in orders:
+            program = getattr(program, order)()
+        gradient = jax.grad(loss)
+        if orders == ("vjp",):
+            got, want = program.compile(engine="reference")(x, np.ones(()))[-1], gradient(x)
+        else:
+            got = program.compile(engine="reference")(x, np.ones_like(x))[-1]
+            want = jax.jvp(gradient if len(orders) > 1 else loss, (x,), (np.ones_like(x),))[1]
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+def test_stops_of_gradients_are_kept() -> None:
+    def loss(x: Any) -> Any:
+        return jnp.sum(jnp.sin(x) * lax.stop_gradient(x**2))
+
+    x = np.arange(3, dtype=np.float32)
+    (dx,) = tiduc.from_jax(loss, x).grad().compile(engine="reference")(x)
+    np.testing.assert_allclose(dx, jax.grad(loss)(x), rtol=1e-5)

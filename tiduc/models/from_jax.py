@@ -14,7 +14,7 @@ from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.expansions import Expansion, expand_calls
 from tiduc.models.jax_export import Export, read_export
-from tiduc.models.jax_lowerings import disabled_checks, expansions, lowering_rules
+from tiduc.models.jax_lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
 from tiduc.models.model import Model, model_of
 
 
@@ -28,10 +28,11 @@ def from_jax(
     trace the function.
     """
     jax = _jax()
-    jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     try:
+        rules = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
         export = jax.export.export(
-            jitted, disabled_checks=disabled_checks(jax), _override_lowering_rules=lowering_rules(jax)
+            jitted, disabled_checks=disabled_checks(jax), _override_lowering_rules=rules
         )
         exported = export(*example, **keywords)
     except Exception as error:  # raised by the function itself, or by tracing

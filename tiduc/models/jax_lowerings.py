@@ -20,18 +20,41 @@ _CHLO = "chlo."
 
 
 @functools.cache
-def lowering_rules(jax: Any) -> tuple[tuple[Any, Callable[..., Any]], ...]:
-    """Pairs of a primitive of JAX and its lowering rule; the same tuple each time, by which JAX caches."""
+def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+    """Pairs of a primitive of JAX and its lowering rule; with `stops`, that of `stop_gradient` is among them.
+
+    The result is one tuple for all exports, since JAX caches lowered functions by it.
+    """
     from jax.interpreters import mlir
 
     def stopped(x: Any) -> Any:
         return jax.lax.composite(lambda x: x, "tidu.stop_gradient")(x)
 
-    stop = jax.make_jaxpr(jax.lax.stop_gradient)(1.0).eqns[0].primitive
-    functions = {stop: stopped}
-    functions |= {primitive: _as_custom_call(jax, name) for name, primitive in _of_chlo(jax).items()}
+    functions = {primitive: _as_custom_call(jax, name) for name, primitive in _of_chlo(jax).items()}
+    if stops:
+        functions[jax.make_jaxpr(jax.lax.stop_gradient)(1.0).eqns[0].primitive] = stopped
     lowered = functools.partial(mlir.lower_fun, multiple_results=False)
     return tuple((primitive, lowered(function)) for primitive, function in functions.items())
+
+
+def keeps_stops(jaxpr: Any) -> bool:
+    """Whether the stops of gradients in a traced function are to be kept: it has no `custom_linear_solve`.
+
+    `jnp.linalg.solve` stops the gradients of a matrix before it factorizes it, because `custom_linear_solve` has a
+    derivative of its own. An export has lost that, so tiduc differentiates the factorization.
+    """
+    seen, stack = set(), [jaxpr]
+    while stack:
+        value = stack.pop()
+        inner = getattr(value, "jaxpr", value)  # a closed one holds another
+        if isinstance(value, tuple | list):
+            stack += value
+        elif hasattr(inner, "eqns") and id(inner) not in seen:
+            seen.add(id(inner))
+            if any(equation.primitive.name == "custom_linear_solve" for equation in inner.eqns):
+                return False
+            stack += [parameter for equation in inner.eqns for parameter in equation.params.values()]
+    return True
 
 
 def disabled_checks(jax: Any) -> list[Any]:
@@ -48,7 +71,9 @@ def _of_chlo(jax: Any) -> dict[str, Any]:
     """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names."""
     primitives = {}
     for name in OPSET.linearize_rules:
-        primitive = getattr(jax.lax, f"{name.removeprefix(_CHLO)}_p", None) if name.startswith(_CHLO) else None
+        primitive = (
+            getattr(jax.lax, f"{name.removeprefix(_CHLO)}_p", None) if name.startswith(_CHLO) else None
+        )
         # The linear one is `conj`, whose operand may be real.
         if primitive is not None and not primitive.multiple_results and OPSET.forms[name] != "linear":
             primitives[name] = primitive

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from harness.check_rule import check_rule, run
@@ -9,6 +10,7 @@ from jax import lax
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
+from tiduc.models.from_jax import from_jax
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
@@ -217,3 +219,23 @@ def test_low_precision_transforms(op: str, element: str) -> None:
     p = load(binary(op, element))
     for q in (p.jvp(), p.vjp(), p.jvp().vjp()):
         assert parse(str(q)).operation.verify()
+
+
+@pytest.mark.parametrize(
+    ("function", "at_zero"),
+    [
+        (lambda x: jnp.where(x > 0, jnp.log(x), 0.0), 0.0),
+        (lambda x: jnp.where(x > 0, jnp.sqrt(x), x), 1.0),
+        (lambda x: jnp.where(x == 0, 1.0, jnp.sin(x) / x), 0.0),
+        (lambda x: jnp.where(x > 0, 3 * jnp.where(x > 1, 1 / (x - 1), x * jnp.log(x)), -x), -1.0),
+        (lambda x: jnp.where(jnp.isinf(1 / x), x, x * jnp.inf), 1.0),
+    ],
+)
+def test_a_branch_that_is_not_chosen_adds_zero(function: Any, at_zero: float) -> None:
+    """The slope of the other branch is infinite at 0, where JAX's VJP is NaN."""
+    program = from_jax(lambda x: jnp.sum(function(x)), np.zeros(2))
+    gradient = program.grad()
+    (dx,) = gradient.compile(engine="reference")(np.zeros(2))
+    np.testing.assert_array_equal(dx, [at_zero] * 2)
+    *_, second = gradient.jvp().compile(engine="reference")(np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(second, [0.0] * 2)
