@@ -8,7 +8,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
@@ -129,7 +129,11 @@ class Convolution:
             return b.transpose(self.w, order)
         # In a dispatch of its own, the transpose is not computed for each of the matrices.
         type_ = with_shape(self.w.type, [shape(self.w)[d] for d in order])
-        w = self.w if order == sorted(order) else alone(b, type_, lambda k: k.transpose(self.w, order))
+        w = (
+            self.w
+            if order == sorted(order)
+            else in_own_dispatch(b, type_, lambda k: k.transpose(self.w, order))
+        )
         return _turned(b, w, self.reversed)
 
     def channels_last(self, b: Emitter) -> Result:
@@ -137,7 +141,7 @@ class Convolution:
         x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
         type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
         numbers, groups = channels_last(self.rank), (self.groups, 1)
-        y = alone(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
+        y = in_own_dispatch(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
         return Result(y, (BATCH, *range(self.rank), FEATURES))
 
 

@@ -85,24 +85,22 @@ def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
         """Inserts `place` into the row's sorted indices; gives the array and the index left over at `end`."""
 
         def step(k: Kernel, i: Any, kept: Any, left: Any) -> Sequence[Any]:
-            at = k.line(size, (row, i))
+            at = k.linear_index(size, (row, i))
             first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
-            return [k.put(k.either(first, left, other), kept, at), k.either(first, other, left)]
+            return [k.put(k.select_scalar(first, left, other), kept, at), k.select_scalar(first, other, left)]
 
         return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
     def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
         def fill(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
             kept, left = insert(k, row, kept, place, place)
-            return [k.put(left, kept, k.line(size, (row, place)))]
+            return [k.put(left, kept, k.linear_index(size, (row, place)))]
 
         def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
-            last = k.index_at(kept, k.line(size, (row, count - 1)))
+            last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
             first = rows.comes_first(k, row, place, last)
-            return [
-                k.choice(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])
-            ]
+            return [k.if_(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])]
 
         return k.loop(count, rows.size[1], 1, k.loop(0, count, 1, [kept], fill), replace)
 

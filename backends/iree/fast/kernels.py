@@ -73,7 +73,7 @@ class Kernel(Emitter):
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def either(self, condition: Any, x: Any, y: Any) -> Any:
+    def select_scalar(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
@@ -88,7 +88,7 @@ class Kernel(Emitter):
         """Whether one of the conditions holds."""
         return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
 
-    def no(self, condition: Any) -> Any:
+    def not_(self, condition: Any) -> Any:
         """Whether a condition does not hold."""
         return self.arith("xori", condition, self.number(1, signless(1)))
 
@@ -121,18 +121,18 @@ class Kernel(Emitter):
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
-    def line(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
+    def linear_index(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
         """The row-major index, as a size, of a place in an array of these sizes."""
         at: Any = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
         return at
 
-    def applied(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
+    def inlined_on_scalars(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
         """The results of a StableHLO region for these scalars."""
         return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
-    def choice(
+    def if_(
         self,
         condition: Any,
         type_: Any,
@@ -211,7 +211,7 @@ def dispatch(
     return results
 
 
-def alone(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+def in_own_dispatch(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
     """The array that `fill` computes in a dispatch of its own: IREE fuses nothing with it, and divides it into threads.
 
     Barriers before and behind would prevent fusions as well. But IREE keeps barriers to the end, and what is between
@@ -232,7 +232,7 @@ LARGEST = 2**20
 """The most elements of an array that one thread should process."""
 
 
-def holds(type_: Any, least: int = 1) -> bool:
+def is_kernel_array(type_: Any, least: int = 1) -> bool:
     """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
     if not type_.has_static_shape or is_unsigned(type_):
         return False
@@ -242,7 +242,7 @@ def holds(type_: Any, least: int = 1) -> bool:
     return bool(least <= math.prod(type_.shape) <= LARGEST)
 
 
-def applies(op: Any, least: int = 1) -> bool:
+def can_apply_body(op: Any, least: int = 1) -> bool:
     """Whether a kernel can apply the body of a window reduction or scatter to the operands' elements.
 
     Kernels take operands of at least `least` elements. The results must differ in type, since MLIR merges two
@@ -250,11 +250,11 @@ def applies(op: Any, least: int = 1) -> bool:
     """
     operands, count = list(op.operands), len(op.results)
     pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)
-    alike = all(holds(x.type, least) and element(x) == element(y) for x, y in pairs)
+    alike = all(is_kernel_array(x.type, least) and element(x) == element(y) for x, y in pairs)
     return alike and len({y.type for y in op.results}) == count
 
 
-def behind_barrier(b: Emitter, x: Any) -> Any:
+def computed_outside(b: Emitter, x: Any) -> Any:
     """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
     *_, of = traced(x, ["stablehlo.reshape"])
     return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.barrier(x)[0]

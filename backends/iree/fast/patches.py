@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.dialect.types import element, shape, with_shape
 
 
@@ -41,7 +41,7 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
         places[d] += ir.AffineExpr.get_dim(i) * step
     at = ir.AffineMap.get(len(dimensions), 0, places)
     type_ = with_shape(x.type, [each.size for each in dimensions])
-    y = alone(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
+    y = in_own_dispatch(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
     return b.reshape(y, to)
 
 
@@ -58,4 +58,4 @@ def zero(b: Emitter, x: Any) -> Any:
 def product(b: Emitter, x: Any, y: Any) -> Any:
     """The product of two matrices, in a dispatch of its own: IREE would lose the product if it fused the operands."""
     type_ = with_shape(x.type, [shape(x)[0], shape(y)[1]])
-    return alone(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))
+    return in_own_dispatch(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))

@@ -14,7 +14,7 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
 from tiduc.dialect.types import shape, with_shape
 
@@ -69,7 +69,7 @@ def _summed_product(b: Emitter, x: Any, y: Any, parts: int) -> Any:
     x = b.transpose(b.reshape(x, [rows, parts, summed // parts]), [1, 0, 2])
     y = b.reshape(y, [parts, summed // parts, columns])
     type_ = with_shape(x.type, [parts, rows, columns])
-    z = alone(b, type_, lambda k: k.dot_general(x, y, ((0,), (0,)), ((2,), (1,)), {}))
+    z = in_own_dispatch(b, type_, lambda k: k.dot_general(x, y, ((0,), (0,)), ((2,), (1,)), {}))
     return b.reduce(z, zero(b, z), [0])
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch, is_kernel_array
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.missing.dynamic.arrays import below_sign, restored
+from tiduc.backends.iree.missing.dynamic.arrays import as_signless, restored
 from tiduc.dialect.dependences import reached
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, shape
@@ -17,9 +17,9 @@ from tiduc.dialect.types import element, shape
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]
-    plain = below_sign(b, x)
+    plain = as_signless(b, x)
     # Inside a loop, which may become a kernel, the op stays.
-    if not holds(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
+    if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))
     return [restored(b, y, element(x))]

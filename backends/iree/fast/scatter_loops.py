@@ -19,7 +19,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
-from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
 from tiduc.backends.iree.known import splat
@@ -91,7 +91,7 @@ def _pays(op: Any, places: Places) -> bool:
     Shorter rows of several elements pay, too, unless the updated array is a splat, such as zeros, which IREE makes
     with the extra row at once.
     """
-    if not applies(op, 2):
+    if not can_apply_body(op, 2):
         return False
     return (
         len(op.results) > 1 or places.width >= _LONG or (places.width > 1 and splat(op.operands[0]) is None)
@@ -106,22 +106,22 @@ def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[
     xs, width = list(op.operands)[: len(news)], places.width
     # One-dimensional, since the compiler drops dimensions of size 1.
     olds, updates = (
-        [b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
+        [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
     )
-    indices = behind_barrier(b, indices)
+    indices = computed_outside(b, indices)
 
     def fill(k: Kernel) -> Sequence[Any]:
         def update(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
             row, is_inside = places.row(k, place, indices)
-            number = k.line(places.leading, place)
+            number = k.linear_index(places.leading, place)
 
             def combine(k: Kernel, column: Any, *outs: Any) -> Sequence[Any]:
-                at, new = (k.line([places.count, width], (i, column)) for i in (row, number))
+                at, new = (k.linear_index([places.count, width], (i, column)) for i in (row, number))
                 pairs = [*(k.element(x, at) for x in outs), *(k.element(u, new) for u in updates)]
-                values = k.applied(op.regions[0], pairs)
+                values = k.inlined_on_scalars(op.regions[0], pairs)
                 return [k.put(v, x, at) for v, x in zip(values, outs, strict=True)]
 
-            return k.loop(0, k.either(is_inside, width, 0), 1, outs, combine)
+            return k.loop(0, k.select_scalar(is_inside, width, 0), 1, outs, combine)
 
         return k.nest(places.leading, [k.filled(k.empty(x.type), x) for x in olds], update)
 

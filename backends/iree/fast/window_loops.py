@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
-from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import Window, window_of
@@ -32,7 +32,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 def _pays(op: Any) -> bool:
     """Whether loops pay: small windows over several arrays with channels last."""
-    if len(op.results) < 2 or not applies(op) or not shape(op.results[0]):
+    if len(op.results) < 2 or not can_apply_body(op) or not shape(op.results[0]):
         return False
     w, sizes, places = window_of(op), shape(op.operands[0]), shape(op.results[0])
     if set(w.base) != {1} or sizes[-1] != places[-1] or w.sizes[-1] != 1 or sizes[-1] < _VECTOR:
@@ -47,8 +47,8 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
     of initial values (reduce).
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
-    xs = [b.reshape(behind_barrier(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]
-    inits = [behind_barrier(b, x) for x in list(op.operands)[count:]]
+    xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]
+    inits = [computed_outside(b, x) for x in list(op.operands)[count:]]
     types = [ir.RankedTensorType.get([math.prod(places)], element(x)) for x in xs]
 
     def fill(k: Kernel) -> Sequence[Any]:
@@ -58,10 +58,12 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
             values = start
             for offsets in itertools.product(*map(range, w.sizes)):
                 at, inside = _place(k, w, (sizes, places), place, offsets)
-                line = k.either(inside, k.line(sizes, at), 0)
-                read = [k.either(inside, k.element(x, line), y) for x, y in zip(xs, start, strict=True)]
-                values = k.applied(op.regions[0], [*values, *read])
-            at = k.line(places, place)
+                line = k.select_scalar(inside, k.linear_index(sizes, at), 0)
+                read = [
+                    k.select_scalar(inside, k.element(x, line), y) for x, y in zip(xs, start, strict=True)
+                ]
+                values = k.inlined_on_scalars(op.regions[0], [*values, *read])
+            at = k.linear_index(places, place)
             return [k.put(v, out, at) for v, out in zip(values, outs, strict=True)]
 
         return k.nest(places, [k.empty(type_) for type_ in types], fold)

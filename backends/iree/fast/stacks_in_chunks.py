@@ -23,8 +23,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_static, signless, within
-from tiduc.backends.iree.fast.counted import is_index, loop_counter, step_of_carry
 from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.backends.iree.fast.loops_by_count import is_index, loop_counter, step_of_carry
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by

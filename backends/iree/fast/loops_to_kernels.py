@@ -27,7 +27,7 @@ from tiduc.backends.iree.emitter import (
     signless,
     within,
 )
-from tiduc.backends.iree.fast import forms
+from tiduc.backends.iree.fast import kernel_forms
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
@@ -119,14 +119,14 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _IN_KERNELS
-        chosen = inner.name in forms.BRANCHES and forms.is_cheap(inner)
-        if not known and not chosen and not forms.is_one_slice(inner):
+        chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
+        if not known and not chosen and not kernel_forms.is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
         if inner.name == "stablehlo.pad" and _odd(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and forms.count_of(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and kernel_forms.count_of(inner) > _PRODUCTS:
             return False
         if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
             continue
@@ -249,9 +249,12 @@ def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
 
 
 _REWRITES: tuple[dict[str, Pattern], ...] = (
-    dict.fromkeys(forms.BRANCHES, forms.as_choice),
-    {"stablehlo.while": signed_carries, KERNEL: _in_line, forms.GATHER: forms.as_slice},
-    {"stablehlo.pad": forms.as_concatenation, "stablehlo.optimization_barrier": lambda b, op: op.operands},
+    dict.fromkeys(kernel_forms.BRANCHES, kernel_forms.as_choice),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, kernel_forms.GATHER: kernel_forms.as_slice},
+    {
+        "stablehlo.pad": kernel_forms.as_concatenation,
+        "stablehlo.optimization_barrier": lambda b, op: op.operands,
+    },
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 
@@ -295,7 +298,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
 def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
-    return k.choice(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
+    return k.if_(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
 
 
 def _is_read_after(x: Any, update: Any) -> bool:

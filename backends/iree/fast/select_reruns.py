@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import RECOMPUTED
@@ -28,7 +28,7 @@ def select_reruns(module: Any) -> int:
     """Replaces the barriers of second runs in place; gives the number of their results."""
     count = 0
     for function in operations(module.operation.regions[0].blocks[0]):
-        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_open_sizes(op)]
+        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
         if not reruns:
             continue
         begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])
