@@ -1,4 +1,4 @@
-"""reverse of large arrays as loops, on CPUs: IREE moves one element at a time and computes where each is."""
+"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element, one at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 _LARGE = 2**12
-"""The number of elements from which on loops are faster."""
+"""The fewest elements for which loops are faster."""
 _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 

@@ -1,7 +1,8 @@
-"""reduce_window of several arrays as loops, on CPUs: one dispatch that combines a window's elements one by one.
+"""reduce_window of several arrays as loops in one dispatch, on CPUs.
 
 The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
-IREE computes it one element at a time. Here channels are last and not reduced, so the innermost loop is vectorized.
+IREE's code for it is scalar. Here channels must be last and not reduced, so the innermost loop, over channels, is
+vectorized.
 """
 
 import itertools
@@ -18,7 +19,7 @@ from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import Window, window_of
 
 _LARGE = 32
-"""The most elements of a window, since the code is unrolled over them."""
+"""The most elements of a window; the code is unrolled over them."""
 _VECTOR = 8
 """The fewest channels that fill a vector."""
 
@@ -26,12 +27,12 @@ _VECTOR = 8
 @legalize("stablehlo.reduce_window", where=ON_CPUS)
 @slow("Windows over several arrays are computed element by element: loops over vectors of channels instead.")
 def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The windows as loops in one dispatch, where that pays."""
+    """The results by loops in one dispatch, where these are faster."""
     return _by_loops(b, op) if _pays(op) else None
 
 
 def _pays(op: Any) -> bool:
-    """Whether loops pay: small windows over several arrays with channels last."""
+    """Whether loops are faster: for small windows over several arrays with channels last."""
     if len(op.results) < 2 or not can_apply_body(op) or not shape(op.results[0]):
         return False
     w, sizes, places = window_of(op), shape(op.operands[0]), shape(op.results[0])
@@ -41,10 +42,10 @@ def _pays(op: Any) -> bool:
 
 
 def _by_loops(b: Emitter, op: Any) -> list[Any]:
-    """The results of a reduce_window: folds its body over each window's elements in order.
+    """The results of a reduce_window: folds its body over the elements of each window in order.
 
-    A fold starts with the initial values, and padding is read as initial values; the specification allows any number
-    of initial values (reduce).
+    A fold starts with the initial values, and padding is read as initial values; the specification (reduce) allows to
+    use initial values any number of times.
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
     xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]
@@ -74,9 +75,9 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
 def _place(
     k: Kernel, w: Window, shapes: tuple[list[int], list[int]], place: Sequence[Any], offsets: Sequence[int]
 ) -> tuple[list[Any], Any]:
-    """The element at `offsets` in the window at `place`, and a predicate: false for padding, constant without padding.
+    """The place of the element at `offsets` in the window at `place`, and whether it is in the operand, not in padding.
 
-    `shapes` are those of operand and result.
+    `shapes` are those of the operand and the result.
     """
     at, inside = [], []
     for d, (i, n, m) in enumerate(zip(place, *shapes, strict=True)):
