@@ -23,9 +23,9 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 def source_of(program: Lowered, options: Options) -> Source:
     """The source of a program for the target that the options name.
 
-    If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects some
-    of these dispatches, and some of the loops whose iterations the host counts: the source has an alternative without
-    them (`otherwise`). Raises `CompileError` if the target lacks one of the program's element types, `RequestError` if
+    If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects
+    some of these dispatches, and some of the loops whose iterations the host counts: the source has an alternative
+    without them (`otherwise`). Raises `CompileError` if the target lacks one of the element types, `RequestError` if
     it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
