@@ -46,7 +46,7 @@ def source_of(program: Lowered, options: Options) -> Source:
     flags = (*REASSOCIATED, *(TILED if tiled else ()))
     device = "local-task" if alone and much.threaded else ""
     uncounted = None
-    if rewritten:
+    if rewritten and others is not None:
         original = others.clone().operation
         legalize(original, settings)
         uncounted = Source(_described(program, original, device), target.name, name, flags)
