@@ -46,7 +46,7 @@ class Kernel(Emitter):
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
-        """Those of the sizes that are known only at run time, as values."""
+        """The sizes that are known only at run time, as values; integers are left out."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
     def arith(self, name: str, *xs: Any) -> Any:

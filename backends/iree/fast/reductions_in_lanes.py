@@ -77,7 +77,7 @@ def _in_lanes(b: Emitter, op: Any) -> list[Any] | None:
 
 
 def _summed(b: Emitter, op: Any) -> Any:
-    """The array to reduce; a product that only a sum reads becomes x y + (-0), which is no matmul to IREE."""
+    """The array to reduce; a product that only a sum reads becomes x y + (-0), no matmul for IREE."""
     x = op.operands[0]
     product = defined_by(x, "stablehlo.multiply")
     if reducer(op) != "stablehlo.add" or product is None or len(list(x.uses)) > 1:

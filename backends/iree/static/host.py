@@ -51,7 +51,7 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """What the functions of a module share: the kernels that they call, the constants, and the memory they need."""
+    """The state that the functions of a module share: the kernels that they call, constants, and memory needs."""
 
     name: str  # of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
