@@ -1,4 +1,4 @@
-"""Numeric checks of derivatives (`tiduc check`, `Program.check`).
+"""Numeric checks of derivatives (`tiduc check`).
 
 check.py            the checks: against finite differences, against each other, against stored derivatives
 comparisons.py      the comparison at one point, with its tolerances
