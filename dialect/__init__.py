@@ -1,1 +1,5 @@
-"""The IR: graphs, values, references and the builder. Transformations of the IR are in `passes/`."""
+"""The IR: graphs, values, references, the builder, and the table of facts about ops (traits.py).
+
+Transformations of the IR are in `passes/`. Facts about an engine are in `backends/`. docs/architecture.md has a table
+of the files here.
+"""

@@ -10,7 +10,7 @@ invariant...)` holds. A loop without a condition calls `@body` once for each ele
 and the sequences of the elements that `@body` returned. A sequence has one leading dimension more than its elements;
 that dimension is dynamic if the trip count is not known at compile time.
 
-These ops occur in graphs only. Lowering turns them into StableHLO control flow or function calls. `check_control.py`
+Only graphs contain these ops. Lowering turns them into StableHLO control flow or function calls. `check_control.py`
 verifies them, and `control.py` reads and emits them.
 """
 

@@ -1,1 +1,8 @@
-"""Differentiation: one stage per file or folder, and two tables of rules per op, `rules` and `batching`."""
+"""Differentiation: a file or folder is a stage, a table of rules, or what these share.
+
+importing, resolve, linearize, linear_transpose, jet, materialize_merge, structure, rematerialize, lower    stages
+batch, collapse, cut, diagonal, widen, infer_active     further transforms of graphs, which derivatives use
+rules, batching, jets                                   tables by op: derivatives, vmap, Taylor mode
+engine                                                  functions that stages lend to rules
+lowerings.py                                            lowerings of custom ops, which users register
+"""

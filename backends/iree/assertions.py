@@ -165,7 +165,7 @@ class _Assertions:
             return m // larger(n, 1)
         if kind == "maximum":
             return larger(m, n)
-        return read(self._k.either(self._k.equal(m, 1), n, m))
+        return read(self._k.select_scalar(self._k.equal(m, 1), n, m))
 
     def _value(self, kind: str, of: Any, where: Any) -> Any:
         x, index = of.mlir, ir.IndexType.get()

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
-from tiduc.backends.iree.fast.convolution import convolutions_to_products
-from tiduc.backends.iree.fast.counted import loops_by_count
-from tiduc.backends.iree.fast.lanes import reductions_in_lanes
-from tiduc.backends.iree.fast.loops import loops_to_kernels
-from tiduc.backends.iree.fast.reruns import select_reruns
-from tiduc.backends.iree.fast.sines import sines_to_kernels
-from tiduc.backends.iree.fast.stacks import stacks_in_chunks
+from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.loops_by_count import loops_by_count
+from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
+from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.select_reruns import select_reruns
+from tiduc.backends.iree.fast.sines_to_kernels import sines_to_kernels
+from tiduc.backends.iree.fast.stacks_in_chunks import stacks_in_chunks
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last

@@ -23,9 +23,10 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 def source_of(program: Lowered, options: Options) -> Source:
     """The source of a program for the target that the options name.
 
-    If one thread is to run the program, small loops and sines of large arrays are put into dispatches, and the source
-    without these dispatches is compiled if they do not compile. Raises `CompileError` if the target lacks one of the
-    program's element types, `RequestError` if it cannot call LAPACK back and the options ask for that.
+    If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects
+    some of these dispatches, and some of the loops whose iterations the host counts: the source has an alternative
+    without them (`otherwise`). Raises `CompileError` if the target lacks one of the element types, `RequestError` if
+    it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
     settings = _settings(target, options)
@@ -35,7 +36,7 @@ def source_of(program: Lowered, options: Options) -> Source:
     tiled = settings.cpu and settings.fast and work(module).tiled
     walk("speed", module, settings)
     alone = target.device == "local-sync"
-    others = module.clone().operation if alone and settings.fast else None
+    others = module.clone().operation if settings.fast else None
     rewritten = walk("host", module, settings)
     legalize(module, settings)
     name = f"@{program.name}"
@@ -44,7 +45,12 @@ def source_of(program: Lowered, options: Options) -> Source:
     much = work(module)
     flags = (*REASSOCIATED, *(TILED if tiled else ()))
     device = "local-task" if alone and much.threaded else ""
-    plain = Source(_described(program, module, device), target.name, name, flags)
+    uncounted = None
+    if rewritten and others is not None:
+        original = others.clone().operation
+        legalize(original, settings)
+        uncounted = Source(_described(program, original, device), target.name, name, flags)
+    plain = Source(_described(program, module, device), target.name, name, flags, uncounted)
     if not alone or much.threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0

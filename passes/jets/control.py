@@ -1,9 +1,9 @@
-"""Control flow: bodies are propagated once for each pattern of operands with a series, and carry all coefficients.
+"""Control flow: a body becomes a graph of coefficients, one for each set of operands that have a series.
 
     y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
     while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
 
-Conditions and branch indices read the coefficients of order 0 alone.
+Conditions and branch indices read only the coefficients of order 0.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Jet:
-    """The coefficients of a closed graph's outputs: of order 0, then, where there is a series, of orders 1 to K.
+    """The coefficients of the outputs of a closed graph: of order 0, and of orders 1 to K if the output has a series.
 
-    A coefficient is None for a zero. `given` has the inputs' coefficients: the input, then those of higher orders.
+    A coefficient is None for a zero. `given` has the coefficients of the inputs in the same way.
     """
 
     given: tuple[tuple[Value, ...], ...]
@@ -33,7 +33,7 @@ class Jet:
 
 @dataclass(frozen=True)
 class JetBranches:
-    """Closed graphs from and to coefficients, ordered by value, then by order; which outputs have a series."""
+    """Closed graphs from coefficients to coefficients, ordered by value, then by order; which outputs have a series."""
 
     graphs: tuple[Graph, ...]
     outputs: Flags
@@ -56,8 +56,8 @@ _LOOPS = Cache[tuple[Graph, Graph | None, Flags, int], JetLoop]()
 def extend(series: Series, op: Definition, order: int) -> None:
     """Computes the coefficients of the op's results up to `order`.
 
-    An op that a linearize rule emitted may be asked for one order after the other. Each time the lower orders are
-    computed again.
+    The orders of an op that a linearize rule emitted may be requested one by one. Each request emits the op on all
+    coefficients up to this order, so lower orders are recomputed.
     """
     have = series.coefficients.get(op.results[0])
     if order == 0:
@@ -93,7 +93,7 @@ def _graphs(record: Branches | Loop) -> list[Graph]:
 
 
 def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
-    """The coefficients of each operand: all of them where it has a series."""
+    """The coefficients of each operand: of all orders if its flag is set, else of order 0."""
     return [
         [series.dense(x, k) for k in range(order + 1 if flag else 1)]
         for x, flag in zip(operands, flags, strict=True)
@@ -101,7 +101,7 @@ def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) 
 
 
 def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Coefficients]:
-    """The results by value, and by order."""
+    """Splits a list of coefficients by value; values whose flag is set have all orders."""
     rest = iter(results)
     return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]
 
@@ -110,7 +110,7 @@ def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Co
 
 
 def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
-    """The series of a closed graph's outputs, given those of the flagged inputs."""
+    """The series of the outputs of a closed graph, for inputs of which the flagged ones have a series."""
     b = series.opset.builder(series.view, series.view.fresh("J"))
     inputs = list(graph.inputs.values())
     given = []
@@ -130,7 +130,7 @@ def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
 
 
 def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
-    """The closed graph of a jet, whose flagged outputs have all coefficients."""
+    """The closed graph of a jet; flagged outputs have coefficients of all orders, with explicit zeros."""
     wanted: list[Any] = []
     for y, found, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
         assert y is not None
@@ -189,7 +189,7 @@ def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coeffi
 
 
 def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> JetLoop:
-    """A loop-carried value has a series if its initial value has, or if an iteration makes one."""
+    """The loop on coefficients. A loop-carried value has a series if its initial value or its next value has one."""
     n, m = len(record.inits), len(record.sequences)
     while True:
         jet = _jet(series, record.body, flags, order)
@@ -207,7 +207,7 @@ def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> J
 
 
 def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
-    """The condition, which has inputs for all coefficients and reads those of order 0."""
+    """The condition with inputs for all coefficients, of which it reads those of order 0."""
     given: list[Value] = []
     for x, flag in zip(cond.inputs.values(), flags, strict=True):
         given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]

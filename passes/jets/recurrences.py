@@ -1,14 +1,14 @@
-"""Recurrences by hand, for powers: their linearize rule needs x^{p-1}, x^{p-2}, ..., a cost that grows with K^3.
+"""Recurrences for powers, whose linearize rule is expensive: it needs x^{p-1}, x^{p-2}, ..., at a cost of order K^3.
 
     y = x^p    x y' = p x' y              y_k = (sum over j = 1..k of (p j - (k - j)) x_j y_{k-j}) / (k x_0)
     y = x^p    l = log x;  u = p l        l_k = (x_k - (sum over 0 < j < k of j l_j x_{k-j}) / k) / x_0
                y' = u' y                  y_k = (sum over j = 1..k of j u_j y_{k-j}) / k
 
-The first recurrence is for a constant exponent other than a natural number, the second for an exponent with a series. A
-power with a natural exponent goes by its rule, which is exact at 0 and ends with x^2.
+The first recurrence is for a constant exponent that is not a natural number, the second for an exponent with a series.
+A power with a natural exponent uses its linearize rule, which is exact at 0 and ends with x^2.
 
-Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). An exponent that
-varies has the coefficient x_1^p of order p, and the coefficient of order 1 that its rule gives.
+Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). If the exponent
+varies, the coefficient of order p is x_1^p, and the coefficient of order 1 is the one that the linearize rule gives.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), table 13.2.
 """
@@ -25,7 +25,7 @@ POWER = "stablehlo.power"
 
 
 def recurrence(series: Any, op: Definition) -> Callable[[int], Any | None] | None:
-    """A function from k to the coefficient y_k, which reads those of orders below k; None for all other ops."""
+    """A function from k to the coefficient y_k, which reads coefficients of lower orders; None for all other ops."""
     if op.name != POWER:
         return None
     if series.limits[op.operands[1]]:

@@ -1,11 +1,11 @@
 """Taylor series of values: x(t) = x_0 + x_1 t + ... + x_K t^K, propagated op by op.
 
     bilinear op       (a b)_k = sum over i = 0..k of a_i b_{k-i}          (Leibniz' rule)
-    any other op      by its linearize rule (`forms.py`), y_k from coefficients of lower orders
+    any other op      by its linearize rule (`applied_rules.py`), which gives y_k from coefficients of lower orders
 
-A linearize rule gives y' = L(x, y) x'. The rule runs once, on placeholders, and the ops that it emits have series
-by the same means. They are needed to order k - 1 for y_k, so the recursion ends: the rule of a sine reads a cosine,
-whose rule reads the sine again, one order lower. Equal ops have one series.
+A linearize rule gives y' = L(x, y) x'. The rule runs once, on placeholders, and the series of the ops that it emits are
+computed in the same way. y_k needs them up to order k - 1, so the recursion ends: the rule of a sine reads a cosine,
+whose rule reads the sine, one order lower. Equal ops share one series.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 13.
 """
@@ -20,21 +20,22 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.tuples import part
 from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.view import BINDING, View
-from tiduc.passes.jets.forms import Form, is_constant, linearized, solve_of
+from tiduc.passes.jets.applied_rules import AppliedRule, apply_rule, is_constant, solve_of
 from tiduc.passes.jets.recurrences import recurrence
 from tiduc.passes.rules.registry import OpSet
 
 Coefficients = list[Any | None]
-"""By order, from 0; None for a zero. The coefficient of order 0 of a primal value is mostly the value itself."""
+"""Taylor coefficients by order, from 0; None for a zero. The coefficient of order 0 is usually the value itself."""
 Step = Callable[[Definition, int], None]
 """Computes the coefficients of an op's results up to an order."""
 
 
 class Series:
-    """The series of values, computed when they are asked for.
+    """The series of values, computed on request (`extend`).
 
-    `given` has the coefficients of the variables, to the order of the jet. `b` builds the graph of the coefficients.
-    `control` computes the series of the results of a control-flow op. A value has a series if its limit is not 0.
+    `given` has the coefficients of the variables, up to the order of the jet. `b` builds the graph of the coefficients.
+    `control` computes the series of the results of a control-flow op. `limits` has the highest order at which each
+    value may have a coefficient other than zero; a value has a series if its limit is not 0.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Series:
         self.coefficients: dict[Value, Coefficients] = {x: list(c) for x, c in given.items()}
         self.limits: dict[Value, int] = {x: len(c) - 1 for x, c in given.items()}
         self._steps: dict[Definition, Step] = {}
-        self._forms: set[Graph] = set()
+        self._rule_graphs: set[Graph] = set()
         self._sources: dict[
             Value, tuple[Value, bool]
         ] = {}  # of placeholders, and whether they are derivatives
@@ -65,12 +66,12 @@ class Series:
         return self.limits[x] > 0
 
     def at(self, x: Value, order: int) -> Any | None:
-        """A coefficient that is computed already; None for a zero."""
+        """A coefficient that `extend` has computed; None for a zero."""
         found = self.coefficients[x]
         return found[order] if order < len(found) else None
 
     def dense(self, x: Value, order: int) -> Any:
-        """A coefficient that is computed already, with zeros as values."""
+        """A coefficient that `extend` has computed; a zero is an explicit value."""
         found = self.at(x, order)
         if found is not None:
             return found
@@ -78,7 +79,7 @@ class Series:
         return self.b.zero(x.type) if like is None else self.b.zeros_like(like)
 
     def extend(self, values: Sequence[Value], order: int) -> None:
-        """Computes the coefficients of values up to an order, or to their limits. Not recursive in depth."""
+        """Computes the coefficients of values up to an order, or to their limits; not recursive in graph depth."""
         stack = list(values)
         while stack:
             x = stack[-1]
@@ -132,17 +133,17 @@ class Series:
         self.b.location = outside
 
     def _step(self, op: Definition) -> Step:
-        """How to compute the series of an op's results; sets their limits and the coefficients of order 0."""
+        """The function that computes the series of an op's results; sets their limits and coefficients of order 0."""
         if op.name == BINDING or part(op) is not None:
             return self._shares(op, _reads(op))
         if op.name == CALL_VJP:
             raise only_vjp(op)
         limits = [self.limits[x] for x in op.reads if self.limits[x]]
         is_constant = not limits or self.opset.linearize_rule(op) is None
-        same = self._same(op) if op.graph in self._forms or not is_constant else None
+        same = self._same(op) if op.graph in self._rule_graphs or not is_constant else None
         if same is not None:
             step = self._shares(op, same.results, same)
-            if op.graph not in self._forms and not self._is_moved(op):
+            if op.graph not in self._rule_graphs and not self._is_moved(op):
                 for y in op.results:
                     self.coefficients[y][0] = y
             return step
@@ -154,7 +155,7 @@ class Series:
         self.copy_results(op)
         if is_constant:
             return _nothing
-        if op.graph in self._forms and self._is_linear(op):
+        if op.graph in self._rule_graphs and self._is_linear(op):
             return self._linear
         if self.opset.forms.get(self.opset.key(op)) == "bilinear":
             return self._bilinear
@@ -162,7 +163,7 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Gives the results the series of other values; `same` computes these, if it is not None."""
+        """Makes the results share the series of `others`, which the op `same` computes, if it is not None."""
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
         return _nothing if same is None else lambda op, order: self._advance(same, order)
@@ -178,21 +179,23 @@ class Series:
         return None if same is op else same
 
     def copy_results(self, op: Definition) -> None:
-        """Sets the coefficients of order 0: the results, or a copy's where an operand is not itself."""
+        """Sets the coefficients of order 0: the op's results, or those of a copy if its operands have other values."""
         results: Sequence[Any] = op.results
-        if op.graph in self._forms or self._is_moved(op):
+        if op.graph in self._rule_graphs or self._is_moved(op):
             results = self._copied(op, 0)
         for y, value in zip(op.results, results, strict=True):
             self.coefficients[y] = [value]
 
     def _is_moved(self, op: Definition) -> bool:
-        """Whether the coefficient of order 0 of an operand is another value than the operand."""
+        """Whether the coefficient of order 0 of an operand is a value other than the operand."""
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Any | None]:
         """A copy of an op that is linear in its active operands, on their coefficients of an order."""
         flags = (
-            op.active if op.active is not None and op.graph in self._forms else (False,) * len(op.operands)
+            op.active
+            if op.active is not None and op.graph in self._rule_graphs
+            else (False,) * len(op.operands)
         )
         active = [self.at(x, order) for x, flag in zip(op.operands, flags, strict=True) if flag]
         is_zero = bool(active) and all(x is None for x in active)
@@ -206,13 +209,13 @@ class Series:
     # ---- series of results ------------------------------------------------------------------------------------
 
     def _is_linear(self, op: Definition) -> bool:
-        """Whether the op, which a rule emitted, reads no value with a series except those it is linear in."""
+        """Whether an op that a rule emitted is linear in all the values with a series that it reads."""
         if op.active is None or op.captures:
             return False
         return all(flag or not self.limits[x] for x, flag in zip(op.operands, op.active, strict=True))
 
     def _missing(self, op: Definition, order: int) -> range:
-        """The orders up to `order` that the results lack."""
+        """The orders up to `order` for which the results have no coefficients yet."""
         y = max(op.results, key=lambda y: self.limits[y])
         return range(len(self.coefficients[y]), min(order, self.limits[y]) + 1)
 
@@ -230,7 +233,7 @@ class Series:
             self._append(op, [self._product(op, k)])
 
     def _product(self, op: Definition, k: int) -> Any | None:
-        """Leibniz' sum; the terms of a square are equal in pairs."""
+        """The coefficient of order k by Leibniz' rule; of equal terms in a square, only one is computed."""
         x, z = op.operands
         is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
         terms: dict[int, Any] = {}
@@ -252,33 +255,33 @@ class Series:
         return step
 
     def _by_rule(self, op: Definition) -> Step:
-        """By the op's linearize rule, which runs when a coefficient of order 1 or more is asked for."""
+        """A step by the op's linearize rule, which runs when a coefficient of order 1 or more is first requested."""
         steps: list[Step] = []
 
         def step(op: Definition, order: int) -> None:
             if self._missing(op, order):
                 if not steps:
-                    steps.append(self._by_form(op, self._linearized(op)))
+                    steps.append(self._by_applied_rule(op, self._applied_rule(op)))
                 steps[0](op, order)
 
         return step
 
-    def _linearized(self, op: Definition) -> Form:
-        name = f"{self.b.graph.name}.form"
-        return linearized(self.view, self.opset, op, lambda x: self.limits.get(x, 0) > 0, name)
+    def _applied_rule(self, op: Definition) -> AppliedRule:
+        name = f"{self.b.graph.name}.rule"
+        return apply_rule(self.view, self.opset, op, lambda x: self.limits.get(x, 0) > 0, name)
 
-    def _by_form(self, op: Definition, form: Form) -> Step:
-        self._forms.add(form.graph)
-        solve = solve_of(form, op, self.opset, self.has_series)
-        is_derivative = solve is None and not is_constant(form, self.has_series)
-        for dx, x in form.placeholders.items():
+    def _by_applied_rule(self, op: Definition, rule: AppliedRule) -> Step:
+        self._rule_graphs.add(rule.graph)
+        solve = solve_of(rule, op, self.opset, self.has_series)
+        is_derivative = solve is None and not is_constant(rule, self.has_series)
+        for dx, x in rule.placeholders.items():
             key = id(self.coefficients[x]), is_derivative
             self._sources[dx], self.limits[dx] = (x, is_derivative), self.limits[x] - 1
             self.coefficients[dx] = self._shared.setdefault(key, [])
-        tangents = [dy for dy in form.tangents if dy is not None]
+        tangents = [dy for dy in rule.tangents if dy is not None]
         if solve is not None:
             tangents = [x for x, flag in zip(solve.operands, solve.active, strict=True) if flag]
-        stepwise = form.reads_results(op)
+        stepwise = rule.reads_results(op)
 
         def step(op: Definition, order: int) -> None:
             if not stepwise:
@@ -291,19 +294,19 @@ class Series:
                     of = {
                         dy: self._scaled(self.at(dy, k - 1), 1 / k if is_derivative else 1) for dy in tangents
                     }
-                self._append(op, [None if dy is None else of[dy] for dy in form.tangents])
+                self._append(op, [None if dy is None else of[dy] for dy in rule.tangents])
 
         return step
 
 
 def _reads(op: Definition) -> tuple[Value, ...]:
-    """The values whose series an op needs: of an op that takes a part out of a tuple, the part."""
+    """The values whose series an op needs; for an op that extracts a part of a tuple, only this part."""
     taken = part(op)
     return op.reads if taken is None else (taken,)
 
 
 def _has_own_derivative(view: View, op: Definition) -> bool:
-    """Whether the op calls a function whose derivative is given by name."""
+    """Whether the op calls a function that names its own derivative."""
     if op.name != CALL:
         return False
     graph = view.graph(op.attributes[GRAPHS][0].value)
@@ -311,4 +314,4 @@ def _has_own_derivative(view: View, op: Definition) -> bool:
 
 
 def _nothing(op: Definition, order: int) -> None:
-    """The step of an op without further coefficients."""
+    """The step of an op whose results have no coefficients of order 1 or more."""

@@ -1,1 +1,13 @@
-"""The stage that fits a flat graph into memory: it orders ops, and recomputes values where a budget asks for it."""
+"""Memory planning (rematerialization) of a flat graph: orders its ops, and recomputes values to meet a budget.
+
+    rematerialize.py    the stage: calls the files below in order
+    liveness.py         the model of memory: how many bytes are live at each op of a schedule
+    order.py            a schedule of lower peak, at equal cost
+    cheap.py            recomputation of values that cost almost nothing, which needs no budget
+    recompute.py        recomputation of further values until the peak is within a budget
+    search.py           the optimum for graphs of a few ops
+    emit.py             the graph of a schedule, with barriers before recomputed ops
+    budget.py           the texts in which users write budgets
+
+How loops store residuals belongs to passes/structure; this room sees a loop as one op.
+"""

@@ -1,4 +1,4 @@
-"""budget: how much memory a program may take, as users write it: `100MB`, `1.5GiB`, `0.3x`, or `min`."""
+"""budget: parses budgets of memory as users write them: `100MB`, `1.5GiB`, `0.3x`, or `min`."""
 
 import re
 
@@ -13,9 +13,9 @@ LEAST = "min"
 
 
 def budget_in_bytes(text: str, peak: int) -> int:
-    """The bytes that a budget allows a program with that peak without a budget; 0 for the lowest peak.
+    """The bytes of a budget, for a program whose peak is `peak` without a budget; 0 for `min`.
 
-    `RequestError` for a text that is not a budget.
+    Raises `RequestError` for a text that is not a budget.
     """
     if text == LEAST:
         return 0
@@ -31,5 +31,5 @@ def budget_in_bytes(text: str, peak: int) -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """A number of bytes in megabytes, rounded up, as a budget can be written."""
+    """A number of bytes as a budget: in megabytes, rounded up, or in bytes if it is small."""
     return f"{-(-count // 10**4) / 100:.2f}MB" if count >= 10**6 else f"{count}B"

@@ -1,10 +1,10 @@
-"""cheap: recomputes values that cost next to nothing, without a budget.
+"""cheap: recomputes values that cost almost nothing; needs no budget.
 
     e = exp s; p = e / r | ct ... reads e and p       ->      e = exp s; p = e / r | ct ... p' = e / r
 
-A value that is live at the peak is not kept if cheap ops compute it from values that are kept anyway, and if all its
-readers after the peak are elementwise or reductions. Compilers fuse the second run with its reader, which then reads
-other values. The values kept are a minimum cut (`engine/recompute.py`).
+A value that is live at the peak is recomputed for its readers after the peak if cheap ops compute it from values that
+are kept in any case, and if all these readers are elementwise ops or reductions. Compilers fuse the recomputed op with
+its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 """
 
 from tiduc.dialect.graph import Graph, Value
@@ -15,11 +15,11 @@ from tiduc.passes.rematerialize.order import SMALL
 from tiduc.passes.rematerialize.recompute import can_rerun, evicting, unchanged
 
 _GAIN = 0.95
-"""Values are recomputed only if the bytes beside arguments fall to this share."""
+"""Values are recomputed only if the peak, without arguments, falls to this share or less."""
 
 
 def cheaper(graph: Graph, model: Liveness) -> Liveness:
-    """The schedule in which readers after the peak recompute cheap values, if the peak falls by that and is not low."""
+    """The schedule in which readers after the peak recompute cheap values; `model` if the gain is too small."""
     base = unchanged(model)
     if base.peak - model.arguments <= SMALL:
         return model
@@ -31,7 +31,7 @@ def cheaper(graph: Graph, model: Liveness) -> Liveness:
 
 
 def _evicted(graph: Graph, model: Liveness, peak: int) -> set[int]:
-    """The ops up to the place `peak` that run again for readers after it."""
+    """The ops up to the place `peak` that readers after it recompute."""
     number = {y: i for i, op in enumerate(model.ops[: peak + 1]) for y in op.results}
     fuses = _fuse_operands(model, peak)
     kept = {*graph.inputs.values(), *(y for y in graph.outputs if y is not None)}
@@ -54,7 +54,7 @@ def _evicted(graph: Graph, model: Liveness, peak: int) -> set[int]:
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:
-    """The ops after the peak that compilers fuse with the ops of their operands, directly or through renaming ops."""
+    """The ops after the peak with which compilers fuse the ops of their operands, directly or through renaming ops."""
     readers: dict[int, list[int]] = {}
     fuses: set[int] = set()
     for i in reversed(range(peak + 1, len(model.ops))):

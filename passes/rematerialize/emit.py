@@ -1,4 +1,4 @@
-"""emit: the flat graph of a schedule, with second runs of ops behind barriers.
+"""emit: builds the flat graph of a schedule, in which recomputed ops read their operands through barriers.
 
     y = sin x             y = sin x
     ...                   ...
@@ -7,13 +7,13 @@
                           y' = sin x'
                           c = cos y'
 
-Without a barrier, a compiler would merge the second run with the first, and keep its result meanwhile. The barrier also
-takes the value that was computed last, so that compilers that order ops themselves do not run the second run early.
-An op that reads results of another second run differs from its first run, and needs no barrier. Otherwise one operand
-behind a barrier suffices: the smallest.
+Below, the second run of an op is the recomputed op. Without a barrier, a compiler would merge it with the first run,
+and keep the result in memory until then. The barrier also takes the value that was computed last, so that compilers
+that order ops themselves do not move the second run up. A second run that reads the result of another second run
+differs from its first run, and needs no barrier. Otherwise a barrier for one operand, the smallest, is enough.
 
-A compiler fuses a virtual op with its reader (`liveness.py`). Were the reader's second run to read it too, or a barrier
-to take it, the compiler would store it. So the second run of a reader reads second runs of virtual ops.
+A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
+virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ BARRIER = "stablehlo.optimization_barrier"
 
 
 def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model, built with `b`; first runs keep their results."""
+    """The graph with its ops in the order of the model, built with `b`; the first run of an op is the op of `graph`."""
     b.graph.inputs, b.graph.attributes, b.graph.location = (
         dict(graph.inputs),
         graph.attributes,
@@ -72,7 +72,7 @@ class _Emitter:
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
     def _first(self, place: int) -> tuple[Value, ...]:
-        """The results of the first run of an op, which is the op itself where it reads first runs."""
+        """The results of the first run of an op; that is the op itself if its operands are results of first runs."""
         op = self.model.ops[place]
         current = self._current(place)
         operands = tuple([current.get(x, x) for x in op.operands])
@@ -82,7 +82,7 @@ class _Emitter:
         return op.results
 
     def _current(self, place: int) -> dict[Value, Value]:
-        """The values that stand for the operands of an op in the run at a place."""
+        """The values that the run at a place reads, by the operand of the op."""
         model = self.model
         pairs = (zip(model.ops[j].results, self.results[j], strict=True) for j in model.needs[place])
         return {x: y for both in pairs for x, y in both}
@@ -91,7 +91,7 @@ class _Emitter:
         return self.model.roots[place] != (place,)
 
     def _virtual(self, places: Iterable[int]) -> list[int]:
-        """Those of the places at which virtual ops run, and the virtual ops behind them, in order."""
+        """The places in `places` that hold virtual ops, and the places of the virtual ops that those read, in order."""
         found: set[int] = set()
         stack = list(places)
         while stack:
@@ -102,10 +102,10 @@ class _Emitter:
         return sorted(found)
 
     def _rerun(self, place: int, virtual: Sequence[int], only_smallest: bool) -> None:
-        """Emits a second run of an op and of virtual ops behind it, which read values behind a barrier.
+        """Emits a second run of an op, and of the virtual ops that it reads, with values behind a barrier.
 
-        These are the values that the virtual ops read; or, with `only_smallest`, the smallest one that they or the op
-        read.
+        Behind the barrier are all values that the virtual ops read; or, with `only_smallest`, the smallest of the
+        values that they and the op read.
         """
         model, copies = self.model, dict[Value, Value]()
         places = [*virtual, place]
@@ -128,7 +128,7 @@ class _Emitter:
         return [current.get(x, x) for x in self.model.ops[place].operands]
 
     def _behind_barrier(self, held: Sequence[Value]) -> dict[Value, Value]:
-        """The values behind a barrier that waits for the latest one."""
+        """The values behind a barrier, by the value; the barrier also takes the latest value."""
         waited = [self.latest] if self.latest is not None and self.latest not in held else []
         attributes = {RECOMPUTED: ir.UnitAttr.get()} if waited else None
         types = [x.type for x in (*held, *waited)]

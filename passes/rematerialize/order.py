@@ -1,11 +1,11 @@
-"""order: a schedule of a flat graph whose peak of live bytes is lower, at equal cost.
+"""order: a schedule of a flat graph with a lower peak of live bytes; it runs the same ops in another order.
 
     d1 d2 d3  c3 c2 c1  g1 g2 g3      ->      d3 c3 g3  d2 c2 g2  d1 c1 g1
 
-The order of a merged graph follows its results: in a gradient, the products that give the derivatives of weights come
-last, and everything that they read is live until then. Two moves mend this. An op that frees no more than it takes is
-*sunk*: it runs when its first reader does. An op that frees more than it takes is *hoisted*: it runs as soon as that
-holds, along with the sunk ops that it alone reads.
+The order of a merged graph follows its results: in a gradient, the products that compute the derivatives of weights
+come last, and all their operands are live until then. Two rules change the order. An op whose result is not smaller
+than the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than its
+result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,27 +13,27 @@ from collections.abc import Iterable, Sequence
 from tiduc.passes.rematerialize.liveness import Liveness
 
 SMALL = 2**20
-"""Graphs that take less than this many bytes beside their arguments keep their order: caches hold them anyway."""
+"""Graphs whose peak, without arguments, is below this many bytes keep their order: they fit into caches."""
 
 _GAIN = 0.98
-"""The order changes only if the bytes beside arguments fall to this share."""
+"""The order changes only if the peak, without arguments, falls to this share or less."""
 
 
 def lowest_order(model: Liveness) -> list[int]:
-    """The schedule of lowest peak that sinking and hoisting give; the given order where its peak is as low."""
+    """The schedule of lowest peak that sinking and hoisting find; the given order if they gain too little."""
     given = list(range(len(model.ops)))
     transient = model.peak(given) - model.arguments
     if transient < SMALL:
         return given
-    leads = _leads(model)
-    sunk = _sunk(model, leads)
-    orders = [_hoisted(model, given), sunk, _hoisted(model, sunk, leads)]
+    stays = _not_sunk(model)
+    sunk = _sunk(model, stays)
+    orders = [_hoisted(model, given), sunk, _hoisted(model, sunk, stays)]
     lowest, best = min(((model.peak(order), order) for order in orders), key=lambda pair: pair[0])
     return _virtual_late(model, best) if lowest - model.arguments < _GAIN * transient else given
 
 
-def _leads(model: Liveness) -> list[bool]:
-    """Whether each op frees more bytes than it takes, or gives a result of the graph; the others can be sunk."""
+def _not_sunk(model: Liveness) -> list[bool]:
+    """For each op, whether it is not sunk: it frees more bytes than its result takes, or no other op needs it."""
     last: dict[int, int] = {}
     for i, reads in enumerate(model.reads):
         for j in reads:
@@ -46,18 +46,18 @@ def _leads(model: Liveness) -> list[bool]:
     return [freed[i] > model.size[i] or i not in needed for i in range(len(model.ops))]
 
 
-def _sunk(model: Liveness, leads: Sequence[bool]) -> list[int]:
-    """The ops that lead, in order, each after the ops that it needs and that have not run."""
+def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
+    """The ops that are not sunk, in order; before each of them, the ops that it needs and that have not run."""
     order: list[int] = []
     done = [False] * len(model.ops)
-    for i, is_leading in enumerate(leads):
-        if is_leading:
+    for i, is_fixed in enumerate(stays):
+        if is_fixed:
             append_needed(model.needs, i, done, order)
     return order
 
 
 def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], order: list[int]) -> None:
-    """Appends an op to a schedule, after the ops that it needs and that are not done."""
+    """Appends to a schedule the ops that op i needs and that are not `done`, and then the op."""
     stack = [i]
     while stack:
         j = stack[-1]
@@ -85,18 +85,19 @@ def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
 # ---- hoisting ------------------------------------------------------------------------------------------------
 
 
-def _hoisted(model: Liveness, base: Sequence[int], leads: Sequence[bool] | None = None) -> list[int]:
-    """The schedule `base`, in which groups of ops that free more than they take run as soon as they can.
+def _hoisted(model: Liveness, base: Sequence[int], stays: Sequence[bool] | None = None) -> list[int]:
+    """The schedule `base`, changed such that groups of ops that free more than they take run as soon as possible.
 
-    A group is an op with those sunk ops that it alone needs, directly or through others of the group.
+    A group is an op and the sunk ops that only it needs, directly or through other ops of the group. Without `stays`,
+    each op is a group.
     """
-    return _Hoisting(model, base, leads).order()
+    return _Hoisting(model, base, stays).order()
 
 
 class _Hoisting:
-    def __init__(self, model: Liveness, base: Sequence[int], leads: Sequence[bool] | None) -> None:
+    def __init__(self, model: Liveness, base: Sequence[int], stays: Sequence[bool] | None) -> None:
         self.model, self.base = model, base
-        self.group = self._groups(leads)
+        self.group = self._groups(stays)
         self.members: dict[int, list[int]] = {}
         for i in base:
             self.members.setdefault(self.group[i], []).append(i)
@@ -120,8 +121,8 @@ class _Hoisting:
         self.done = [False] * count
         self.result: list[int] = []
 
-    def _groups(self, leads: Sequence[bool] | None) -> list[int]:
-        """The group of each op, by the number of the group's last op."""
+    def _groups(self, stays: Sequence[bool] | None) -> list[int]:
+        """The group of each op; a group is named by its last op."""
         readers: list[int] = [0] * len(self.base)
         reader = list(range(len(self.base)))
         for i, needs in enumerate(self.model.needs):
@@ -129,9 +130,9 @@ class _Hoisting:
                 readers[j] += 1
                 reader[j] = i
         group = list(range(len(self.base)))
-        if leads is not None:
+        if stays is not None:
             for i in reversed(range(len(self.base))):
-                if readers[i] == 1 and not leads[i]:
+                if readers[i] == 1 and not stays[i]:
                     group[i] = group[reader[i]]
         return group
 
@@ -154,7 +155,7 @@ class _Hoisting:
             stack += list(self._affected(g))[::-1]
 
     def _affected(self, g: int) -> Iterable[int]:
-        """The groups that may be hoisted now that a group has run."""
+        """The groups that may be hoisted after group g has run."""
         for i in self.members[g]:
             for other in self.waiting[i]:
                 self.waits_for[other] -= 1
@@ -166,7 +167,7 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run, and frees more bytes than it takes; a virtual op takes none."""
+        """Whether a group can run, and frees more bytes than its results take; virtual ops take no bytes."""
         if self.waits_for[g]:
             return False
         size, kept = self.model.size, self.model.kept

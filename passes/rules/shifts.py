@@ -12,7 +12,7 @@ that depends on it a form: element by element,
 
 with a whole number c, and v that does not depend on m. The result of any other elementwise op, such as
 `select(is_finite m, m, 0)`, becomes one more such input m'. If each output has the form v, then Y(x, m) is independent
-of m for all m. So the partial derivatives of Y in m are 0, and dy = Y_x dx.
+of m for all m. Therefore the partial derivatives of Y in m are 0, and dy = Y_x dx.
 
 The claim is about those outputs alone. An intermediate value such as e does depend on m; where it is an output itself,
 the proof fails, and m gets its tangent. Nothing is recorded, so derivatives of higher order need no further argument:

@@ -1,1 +1,11 @@
-"""structure: lowers control flow over graphs to the control flow of StableHLO, and fuses loops."""
+"""The stage that lowers loops, branches and calls of a flat graph to StableHLO's control flow, and fuses them.
+
+    structure.py                        the stage: calls the files below in order
+    clusters.py, plan.py                decide: which ops are fused, how each loop gets its residuals (`Plan`, frozen)
+    loops.py, steps.py                  emit: a loop for each cluster, around one iteration
+    segmented.py, checkpointed.py       emit loops that recompute their residuals, by segments or from checkpoints
+    records.py                          the arrays that a loop writes for later loops
+    slots.py, while_loops.py, scope.py  parts: cotangents of array entries, `stablehlo.while`, the graph being built
+
+Emission reads the plan and never changes it. docs/control_flow.md says which file to open for a change.
+"""

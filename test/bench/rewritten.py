@@ -27,7 +27,7 @@ class Rewrite(NamedTuple):
     part: tuple[str, Any] | None = None
 
 
-LOOPS = "tiduc.backends.iree.fast.loops."
+LOOPS = "tiduc.backends.iree.fast.loops_to_kernels."
 SUMS = ("split", "multi-use")
 CONVOLUTION_GRADIENTS = [
     f"toward {argument}, {order}"
@@ -52,7 +52,7 @@ REWRITES = {
         ("betainc", "recurrence"),
         part=("tiduc.backends.iree.fast.carries._is_converted", lambda new, old: False),
     ),
-    "branches": Rewrite(("expm",), part=("tiduc.backends.iree.fast.forms.is_cheap", lambda op: False)),
+    "branches": Rewrite(("expm",), part=("tiduc.backends.iree.fast.kernel_forms.is_cheap", lambda op: False)),
     "single_updates": Rewrite(
         ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.is_single", lambda op, places: False)
     ),

@@ -12,7 +12,7 @@ import pytest
 
 import tiduc
 from tiduc.backends.iree.fast import convolution, convolution_form, large_kernels, patches, products
-from tiduc.backends.iree.fast.convolution import convolutions_to_products
+from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 

@@ -129,7 +129,7 @@ def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
 
 
 def test_given_patterns() -> None:
-    """Of a loop, whose reads the graph does not say."""
+    """The graph does not say which elements a loop reads."""
 
     def function(x: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) * x, x)

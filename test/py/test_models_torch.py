@@ -131,7 +131,7 @@ def test_gradients_that_stop() -> None:
 
 
 class Steered(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    """A rounding with a derivative of its own, which depends on an argument that is no tensor."""
+    """A rounding that defines its own derivative, which depends on an argument that is not a tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, k: Any, slope: float) -> Any:

@@ -297,7 +297,7 @@ def test_refused(wanted: dict[str, Any], message: str) -> None:
 
 
 def test_losses_that_do_not_fit() -> None:
-    with pytest.raises(RequestError, match="a loss of one output, and the model has 2"):
+    with pytest.raises(RequestError, match="takes one output, and the model has 2"):
         train_step(tiduc.load(TWO), train=["w"])
     with pytest.raises(RequestError, match="input 'y' of the loss is .*; the model's 'y' is"):
         with_loss(tiduc.load(LINEAR), tiduc.load(OF_TWO))

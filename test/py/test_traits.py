@@ -247,7 +247,9 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
     "backends/iree/faults/conflicting_reads.py": "the ops that the pass knows to move dimensions",
-    "backends/iree/fast/loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
+    "backends/iree/fast/loops_to_kernels.py": (
+        "ops that IREE compiles inside a dispatch, and those whose results need no memory"
+    ),
     "backends/iree/refused.py": "the reason that a diagnostic gives for each op",
     "dialect/matchers.py": "the ops of one formula, in order",
     "passes/structure/slots.py": "the ops that an affine function may consist of",

@@ -34,7 +34,7 @@ Case = tuple[str, str, Sequence[Any]]
 
 
 def written_cases() -> Iterator[Case]:
-    """The name, text and arguments of each program that is no random one."""
+    """The name, text and arguments of each program that is not random."""
     for name in IN_FILES:
         program = tiduc.load(EXAMPLES / f"{name}.mlir")
         with np.load(EXAMPLES / f"{name}.npz") as stored:

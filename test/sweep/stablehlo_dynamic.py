@@ -47,7 +47,8 @@ _REFINED = (
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
     """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
-    types = _types(_main(parse(text)))
+    module = parse(text)  # must outlive its operations
+    types = _types(_main(module))
     is_dynamic = any(not type_.has_static_shape for type_ in types)
     i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
     count = (

@@ -38,8 +38,8 @@ from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import Source, compile_module, compile_source
-from tiduc.backends.iree.fast.convolution import convolutions_to_products
-from tiduc.backends.iree.fast.loops import loops_to_kernels
+from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.targets import KERNELS, find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError

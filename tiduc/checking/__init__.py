@@ -1,1 +1,6 @@
-"""Checks of derivatives: by finite differences, and against given numbers."""
+"""Numeric checks of derivatives (`tiduc check`).
+
+check.py            the checks: against finite differences, against each other, against stored derivatives
+comparisons.py      the comparison at one point, with its tolerances
+differences.py      central differences with an error estimate
+"""

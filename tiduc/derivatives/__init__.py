@@ -1,1 +1,14 @@
-"""Derivatives of programs: products, whole Jacobians, jets and tensors, each a program around stages of `passes/`."""
+"""Derivatives of programs. Each function takes a program and gives the inputs and outputs (`Port`) of its derivative.
+
+    products.py     jvp, vjp, grad: products of the Jacobian with tangents or cotangents; seeds.py has their seeds
+    jacobians.py    jacobian, hessian, laplacian, and batched, which maps a derivative over a dimension (vmap)
+    modes.py        chooses forward mode, reverse mode, or both through a bottleneck, for the blocks of a Jacobian
+    blocks.py       a block of a Jacobian: one output by one input, for all basis vectors
+    coloured.py     sparse Jacobians, whose columns share seeds by colour
+    jets.py         jet, derivatives, flow: Taylor mode
+    tensors.py      tensor: all partial derivatives up to an order, from Taylor coefficients
+    together.py     several derivatives of one program as one program
+
+The transforms of graphs are stages in `passes/`; this room calls them, and names and seeds their inputs. The methods of
+`Program` call this room.
+"""

@@ -1,4 +1,4 @@
-"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode, all seeds at once."""
+"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode with batched seeds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +19,17 @@ from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
-MOST = 2**31 - 1
-"""The largest number of seeds of one derivative: 32-bit integers number them."""
+MOST_SEEDS = 2**31 - 1
+"""The largest number of seeds of one derivative; their indices are 32-bit integers."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """The derivative of an output in an input.
+    """The derivative J of an output in an input.
 
-    `aligned` maps dimensions of the input to the output dimensions that they are aligned with; it is None
-    where the derivative is zero. `value` holds J[j, i] where aligned indices agree, so it lacks the aligned
-    dimensions of the input: its shape is [output..., free...].
+    `aligned` maps dimensions of the input to the output dimensions that they are aligned with: J[j, i] is zero unless
+    the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the other
+    entries, so it lacks the aligned dimensions of the input: its shape is [output..., free...].
     """
 
     output: Port
@@ -44,6 +44,7 @@ class Block:
 
     @property
     def free_of_output(self) -> list[int]:
+        """The dimensions of the output that are not aligned."""
         return [e for e in range(rank(self.output)) if e not in (self.aligned or {}).values()]
 
     @property
@@ -63,7 +64,7 @@ class Block:
 def blocks_of(
     program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool
 ) -> list[Block]:
-    """One block per output and input; with `sparse`, aligned dimensions are looked for."""
+    """One block per output and input, without values; with `sparse`, with their aligned dimensions."""
     if not sparse:
         return [Block(y, x, {}) for y in outputs for x in inputs]
     return [
@@ -82,12 +83,14 @@ def sparse_blocks(
 
 
 def free_dimensions(program: Function, outputs: Sequence[Port], x: Port) -> list[int]:
-    """The dimensions of an input that are not aligned in all the outputs that depend on it."""
-    return along_inputs(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[0].free
+    """The dimensions of an input that are not aligned for at least one output that depends on the input."""
+    return with_common_input_dimensions(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[
+        0
+    ].free
 
 
-def along_inputs(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input; only dimensions aligned in all nonzero blocks stay aligned, to share their seeds."""
+def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
+    """Blocks of one input, with seeds in common: only dimensions aligned in all nonzero blocks stay aligned."""
     known = [set(block.aligned) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -98,8 +101,8 @@ def along_inputs(group: Sequence[Block]) -> list[Block]:
     ]
 
 
-def along_outputs(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one output; only output dimensions aligned in all nonzero blocks stay aligned."""
+def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
+    """Blocks of one output, with seeds in common: only output dimensions aligned in all nonzero blocks stay aligned."""
     known = [set(block.aligned.values()) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -127,11 +130,11 @@ def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any,
 
 
 def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one input, with their values, by forward mode; `diagonal` is that of `in_directions`."""
+    """Blocks of one input, with their values, by forward mode; `diagonal` is that of `on_basis_vectors`."""
     if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = linear_in(program, [block.output for block in group], x)
-    b, tangents_of = in_directions(
+    b, tangents_of = on_basis_vectors(
         program, linear.keys, [x], free, list(tangents.values()), diagonal=diagonal
     )
     sizes = [shape(x)[d] for d in free]
@@ -147,7 +150,7 @@ def forward(program: Function, group: Sequence[Block], diagonal: int | None = No
 
 
 def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one output, with their values, by reverse mode; `diagonal` is that of `in_directions`."""
+    """Blocks of one output, with their values, by reverse mode; `diagonal` is that of `on_basis_vectors`."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output
@@ -156,7 +159,9 @@ def reverse(program: Function, group: Sequence[Block], diagonal: int | None = No
     wrt = [block.input.value for block in group]
     linear = linearize(program.view, [y.value], wrt, program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
-    b, cotangents = in_directions(program, transposed.keys, [y], free, transposed.outputs, diagonal=diagonal)
+    b, cotangents = on_basis_vectors(
+        program, transposed.keys, [y], free, transposed.outputs, diagonal=diagonal
+    )
     blocks = []
     for block, cx in zip(group, cotangents, strict=True):
         if cx is not None:
@@ -171,7 +176,7 @@ def reverse(program: Function, group: Sequence[Block], diagonal: int | None = No
     return blocks
 
 
-def in_directions(
+def on_basis_vectors(
     program: Function,
     keys: Sequence[str],
     ports: Sequence[Port],
@@ -180,17 +185,17 @@ def in_directions(
     mapping: Callable[..., Graph] = batch,
     diagonal: int | None = None,
 ) -> tuple[Any, list[Any]]:
-    """A builder, and the wanted values for all seeds along the free dimensions of the ports.
+    """The wanted values of a linear graph for each basis vector along the free dimensions of its input ports.
 
-    All `keys` are bound to the same seeds. With more than one seed, `mapping` is `batch`, which gives the values a
-    leading dimension of seeds, or `collapse`, which gives their sums over the seeds. `diagonal` is a free dimension
-    along which seeds stay one array as long as they can (`passes/diagonal.py`).
-    The builder is for ops on these values. `RequestError` for more than `MOST` seeds.
+    Also gives a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
+    `mapping` is `batch`, which gives the values a leading dimension of seeds, or `collapse`, which sums them over the
+    seeds. `diagonal` is a free dimension along which the seeds stay a diagonal, stored as one array, for as many ops as
+    possible (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS` seeds.
     """
     count = number_of_seeds(ports[0], free)
-    if count > MOST:
+    if count > MOST_SEEDS:
         raise RequestError(
-            f"{count} basis vectors are more than {MOST}; choose fewer inputs, or use a JVP or a VJP"
+            f"{count} basis vectors are more than {MOST_SEEDS}; choose fewer inputs, or use a JVP or a VJP"
         )
     if diagonal is not None:
         return _along_diagonal(program, keys, ports[0], free, wanted, diagonal)
@@ -205,7 +210,7 @@ def with_seeds(
     wanted: Sequence[Any],
     mapping: Callable[..., Graph] = batch,
 ) -> tuple[Any, list[Any]]:
-    """The builder and the values of `in_directions`, for `count` seeds that a function emits with a builder."""
+    """The builder and the values of `on_basis_vectors`, for `count` seeds that the function `seed` emits."""
     view = program.view
     b: Any = program.opset.builder(view, view.fresh("J"))
     values = [x for x in dict.fromkeys(wanted) if x is not None]
@@ -231,7 +236,7 @@ def _along_diagonal(
     wanted: Sequence[Any],
     diagonal: int,
 ) -> tuple[Any, list[Any]]:
-    """The builder and the values of `in_directions`; seeds along the dimension `diagonal` are batched last."""
+    """The builder and the values of `on_basis_vectors`; seeds along the dimension `diagonal` stay a diagonal."""
     (key,), others = keys, [d for d in free if d != diagonal]
     values = [x for x in dict.fromkeys(wanted) if x is not None]
     count = number_of_seeds(port, others)
@@ -256,10 +261,7 @@ def _along_diagonal(
 
 
 def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
-    """The seeds: one per position in the free dimensions, 1 there and 0 elsewhere.
-
-    More than one are stacked along a leading dimension.
-    """
+    """The basis vectors along the free dimensions: 1 at one position and 0 elsewhere, stacked if there are several."""
     sizes = [type_.shape[d] for d in free]
     count = prod(sizes)
     if count == 1:

@@ -1,9 +1,10 @@
-"""Sparse Jacobians by colouring: one seed for all columns of a colour; no row has nonzeros in two of these columns.
+"""Sparse Jacobians by colouring: columns of one colour share a seed, since no row has nonzeros in two of them.
 
     J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
 
-The pattern of nonzeros is given, or follows from the graph (`passes/batching/patterns.py`). Forward mode colours
-columns, reverse mode rows. A Hessian of one input is symmetric, so an entry may be read in the other half.
+The sparsity pattern is given by the user, or follows from the graph (`passes/batching/patterns.py`). Forward mode
+colours columns, reverse mode rows. The Hessian of one input is symmetric, so an entry may be read from its transposed
+place (star colouring).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,21 +33,21 @@ Given = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, in the shape [output..., input...]."""
 
 _MOST_PAIRS = 10**7
-"""The most pairs of nonzeros in one row of a pattern that is coloured."""
+"""The most pairs of nonzeros in a common row, over all rows, for which a pattern is coloured."""
 
 
 @dataclass(frozen=True)
 class Coloured:
     """A group of blocks with one input (or one output), whose columns (or rows) share seeds by colour.
 
-    `colours` has one colour per element of the port that is seeded. `entries` are the rows and columns of the nonzeros
-    of each block, and `turned` says which of them are read in the place of the transposed entry.
+    `colours` has one colour per element of the seeded port. `entries` are the rows and columns of the nonzeros of each
+    block. `transposed_entries` says which of them are read from the transposed place.
     """
 
     blocks: tuple[Block, ...]
     entries: tuple[Entries, ...]
     colours: Numbers
-    turned: NDArray[np.bool_] | None = None
+    transposed_entries: NDArray[np.bool_] | None = None
 
     @property
     def count(self) -> int:
@@ -55,7 +56,7 @@ class Coloured:
 
 
 def entries_of(program: Function, outputs: Sequence[Port], x: Port, given: Given) -> list[Entries] | None:
-    """The nonzeros of the blocks of some outputs and one input; None where the graph does not say enough."""
+    """The nonzeros of the blocks of some outputs and one input; None if the graph has too many to enumerate."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)
@@ -85,7 +86,7 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """The values of integers that depend on no input, by the reference interpreter, each computed once."""
+    """Evaluates integers that depend on no input with the reference interpreter, each once; None for other values."""
 
     def __init__(self, program: Function) -> None:
         self._program, self._values = program, dict[Value, Any]()
@@ -112,9 +113,10 @@ class _Indices:
 def coloured(
     blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
 ) -> Coloured | None:
-    """The blocks with colours of the columns of `seeded`; None where that takes `least` seeds or more.
+    """The blocks with colours of the elements of `seeded`; None if colours need `least` seeds or more.
 
-    `entries` have the columns of the seeded port second. With `symmetric`, the only block is a symmetric matrix.
+    The second of each pair in `entries` are indices into the seeded port. With `symmetric`, the only block is a
+    symmetric matrix.
     """
     starts = np.cumsum([0, *(int(rows.max(initial=-1)) + 1 for rows, _ in entries)])
     rows = np.concatenate([r + first for (r, _), first in zip(entries, starts, strict=False)])
@@ -133,7 +135,7 @@ def coloured(
 def _symmetric(
     blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
 ) -> Coloured | None:
-    """The block with a star colouring of its symmetrized pattern if it has fewer colours than the other one."""
+    """The block with a star colouring of its symmetrized pattern, or `other` if that has no more colours."""
     rows, columns = entries
     keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
     both = keys // count, keys % count
@@ -150,7 +152,7 @@ def _symmetric(
 
 
 def forward_coloured(program: Function, group: Coloured) -> list[Block]:
-    """The blocks of one input, with their values, from one seed per colour of its elements."""
+    """The blocks of one input with their values, from one seed per colour of the input's elements."""
     x = group.blocks[0].input
     linear, tangents = linear_in(program, [block.output for block in group.blocks], x)
     seed = _seed(group, x)
@@ -158,8 +160,11 @@ def forward_coloured(program: Function, group: Coloured) -> list[Block]:
     blocks = []
     for block, (rows, columns), dy in zip(group.blocks, group.entries, of_seeds, strict=True):
         seeded, read = columns, rows
-        if group.turned is not None:
-            seeded, read = np.where(group.turned, rows, columns), np.where(group.turned, columns, rows)
+        if group.transposed_entries is not None:
+            seeded, read = (
+                np.where(group.transposed_entries, rows, columns),
+                np.where(group.transposed_entries, columns, rows),
+            )
         value = _expanded(b, block, (rows, columns), dy, group.count, group.colours[seeded], read)
         blocks.append(block.with_value(value))
     b.finish([block.value for block in blocks if block.value is not None])
@@ -167,7 +172,7 @@ def forward_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
-    """The blocks of one output, with their values, from one seed per colour of its elements."""
+    """The blocks of one output with their values, from one seed per colour of the output's elements."""
     y = group.blocks[0].output
     if isinstance(y.value, Zero):
         return list(group.blocks)
@@ -184,7 +189,7 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
-    """Emits the seeds: number c is 1 at the elements of colour c, and 0 elsewhere."""
+    """A function that emits the seeds: seed c is 1 at the elements of colour c, and 0 elsewhere."""
     sizes, count = shape(port), group.count
 
     def emit(b: Any) -> Any:
@@ -200,9 +205,9 @@ def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
 def _expanded(
     b: Any, block: Block, entries: Entries, values: Any, count: int, colours: Numbers, at: Numbers
 ) -> Any:
-    """The whole block, zero but for its entries; entry k is element `at[k]` of the values for the seed `colours[k]`.
+    """The whole block: entry k is element `at[k]` of `values` for the seed `colours[k]`, all other entries are zero.
 
-    `values` have a leading dimension of `count` seeds if that is more than one. None for a block of zeros.
+    `values` have a leading dimension of `count` seeds if `count` is not 1. None for a block of zeros.
     """
     rows, columns = entries
     if values is None or not len(rows):
@@ -227,6 +232,6 @@ def _expanded(
 
 
 def _indices(b: Any, at: Numbers, size: int) -> Any:
-    """Indices into an array of this size as a constant, one per row."""
+    """Indices into an array of this size, as the constant that gather and scatter take: one index per row."""
     integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
     return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))

@@ -3,11 +3,10 @@
     forward    J[j, i] = (JVP along e_i)[j]        one seed per entry of the inputs
     reverse    J[j, i] = (VJP of e_j)[i]           one seed per entry of the outputs
 
-With mode "auto", a cut at a bottleneck takes fewer seeds than either where values are few in between (`order.py`).
+With mode "auto", both modes are combined at a bottleneck if that is cheaper than either (`modes.py`).
 
-Where a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the
-derivative is diagonal in the two. One seed then serves all positions along them: the sum of their basis
-vectors e_i.
+If a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the derivative is
+diagonal in these two. One seed then serves all positions along them: the sum of their basis vectors e_i.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +19,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiduc.derivatives.blocks import (
-    along_inputs,
-    in_directions,
     linear_in,
     number_of_seeds,
+    on_basis_vectors,
     result_of,
     sparse_blocks,
+    with_common_input_dimensions,
 )
 from tiduc.derivatives.coloured import Given
-from tiduc.derivatives.order import ordered_blocks
+from tiduc.derivatives.modes import computed_blocks
 from tiduc.dialect.control_ops import DERIVATIVES
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
@@ -50,7 +49,7 @@ Sparsity = str | Pattern | None
 
 
 def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity = None) -> list[Port]:
-    """The derivative of each output in each of wrt."""
+    """The derivative of each differentiable output in each input of `wrt`."""
     _check_option("mode", mode, MODES)
     inputs, outputs = program.differentiated(wrt), program.outputs
     kind, given = _patterns(sparsity, inputs, smooth(program, outputs))
@@ -68,14 +67,14 @@ def _jacobian(
 ) -> list[Port]:
     outputs = smooth(program, outputs)
     check_types("jacobian", inputs, outputs, mode)
-    derivatives = ordered_blocks(program, inputs, outputs, mode, sparsity is not None, given, symmetric)
+    derivatives = computed_blocks(program, inputs, outputs, mode, sparsity is not None, given, symmetric)
     order = {(block.output.name, block.input.name): block for block in derivatives}
     wanted = [order[y.name, x.name] for y in outputs for x in inputs]
     return [result_of(program, block, sparsity) for block in wanted]
 
 
 def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port]:
-    """The second derivatives of each output in each pair of wrt: the forward Jacobian of the reverse Jacobian."""
+    """The second derivatives of each output in each pair of `wrt`: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")
     first = with_ports((), _jacobian(program, inputs, outputs, "reverse", None))
@@ -92,17 +91,17 @@ def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port
 
 
 def laplacian(program: Function, wrt: Wrt) -> list[Port]:
-    """The sum of second derivatives of each output in the entries of wrt.
+    """The sum of the second derivatives of each output in the entries of `wrt`.
 
-    Forward over forward: first tangents along all basis vectors, batched, and the sum of second tangents, which
-    `passes/collapse.py` propagates as one value. Aligned dimensions share basis vectors as in a sparse Jacobian.
+    Forward over forward mode: the first tangents are batched over all basis vectors; of the second tangents only the
+    sum is propagated (`passes/collapse.py`). Aligned dimensions share basis vectors as in a sparse Jacobian.
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("laplacian", inputs, outputs, "forward")
     terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
     for x in inputs:
         first, tangents = linear_in(program, outputs, x)
-        blocks = along_inputs(sparse_blocks(program, outputs, x, first, tangents))
+        blocks = with_common_input_dimensions(sparse_blocks(program, outputs, x, first, tangents))
         reached = {
             block.output.name: tangents[block.output.name] for block in blocks if block.aligned is not None
         }
@@ -113,7 +112,7 @@ def laplacian(program: Function, wrt: Wrt) -> list[Port]:
         twice = dict(zip(once, second.outputs, strict=True))
         keys, total = [*first.keys, *second.keys], partial(collapse, linear=second.keys)
         wanted = [twice[dy] for dy in reached.values()]
-        _, sums = in_directions(program, keys, [x, x], free, wanted, total)
+        _, sums = on_basis_vectors(program, keys, [x, x], free, wanted, total)
         for name, ddy in zip(reached, sums, strict=True):
             if ddy is not None:
                 terms[name].append(ddy)
@@ -134,9 +133,9 @@ def _sum(program: Function, y: Port, terms: Sequence[Any]) -> Port:
 def batched(
     program: Function, given: Sequence[Port], results: Sequence[Port], size: int
 ) -> tuple[list[Port], list[Port]]:
-    """Inputs and results with a leading dimension of size `size`, as by vmap.
+    """Inputs and results with a leading batch dimension of size `size` (vmap).
 
-    `RequestError` for a zero result of dynamic shape.
+    Raises `RequestError` for a zero result of dynamic shape.
     """
     values = [port.value for port in results if not isinstance(port.value, Zero)]
     keys = [port.value for port in given]
@@ -170,9 +169,10 @@ def _patterns(
     outputs: Sequence[Port],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, Given | None]:
-    """The option, and the patterns that are given; None instead of these unless blocks may be coloured.
+    """The option `sparsity` as one of `SPARSITIES` or None, and the patterns given; None if no block may be coloured.
 
-    `RequestError` for an unknown option, for a pattern of another name or shape, and for one array for several blocks.
+    Raises `RequestError` for an unknown option, for a pattern whose name or shape is wrong, and for one array where
+    there are several blocks.
     """
     if sparsity is None or isinstance(sparsity, str):
         if sparsity is not None:

@@ -22,7 +22,7 @@ Coefficients = Sequence[Any | None]
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Ports, Ports, Ports]:
-    """The series of each of wrt, the outputs, and the series of each differentiable output."""
+    """The series of each input of `wrt`, the outputs, and the series of each differentiable output."""
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
@@ -70,9 +70,9 @@ def derivatives_of(program: Function, order: int, wrt: Wrt) -> Ports:
 
 
 def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
-    """The series of the solution x(t) of x' = f(x), where the program computes f in one input.
+    """The series of the solution x(t) of x' = f(x), for a program that computes f of one input.
 
-    The coefficient y_k of f(x(t)) depends on x_0, ..., x_k alone, and gives x_{k+1} = y_k / (k + 1).
+    The coefficient y_k of f(x(t)) depends only on x_0, ..., x_k, and x_{k+1} = y_k / (k + 1).
     """
     check_order(order)
     inputs = program.differentiated(wrt)
@@ -102,7 +102,7 @@ def coefficients(
 
 
 def check_order(order: Any) -> None:
-    """Raises `RequestError` for an order that is no integer from 1 to `MAX_ORDER`."""
+    """Raises `RequestError` for an order that is not an integer from 1 to `MAX_ORDER`."""
     if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order <= MAX_ORDER:
         raise RequestError(f"order must be an integer from 1 to {MAX_ORDER}, not {order!r}")
 
@@ -120,7 +120,7 @@ def zero_like(b: Any, port: Port) -> Any:
 
 
 def _primal(port: Port, found: Mapping[Any, Coefficients]) -> Port:
-    """The output itself: with loops, the value that the loop of all coefficients computes."""
+    """The output port with the coefficient of order 0, which may be a result of a loop of coefficients."""
     return port if isinstance(port.value, Zero) else replace(port, value=found[port.value][0])
 
 

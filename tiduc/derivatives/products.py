@@ -19,7 +19,7 @@ Ports = list[Port]
 
 
 def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Ports, Ports]:
-    """The tangents of each of wrt, and those of each differentiable output."""
+    """The inputs and outputs of the JVP: the tangents of `wrt`, and the tangents of the differentiable outputs."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     tangents = [
@@ -35,7 +35,7 @@ def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Ports, P
 def vjp(
     program: Function, wrt: Wrt, conjugate: bool = False, batch: int | None = None
 ) -> tuple[Ports, Ports]:
-    """The cotangents of each differentiable output, and those of each of wrt."""
+    """The inputs and outputs of the VJP: the cotangents of the differentiable outputs, and the cotangents of `wrt`."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     transposed = linear_transpose(program.view, linear, program.opset)
@@ -47,7 +47,7 @@ def vjp(
 
 
 def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Ports:
-    """The cotangents of each of wrt, for the cotangent 1 of the only output, a real scalar."""
+    """The gradient: the cotangents of `wrt` for the cotangent 1 of the only output, a real scalar."""
     ports = program.differentiated(wrt)
     output = program.outputs[0] if len(program.outputs) == 1 else None
     if output is None or output.type.rank or not isinstance(output.type.element_type, ir.FloatType):

@@ -16,7 +16,7 @@ def distinct_values(outputs: Sequence[Port]) -> list[Any]:
 
 
 def seeds_of(program: Function, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
-    """One cotangent input per output; where several outputs are one value, its cotangent is the sum of theirs."""
+    """One cotangent input per output; if several outputs are one value, the cotangent of the value is their sum."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):

@@ -1,17 +1,19 @@
-"""All partial derivatives up to an order, interpolated from Taylor coefficients along directions.
+"""tensor: all partial derivatives up to an order, interpolated from Taylor coefficients along directions.
 
-Along the direction j, with non-negative integer entries, the Taylor coefficient of order k of y(x + t j) is
+For a vector j of non-negative integers, a direction, the Taylor coefficient of order k of y(x + t j) is
 
     F_k(j) = sum over multi-indices i with |i| = k of  j^i / i!  D^i y
 
-The directions are all j with |j| = d, the highest order. For n entries of the inputs there are C(n + d - 1, d), as many
-as partial derivatives of order d. They are batched. Each partial derivative is a sum of the F_k with constant weights:
+All directions j with |j| = d are used, where d is the highest order. For n entries of the inputs there are
+C(n + d - 1, d) of them, as many as partial derivatives of order d. The directions are batched. Each partial derivative
+is a sum of the F_k with constant weights:
 
     D^i y = sum over j of w_ij F_|i|(j)
     w_ij  = sum over 0 < k <= i of (-1)^|i-k| binom(i, k) binom(d k / |k|, j) (|k| / d)^|i|
 
-Where rows of the outputs depend on rows of the inputs alone (`passes/batching/alignment.py`), all rows may move along
-one direction at once. The entries are then those of one row. Derivatives in other rows, which are zero, are left out.
+If each row of the outputs depends on only one row of the inputs (`passes/batching/alignment.py`), all rows can move
+along a direction at once. Then n is the number of entries of one row, and derivatives in other rows, which are zero,
+are left out.
 
 Source: Griewank, Utke, Walther, "Evaluating higher derivative tensors by forward propagation of univariate Taylor
 series" (2000).
@@ -37,8 +39,8 @@ from tiduc.dialect.types import element, rank, shape, with_shape
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, smooth
 
-MOST = 2048
-"""The largest number of directions: the weights are a matrix of this size at most, squared."""
+MOST_DIRECTIONS = 2048
+"""The largest number of directions; the weights are a matrix with at most this many rows and columns."""
 
 Exponents = tuple[int, ...]
 
@@ -46,7 +48,7 @@ Exponents = tuple[int, ...]
 def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
     """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt.
 
-    `sparsity` "block-diagonal" leaves out derivatives in other rows; `RequestError` where no rows are independent.
+    `sparsity` "block-diagonal" leaves out derivatives in other rows; raises `RequestError` if no rows are independent.
     """
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
@@ -54,9 +56,9 @@ def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None)
     free = _free(program, inputs, outputs, sparsity)
     count = sum(_count(x, dims) for x, dims in zip(inputs, free, strict=True))
     directions = comb(count + order - 1, order)
-    if directions > MOST:
+    if directions > MOST_DIRECTIONS:
         raise RequestError(
-            f"{count} entries have {directions} partial derivatives of order {order}, more than {MOST}; "
+            f"{count} entries have {directions} partial derivatives of order {order}, more than {MOST_DIRECTIONS}; "
             "choose fewer inputs, or use jet for derivatives along directions"
         )
     found = _along_directions(program, inputs, outputs, free, order) if directions else []
@@ -77,7 +79,7 @@ def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None)
 def _free(
     program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparsity: str | None
 ) -> list[list[int]]:
-    """For each input, the dimensions along which its entries are numbered."""
+    """For each input, the dimensions of the entries that vary separately: all, or those within one row."""
     if sparsity is None:
         return [list(range(rank(x))) for x in inputs]
     if sparsity != "block-diagonal":
@@ -127,7 +129,7 @@ def _along_directions(
 
 
 def _interpolated(b: Any, x: Any, weights: NDArray[np.float64]) -> Any:
-    """The partial derivatives along a new last dimension, from coefficients along directions in front."""
+    """The partial derivatives, along a new last dimension, from coefficients whose first dimension is the direction."""
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(
         [hlo.PrecisionAttr.get("HIGHEST")] * 2
@@ -164,7 +166,7 @@ def _weights(n: int, k: int, order: int) -> NDArray[np.float64]:
 
 @cache
 def _weights_of(i: Exponents, order: int) -> list[tuple[Exponents, float]]:
-    """The weights of a partial derivative: nonzero for directions within its variables only."""
+    """The weights of a partial derivative; only directions within its variables have a nonzero weight."""
     found = []
     for j in _exponents(len(i), order):
         total = Fraction(0)

@@ -10,9 +10,9 @@ P = TypeVar("P", bound=Function)
 
 
 def together(self: P, *others: P) -> P:
-    """(inputs of all programs, each once...) -> (outputs of all...), where shared values are computed once.
+    """(inputs of all programs, each once...) -> (outputs of all programs...); shared values are computed once.
 
-    Names that are taken get numbers. `RequestError` for a program that is not derived from the same loaded program.
+    Equal names get numbers. Raises `RequestError` for a program that is not derived from the same loaded program.
     Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
     """
     inputs: dict[str, Port] = {}

@@ -1,6 +1,8 @@
 """Training steps: a model, its loss, the gradient and the update of its parameters, as one program.
 
-losses         a model and a loss to a program with one scalar
-optimizers     the update of a parameter, given its gradient
-step           both, around a gradient; the parameters are updated in place
+step           train_step: the whole program, from a model; parameters are updated in place
+losses         the loss, as a scalar output of the model's program; compose, for a loss that is a program
+optimizers     the update of a parameter, given its gradient and its state
+accumulate     sums of gradients over several batches, before an update
+schedules      the learning rate of each step, which the caller passes to the program
 """

@@ -1,4 +1,4 @@
-"""compose: one program of a model and of a loss that is itself a program; it calls both as functions."""
+"""compose: a program that calls a model, and then a loss that is itself a program, as functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +16,8 @@ from tiduc.program import Program, from_module
 def compose(model: Program, loss: Program, given: Sequence[Port], updated: Sequence[Port]) -> Program:
     """(the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`).
 
-    The loss's first inputs are the model's outputs `given`. `RequestError` where their types differ, or the
-    loss does not have exactly one output.
+    The loss's first inputs are the model's outputs `given`. Raises `RequestError` if their types differ, or if the loss
+    does not have exactly one output.
     """
     _check(loss, given)
     targets = loss.inputs[len(given) :]

@@ -3,11 +3,11 @@
     mse                     mean of (y - t)^2 over all elements; targets t of y's type
     softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, whose index c is the
                             class; targets t are class numbers of type i32
-    none                    the model's one output is the loss already
+    none                    the model's only output is the loss
 
 Elements narrower than f32 are first converted to f32. The first two losses are PyTorch's `MSELoss` and
 `CrossEntropyLoss` (with classes last), both with mean reduction. Any other loss is a program: its first
-inputs are the model's outputs, and its other inputs, the targets, become inputs of the whole.
+inputs are the model's outputs, and its other inputs, the targets, become inputs of the training step.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,9 @@ UPDATED = ".updated"
 
 @stage
 def with_loss(model: Program, loss: str | Program) -> Program:
-    """The program (inputs..., targets...) -> (loss, those outputs of the model that update an input).
+    """The program (inputs..., targets...) -> (loss, the outputs of the model that update an input).
 
-    `loss` is a name of `LOSSES`, "none", or a program. `RequestError` where the model's outputs do not suit it.
+    `loss` is a name of `LOSSES`, "none", or a program. Raises `RequestError` if the loss cannot take the outputs.
     """
     given = [port for port in model.outputs if not port.name.endswith(UPDATED)]
     updated = tuple([port for port in model.outputs if port.name.endswith(UPDATED)])
@@ -41,7 +41,9 @@ def with_loss(model: Program, loss: str | Program) -> Program:
         return compose(model, loss, given, updated)
     if len(given) != 1:
         names = ", ".join(port.name for port in given)
-        raise RequestError(f"a loss of one output, and the model has {len(given)} ({names}): give a program")
+        raise RequestError(
+            f"the loss {loss} takes one output, and the model has {len(given)} ({names}): use a loss that is a program"
+        )
     if loss == "none":
         return replace(model, outputs=(*given, *updated))
     if loss not in LOSSES:

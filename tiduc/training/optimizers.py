@@ -7,10 +7,10 @@
     adamw      adam's step, from (1 - r d) p                                                     as adam
     lion       p - r (sign(b m + (1 - b) g) + d p);  m = c m + (1 - c) g                         keeps m
 
-As PyTorch's `SGD`, `Adam` and `AdamW`, with a state that begins with zeros. The decay d is 0 for parameters whose name
-does not match a pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A Method for Stochastic Optimization"
-(2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; Chen et al.,
-"Symbolic Discovery of Optimization Algorithms" (2023), program 1.
+`sgd`, `adam` and `adamw` compute what PyTorch's `SGD`, `Adam` and `AdamW` do. States begin with zeros. The decay d is 0
+for parameters whose name matches no pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A Method for
+Stochastic Optimization" (2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019),
+algorithm 2; Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
 """
 
 from collections.abc import Sequence
@@ -137,7 +137,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 def optimizer(name: str, **settings: float) -> Optimizer:
-    """The optimizer of that name; `RequestError` for an unknown name or setting, or a setting out of its range."""
+    """The optimizer with a name; raises `RequestError` for an unknown name or setting, or a setting out of range."""
     if name not in OPTIMIZERS:
         raise RequestError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
     try:
@@ -162,9 +162,9 @@ def without_decay(chosen: Optimizer) -> Optimizer:
 
 
 def clipping(b: Any, gradients: Sequence[Any], largest: float) -> Any:
-    """The scalar min(1, largest / norm), where norm is the Euclidean norm of all gradients, in f32 or f64, together.
+    """The scalar min(1, largest / norm), where norm is the Euclidean norm of all gradients together, in f32 or f64.
 
-    As PyTorch's `clip_grad_norm_`, without the 1e-6 that it adds to the norm.
+    PyTorch's `clip_grad_norm_` adds 1e-6 to the norm; this function does not.
     """
     _is_positive("clip_norm", largest)
     total = b.constant(0.0, ir.RankedTensorType.get([], ir.F32Type.get()))
@@ -191,7 +191,7 @@ def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:
 
 
 def _bias(b: Any, beta: float, step: Any) -> Any:
-    """1 - beta^step, as -expm1(step log beta): nothing cancels where beta is near 1."""
+    """1 - beta^step, as -expm1(step log beta), which does not lose digits by cancellation if beta is near 1."""
     if not beta:
         return b.constant(1, step)
     power = b.multiply(step, b.constant(log(beta), step))

@@ -1,4 +1,4 @@
-"""curve: a chart of the peaks of memory that a program can have against the time that each takes.
+"""curve: a chart of a program's peak of memory against its time, for all budgets.
 
 The chart is in Graphviz's language; its layout `neato` draws each point at a given position.
 """
@@ -16,7 +16,7 @@ _COLOUR = "#b35900"
 
 
 def chart(points: Sequence[tuple[int, float]], title: str) -> str:
-    """The chart of peaks in bytes, falling, each with its time as a multiple of the least one."""
+    """The chart of points: peaks in bytes, in descending order, each with its time as a multiple of the least time."""
     across, up = _Axis(1.0, max(1.02, points[-1][1]), _WIDTH), _Axis(0.0, points[0][0], _HEIGHT)
     lines = [
         "graph memory {",
@@ -41,7 +41,7 @@ def chart(points: Sequence[tuple[int, float]], title: str) -> str:
 
 
 def listed(points: Sequence[tuple[int, float]]) -> str:
-    """The curve as text: a line for each peak, with a bar as long as the peak is high."""
+    """The curve as text: a line for each peak, with a bar whose length is proportional to the peak."""
     rows = [
         (in_bytes(peak), f"{time:.2f} x", "#" * round(_BAR * peak / max(1, points[0][0])))
         for peak, time in points
@@ -81,7 +81,7 @@ def _tick(
 
 
 def _labelled(places: Sequence[tuple[float, float]], points: Sequence[tuple[int, float]]) -> Iterator[str]:
-    """The points, the lines between them, and labels at their right, so far up that none covers another."""
+    """The points, the lines between them, and labels to their right, at heights where labels do not overlap."""
     above = -math.inf
     heights = []
     for _, y in reversed(places):

@@ -10,9 +10,9 @@ from tiduc.dialect.traits import ASSOCIATIVE
 from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
-TOGETHER = 90  # most boxes, over all graphs, at which arrows between graphs can still be followed
-NOTES = 80  # most notes for values of other graphs in a scene; beyond, only their number is shown
-MOST = 2500  # most boxes that Graphviz places in bearable time
+TOGETHER = 90  # the most boxes, over all graphs, that are drawn together with the arrows between graphs
+NOTES = 80  # the most notes for values of other graphs in a scene; for more values, notes show their number
+MOST = 2500  # the most boxes of a scene that Graphviz draws within minutes
 FONT = "Helvetica,Arial,sans-serif"
 COLOURS = {
     "active": ("#b35900", "#fdebd3"),
@@ -48,8 +48,9 @@ def dot(
 ) -> str:
     """Scenes side by side, in Graphviz's language.
 
-    An arrow from a scene that is not in `names` starts at a note; with `separate`, so does every arrow between
-    scenes. With `upward`, all scenes begin at one height, and those in `upward` are drawn from bottom to top.
+    An arrow from a scene that is not in `names` starts at a note that names the value; with `separate`, every arrow
+    between scenes does. If `upward` is not None, all scenes begin at one height, and those in `upward` are drawn from
+    bottom to top.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [
@@ -62,8 +63,8 @@ def dot(
     drawn = {box for scene in scenes for box in scene.boxes}
     for number, scene in enumerate(scenes):
         near = set(scene.boxes) if separate else drawn
-        turned = upward is not None and scene.name in upward
-        lines += _scene(picture, scene, number, file, near, len(scenes) > 1, upward is not None, turned)
+        upwards = upward is not None and scene.name in upward
+        lines += _scene(picture, scene, number, file, near, len(scenes) > 1, upward is not None, upwards)
     if legend:
         lines += _legend(scenes)
     lines.append("}")
@@ -76,7 +77,7 @@ def is_large(picture: Picture, names: Iterable[str]) -> bool:
 
 
 def check_size(picture: Picture, names: Iterable[str]) -> None:
-    """`RequestError` for a scene that would keep Graphviz busy for minutes."""
+    """Raises `RequestError` for a scene that Graphviz would draw for minutes."""
     for name in names:
         count = len(picture.scenes[name].boxes)
         if count > MOST:
@@ -97,7 +98,7 @@ def _scene(
     drawn: set[str],
     framed: bool,
     level: bool,
-    turned: bool,
+    upwards: bool,
 ) -> Iterator[str]:
     title = scene.title + (f"  {place(scene.place, file)}" if scene.place else "")
     if framed:
@@ -108,7 +109,7 @@ def _scene(
     into = scene.into()
     for target, arrows in into.items():
         slots = _numbered(scene.boxes[target], arrows)
-        yield from (f"    {_arrow(a, slots, scene, turned)}" for a in arrows if a.source in scene.boxes)
+        yield from (f"    {_arrow(a, slots, scene, upwards)}" for a in arrows if a.source in scene.boxes)
     crossing = [arrow for arrow in scene.arrows if arrow.source not in scene.boxes]
     yield from _noted(picture, scene, [arrow for arrow in crossing if arrow.source not in drawn])
     if framed:
@@ -120,7 +121,7 @@ def _scene(
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
-    """Arrows from scenes that are not drawn here: dashed, from notes that name the values, or count too many."""
+    """Arrows from scenes that are not drawn: dashed, from notes that name the values, or state how many there are."""
     owner = picture.owner() if arrows else {}
     if len({arrow.source for arrow in arrows}) > NOTES:
         counts = Counter((owner[arrow.source], arrow.target) for arrow in arrows)
@@ -173,7 +174,7 @@ def _box(box: Box, file: str) -> dict[str, str]:
 
 
 def _label(box: Box, file: str) -> str:
-    """Name and type, then, in a smaller font, constants, attributes and location."""
+    """The label of a box: name and type, then, in a smaller font, constants, attributes and location."""
     most = _TYPES if box.kind == "fold" else len(box.types)
     shown = [*box.types[:most], *["…"] * (len(box.types) > most)]
     types = clipped(", ".join(shown), WIDTH)
@@ -189,8 +190,8 @@ def _label(box: Box, file: str) -> str:
     return f"<{'<br/>'.join(lines)}>"
 
 
-def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, turned: bool = False) -> str:
-    """An arrow; `turned`, it leads upwards: Graphviz places the end of an edge below its start."""
+def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
+    """An edge; one that leads upwards is written in reverse: Graphviz draws the end of an edge below its start."""
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"
@@ -205,7 +206,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, turned: bool = False)
         attributes |= {"color": COLOURS[source.activity][0]}
     attributes["class"] = f"from_{arrow.source} to_{arrow.target}"
     ends = arrow.source, arrow.target
-    if turned:
+    if upwards:
         ends = arrow.target, arrow.source
         other = {"headlabel": "taillabel", "taillabel": "headlabel"}
         attributes = {other.get(name, name): said for name, said in attributes.items()} | {"dir": "back"}
@@ -213,7 +214,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, turned: bool = False)
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The slots whose arrows get a number: those of an op that reads several values in a significant order."""
+    """The slots whose arrows show their number: those of an op whose operands differ and are not interchangeable."""
     arrows = [arrow for arrow in arrows if arrow.kind != "captured"]
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:
@@ -254,7 +255,7 @@ def _attributes(said: Mapping[str, str]) -> str:
 
 
 def place(where: str, file: str) -> str:
-    """A location, without the file name where that is the picture's own file."""
+    """A location, without the file name if that is `file`, the file that the picture shows."""
     if file and where.startswith(f"{file}:"):
         return where.removeprefix(file)
     return where

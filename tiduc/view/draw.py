@@ -1,7 +1,7 @@
 """draw: renders Graphviz's language to SVG or PNG, in a separate process.
 
-pygraphviz brings Graphviz in its wheels. A separate process can be interrupted, unlike C code in this one,
-and hides the messages of Graphviz's font library about this machine's configuration.
+The wheels of pygraphviz contain Graphviz. Unlike C code in this process, a separate process can be interrupted, and the
+messages of Graphviz's font library about the machine's configuration can be hidden.
 """
 
 import json

@@ -1,11 +1,10 @@
-"""fold: reduces the number of boxes. Repeated stretches become one box, and ops that only reshape move onto arrows.
+"""fold: shows a picture with fewer boxes: repeated stretches become one box, and ops that only reshape become labels.
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
     A -> A -> ... -> A                    ->     one box, and a scene with all of them
 
-Folding a contiguous stretch of the program order creates no cycle: no path can leave the stretch and re-enter
-it.
+Folding consecutive ops of the program creates no cycle: no path can leave such a stretch and enter it again.
 """
 
 import itertools
@@ -14,26 +13,26 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from tiduc.view.label import QUIET, clipped
+from tiduc.view.label import SHAPE_OPS, clipped
 from tiduc.view.repeats import Repeat, find_repeat
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 
 MAP = "map"
-SHORTEST = 4  # fewest boxes in a fold
-WORTH = 6  # fewest boxes that a fold must save
+SHORTEST = 4  # the fewest boxes in a fold
+WORTH = 6  # the fewest boxes that a fold must save
 SHARE = 100  # a fold must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
-LARGE = 24  # most boxes in a scene that is not folded
-ROW = 16  # fewest folds of one kind in a row that become one box
-CROWDED = 60  # most boxes in a scene that keeps the boxes of inputs that only one fold reads
+LARGE = 24  # the most boxes of a scene that is not folded
+ROW = 16  # the fewest equal folds in a row that become one box
+CROWDED = 60  # the most boxes of a scene whose inputs all have boxes, even inputs that only one fold reads
 _LINE = 600  # characters of a tooltip
 _IN_TITLE = 4  # op names in a fold's description
-_DULL = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *QUIET}
+_FREQUENT = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *SHAPE_OPS}
 
 
 def fold(picture: Picture, large: int = LARGE) -> None:
     """Folds scenes with more than `large` boxes in place: reshaping ops move onto arrows, repeats become folds."""
     names = _names()
-    quieten(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
+    move_onto_arrows(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
     waiting = list(picture.scenes.values())
     while waiting:
         scene = waiting.pop(0)
@@ -71,14 +70,14 @@ def add_map(picture: Picture, names: list[str]) -> str:
 # ---- shapes onto arrows ------------------------------------------------------------------------------------------
 
 
-def quieten(picture: Picture, scenes: list[Scene]) -> None:
+def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
     """Removes ops that only change a value's shape or type; the arrows through them are labelled instead."""
     quiet: dict[str, tuple[Arrow, Box]] = {}
     for scene in scenes:
         into = scene.into()
         for box in scene.boxes.values():
             arrows = into.get(box.id, ())
-            if box.kind == "op" and box.name in QUIET and len(arrows) == 1 and arrows[0].kind == "value":
+            if box.kind == "op" and box.name in SHAPE_OPS and len(arrows) == 1 and arrows[0].kind == "value":
                 quiet[box.id] = arrows[0], box
     read = {arrow.source for scene in picture.scenes.values() for arrow in scene.arrows}
     quiet = {
@@ -90,17 +89,17 @@ def quieten(picture: Picture, scenes: list[Scene]) -> None:
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow with its source moved back over the removed boxes."""
+    """The arrow, from the first source that is not removed, with the removed ops as its label."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
         passed.append(box)
         arrow = replace(arrow, source=before.source, result=before.result)
-    return replace(arrow, label=_said(passed[::-1])) if passed else arrow
+    return replace(arrow, label=_arrow_label(passed[::-1])) if passed else arrow
 
 
-def _said(passed: list[Box]) -> str:
-    """The label of an arrow: the removed ops, without immediate repeats, and the final shape."""
+def _arrow_label(passed: list[Box]) -> str:
+    """The label of an arrow: the removed ops, without repetitions of the previous one, and the final shape."""
     names = [box.name.removesuffix("_in_dim") for box in passed]
     short = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     return f"{', '.join(short)} {passed[-1].types[0]}"
@@ -110,7 +109,7 @@ def _said(passed: list[Box]) -> str:
 
 
 def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
-    """Folds the stretch with the highest worth; returns the scene of its body, or None where no fold is worth it."""
+    """Folds the stretch with the highest worth; gives the scene of the fold, or None if no fold saves enough."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     position = {box.id: i for i, box in enumerate(boxes)}
     into = scene.into()
@@ -328,9 +327,9 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 
 
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
-    """The fold of these boxes; its types are those of boxes with readers outside."""
+    """The box of a fold of these boxes; its types are those of boxes with readers outside the fold."""
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
-    said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _DULL))
+    said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _FREQUENT))
     said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]
     kinds = {(box.kind, box.opens) if box.kind == "fold" else box.id for box in boxes}
     activity = {box.activity for box in boxes}

@@ -1,7 +1,7 @@
 """html: a picture as one self-contained page: pan, zoom, search, hover, and folds that open.
 
-Graphviz draws each scene beforehand; the page shows one scene at a time. The page is `page.html`, `page.css`
-and `page.js`; this file fills in the pictures and the data of each box.
+Graphviz draws each scene when the page is written; the page shows one scene at a time. The page consists of
+`page.html`, `page.css` and `page.js`; this file fills in the pictures and the data of each box.
 """
 
 import html
@@ -9,11 +9,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from tiduc.view.beside import OTHERS
 from tiduc.view.dot import dot, place
 from tiduc.view.draw import draw
-from tiduc.view.first import first_page
+from tiduc.view.first_page import first_page
 from tiduc.view.scene import Box, Picture, Scene
+from tiduc.view.side_by_side import OTHERS
 
 OVERVIEW = "all graphs"
 

@@ -12,10 +12,10 @@ from tiduc.dialect.control_ops import TARGET, call_target
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import ACTIVE, NAME
 
-QUIET = frozenset({"broadcast_in_dim", "convert", "reshape"})
-"""Ops that only change a value's shape or type; drawn small."""
+SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
+"""Ops that only change the shape or type of a value; in large scenes they are labels of arrows."""
 
-LITERALS = frozenset(f"stablehlo.{name}" for name in QUIET)
+LITERALS = frozenset(f"stablehlo.{name}" for name in SHAPE_OPS)
 """Ops that turn a splat constant into another splat constant."""
 
 SHOWN = 4  # most elements of a constant that are written out

@@ -2,7 +2,7 @@
 
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw_png
-from tiduc.view.first import first_page
+from tiduc.view.first_page import first_page
 from tiduc.view.scene import Picture
 
 _DOTS = "  graph [dpi=144 bgcolor=white];\n"

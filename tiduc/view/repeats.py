@@ -1,10 +1,9 @@
-"""repeats: finds repeated stretches of a sequence, such as the layers of a network.
+"""find_repeat: finds a stretch that occurs several times in a sequence, such as the layers of a network.
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
 The worth of a stretch is (times - 1) * length: the letters saved by writing it once. Three layers are
-therefore worth more than one and a half layers twice. The states of a suffix automaton give all stretches in linear
-time.
+therefore worth more than one and a half layers twice. A suffix automaton finds all repeated stretches in linear time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
 text" (1985).
@@ -13,7 +12,7 @@ text" (1985).
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-CANDIDATES = 64  # most stretches whose occurrences are searched, the most promising first
+CANDIDATES = 64  # the number of stretches, the most promising ones, whose occurrences are searched
 
 
 @dataclass
@@ -42,9 +41,10 @@ class Repeat:
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
 ) -> Repeat | None:
-    """The stretch of at least `shortest` letters with the highest worth; None where nothing repeats.
+    """The stretch of at least `shortest` letters with the highest worth; None if there is no repeated stretch.
 
-    Among shifts of one stretch, as in a row of layers, the shift with the smallest `cut(start, end)` wins.
+    In a row of equal layers, each shift of the stretch repeats as well; the shift with the smallest `cut(start, end)`,
+    summed over the occurrences, is chosen.
     """
     numbers = _numbered(letters)
     states = _automaton(numbers)
@@ -97,7 +97,7 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The lengths to try for a state's stretches: the longest and the shortest allowed, the period if they overlap."""
+    """The lengths to try for a state's stretches: the longest, and the shortest that is allowed."""
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 
@@ -116,7 +116,7 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
 
 
 def _shifted(text: Sequence[int], repeat: Repeat, cut: Callable[[int, int], int]) -> Repeat:
-    """The repeat with all occurrences shifted alike to where the total `cut` is smallest."""
+    """The repeat with all occurrences shifted by the distance for which the total `cut` is smallest."""
     best, least = repeat, sum(cut(s, s + repeat.length) for s in repeat.starts)
     for direction in (-1, 1):
         for distance in range(1, repeat.length):

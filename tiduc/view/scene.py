@@ -1,8 +1,8 @@
 """The data of a picture: scenes of boxes and arrows, independent of how they are drawn.
 
-A scene is the body of one function, graph, region or fold. A box that stands for another scene (a call, an op
-with regions, a fold) has the scene's name in `opens`. Box ids are unique in a picture, so that an arrow may
-cross scenes: an external is a value that one graph reads and another graph owns.
+A scene shows the body of one function, graph, region or fold. A box that stands for another scene (a call, an op with
+regions, a fold) has the name of that scene in `opens`. Box ids are unique in a picture, so an arrow may cross scenes:
+its source may be an external, a value of another graph.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +16,10 @@ OPS = frozenset({"op", "call", "fold"})
 class Box:
     """One box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
 
-    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text`
-    is the op's name in MLIR with its location's scopes, or a tooltip. `symbol` is the name that references
-    use. All folds of a kind open one scene, that of the first fold; `operands` has the
-    box of that scene, the name and the type of each value that this fold reads.
+    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
+    tooltip: for an op, its name in MLIR with its location's scopes. `symbol` is the name in references. All folds of
+    equal stretches open one scene, that of the first fold; `operands` has, for each value that this fold reads, the box
+    of that scene which stands for it, and the value's name and type.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An edge from the defining box's result number `result` to operand number `slot` of the reading box.
+    """An edge from result number `result` of the box `source` to operand number `slot` of the box `target`.
 
     `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph owns the
     value) or bind (dotted: an input stands for a value).

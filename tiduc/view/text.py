@@ -7,8 +7,8 @@
             a f64
             x f64  active
 
-The walk is iterative, so that a chain of any length can be printed. Beyond `DEEPEST` levels lines are not
-indented further and begin with their level.
+The walk is iterative, so that a chain of any length can be printed. Beyond `DEEPEST` levels, lines begin with the
+number of their level instead of more indentation.
 """
 
 from collections.abc import Iterator

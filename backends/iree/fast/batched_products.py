@@ -1,12 +1,12 @@
-"""Products of transposed operands, which begin with the batch dimensions, on CPUs.
+"""Batched products on CPUs: transposes operands once, such that they begin with the batch dimensions.
 
     %0 = dot_general %x, %y, batching_dims = [1] x [0], contracting_dims = [0] x [1]
     ->
     %1 = transpose %x, dims = [1, 0, 2]
     %0 = dot_general %1, %y, batching_dims = [0] x [0], contracting_dims = [1] x [1]
 
-IREE also transposes such operands, but so that the dimension that is summed comes last, for each product by itself. An
-array that only products read, such as those of a gradient, is then written several times.
+IREE transposes such operands as well, but separately for each product, and such that the contracted dimension comes
+last. An array that several products read, as in gradients, is then written several times.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _READERS = PRODUCTS | {"stablehlo.transpose"}
 @legalize("stablehlo.dot_general", where=ON_CPUS)
 @slow("Transposes an operand whose batch dimensions are not the first ones for each product; once instead.")
 def with_leading_batches(b: Emitter, op: Any) -> None:
-    """Changes a product in place, so that operands that only products read begin with the batch dimensions."""
+    """Changes a product in place: operands that only products read begin with the batch dimensions."""
     numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
     summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
@@ -49,6 +49,6 @@ def with_leading_batches(b: Emitter, op: Any) -> None:
 
 
 def _is_read_by_products(x: Any) -> bool:
-    """Whether a computed value has several readers, products and transposes before them: it is not needed as it is."""
+    """Whether x is computed, and has several readers, all of which are products or transposes."""
     uses = list(x.uses)
     return isinstance(x, ir.OpResult) and len(uses) > 1 and all(use.owner.name in _READERS for use in uses)

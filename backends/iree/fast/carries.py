@@ -1,11 +1,11 @@
-"""Carries of loops in kernels as signed integers: predicates become 0 and 1 of 8 bits, unsigned integers are bitcast.
+"""signed_carries: makes carries of a loop signed integers: predicates become i8, unsigned integers are bitcast.
 
     while(%go = %true) cond { return %go } do { ... return %next }
     ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
 
 Kernels copy carries (loop-carried values) element by element. IREE stores predicates as bytes and has no unsigned
-integers, but its compiler does not convert single elements accordingly: it failed on these loops, and the host ran
-their iterations. Both conversions are exact in both directions.
+integers, but its compiler does not convert single elements accordingly, and rejects loops with such carries. Both
+conversions are exact in both directions.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from tiduc.dialect.types import element, with_element
 
 
 def signed_carries(b: Emitter, loop: Any) -> None:
-    """Converts the carries of one loop, without the loops in it, in place."""
+    """Converts the carries of one loop in place; not those of loops inside it."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
     for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
@@ -30,12 +30,12 @@ def signed_carries(b: Emitter, loop: Any) -> None:
 
 
 def _is_converted(new: Any, old: Any) -> bool:
-    """Whether a carry needs conversion: unsigned integers, and predicates that are replaced, not updated in place."""
+    """Whether a carry needs conversion: unsigned integers, and predicates that are not updated in place."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
 def _convert(loop: Any, end: Any, i: int) -> None:
-    """Converts the carry of index i, where it enters a region or leaves the loop and, inversely, where it is set."""
+    """Converts carry i to signed integers before the loop and at its end, and back where regions and readers use it."""
     kind = element(loop.operands[i])
     for op in (loop, end):
         op.operands[i] = _signed(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
@@ -46,7 +46,7 @@ def _convert(loop: Any, end: Any, i: int) -> None:
 
 
 def _signed(b: Emitter, x: Any) -> Any:
-    """A value as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
+    """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
     value = splat(x)
     if value is not None:
@@ -56,7 +56,7 @@ def _signed(b: Emitter, x: Any) -> Any:
 
 
 def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
-    """Makes x a value of signed integers whose readers convert it back to the element type `kind`."""
+    """Changes the type of x to signed integers; its readers get x converted back to the element type `kind`."""
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
     if readers:
@@ -64,7 +64,7 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
 
 
 def updates_between(x: Any, old: Any) -> list[Any]:
-    """The chain of in-place updates from the array `old` to x; empty if x does not come from `old` in this way."""
+    """The chain of dynamic_update_slices from the array `old` to x; empty if x is not the result of such a chain."""
     chain = []
     while update := defined_by(x, "stablehlo.dynamic_update_slice"):
         chain.append(update)

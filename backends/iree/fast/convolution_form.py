@@ -1,4 +1,4 @@
-"""Convolution and Result: convolutions between values, and results whose dimensions are in any order."""
+"""`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
@@ -22,39 +22,38 @@ from tiduc.dialect.windows import (
 )
 
 BATCH, FEATURES = -2, -1
-"""Labels of dimensions that are not spatial; a spatial dimension's label is its number."""
-
+"""The labels of the dimensions that are not spatial; the label of a spatial dimension is its index."""
 
 _MATRICES = 64
-"""The most matrices of a kernel that are copied one by one."""
+"""The largest window whose matrices `_reversed` copies one by one."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A convolution's result: `axes` has the label of each dimension of the value."""
+    """The result of a convolution; `axes` has the label of each dimension of the value."""
 
     value: Any
     axes: tuple[int, ...]
 
     def in_layout(self, b: Emitter, output: Numbers) -> Any:
-        """The value with batch, features and spatial dimensions at the places `output`."""
+        """The value, transposed such that batch, features and spatial dimensions are the dimensions `output`."""
         labels = [BATCH, FEATURES, *range(len(output) - 2)]
         wanted = [labels[output.index(d)] for d in range(len(output))]
         return b.transpose(self.value, [self.axes.index(label) for label in wanted])
 
 
 def channels_last(rank: int) -> Layout:
-    """The layout (batch, places..., features) for `rank` spatial dimensions; kernels as (window..., in, out)."""
+    """The layout with images (batch, places..., features) and kernels (window..., in, out)."""
     image, window = (0, rank + 1, *range(1, rank + 1)), (rank, rank + 1, *range(rank))
     return Layout(image, window, image)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of x by the kernel w, of static shapes.
+    """A convolution of x with the kernel w, of static shapes.
 
-    `places` is the result's spatial shape; the window is `reversed` along these spatial dimensions. There is one group
-    of features, or each feature is convolved alone: as many `groups` as features in x, w and the result.
+    `places` is the spatial shape of the result. The window is reversed along the spatial dimensions `reversed`.
+    `groups` is the feature group count.
     """
 
     x: Any
@@ -67,7 +66,7 @@ class Convolution:
 
     @staticmethod
     def of(op: Any) -> "Convolution":
-        """The convolution that an op computes."""
+        """The convolution of an op; a reversal of the kernel becomes part of it."""
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
         turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
@@ -87,7 +86,7 @@ class Convolution:
 
     @property
     def summed(self) -> int:
-        """The number of products that are added for an element of the result."""
+        """The number of products in the sum that is one element of the result."""
         return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])
 
     @property
@@ -122,27 +121,31 @@ class Convolution:
         return b.pad(x, zero(b, x), *pads) if any(map(any, pads)) else x
 
     def kernel(self, b: Emitter) -> Any:
-        """w as (window..., features, results), so that the window moves over x without being reversed."""
+        """w as (window..., features, results), reversed where needed, so that no dimension of the window is."""
         features, results, *spatial = self.layout.kernel
         order = [*spatial, features, results]
         if not self.reversed:
             return b.transpose(self.w, order)
-        # In a dispatch of its own, the transpose is not computed for each of the matrices.
+        # In a dispatch of its own, since IREE would transpose once for each matrix that `_reversed` copies.
         type_ = with_shape(self.w.type, [shape(self.w)[d] for d in order])
-        w = self.w if order == sorted(order) else alone(b, type_, lambda k: k.transpose(self.w, order))
-        return _turned(b, w, self.reversed)
+        w = (
+            self.w
+            if order == sorted(order)
+            else in_own_dispatch(b, type_, lambda k: k.transpose(self.w, order))
+        )
+        return _reversed(b, w, self.reversed)
 
     def channels_last(self, b: Emitter) -> Result:
-        """The result by a convolution with channels last."""
+        """The result of IREE's convolution with channels last."""
         x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
         type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
         numbers, groups = channels_last(self.rank), (self.groups, 1)
-        y = alone(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
+        y = in_own_dispatch(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
         return Result(y, (BATCH, *range(self.rank), FEATURES))
 
 
-def _turned(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
-    """w reversed along some of its first dimensions: copies of whole matrices, in another order."""
+def _reversed(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
+    """w reversed along some of its window dimensions, by a concatenation of its matrices if these are few."""
     *window, features, results = shape(w)
     count = math.prod(window)
     order = np.flip(np.arange(count).reshape(window), dimensions).ravel()

@@ -1,17 +1,16 @@
-"""Convolutions of several groups as convolutions of each feature alone, with vectors of features.
+"""Convolutions with groups as depthwise convolutions with channels last, for which IREE emits vector code.
 
-of_each_image: convolutions of batch groups, such as the gradients of kernels that convolve each feature alone.
+of_batch_groups: batch groups, as in the gradients of the kernels of depthwise convolutions. The pairs (n, c) of batch
+and feature are the features of the depthwise convolution.
 
     y[c, p] = sum_(n, j) x[c, n, p + j] w[n, c, j]
-    z[p, (n, c)] = sum_j x[p + j, (n, c)] w[j, (n, c)];  y[c, p] = sum_n z[p, n, c]
+    ->  z[p, (n, c)] = sum_j x[p + j, (n, c)] w[j, (n, c)];  y[c, p] = sum_n z[p, n, c]
 
-The features (n, c) are convolved alone, with channels last: vectors of features are multiplied and added.
-
-of_small_groups: groups of few features. The features i of a group are put side by side along the last dimension, for
-each feature o of the group's result:
+of_small_groups: feature groups with few features. The features i of a group become part of the last spatial dimension,
+with a copy for each feature o of the group's result.
 
     y[p, (g, o)] = sum_(j, i) x[p + j, (g, i)] w[j, i, (g, o)]
-    z[(p, i), (g, o)] = x[p, (g, i)];  y[p, (g, o)] = sum_(j, i) z[(p + j, i), (g, o)] w[(j, i), (g, o)]
+    ->  z[(p, i), (g, o)] = x[p, (g, i)];  y[p, (g, o)] = sum_(j, i) z[(p + j, i), (g, o)] w[(j, i), (g, o)]
 """
 
 import math
@@ -24,10 +23,10 @@ from tiduc.backends.iree.fast.patches import zero
 from tiduc.dialect.types import shape
 
 _GROUP = 8
-"""The most features of a group: the image is copied for each of its results."""
+"""The most features of a small group; the image is copied for each result of a group."""
 
 
-def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
+def of_batch_groups(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
     """The result of a convolution with this batch group count; None unless a group has one image and one output."""
     if not groups == c.batch == c.outputs or set(c.window.base) != {1} or c.groups > 1:
         return None
@@ -44,7 +43,7 @@ def of_each_image(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
 
 
 def of_small_groups(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution whose groups are `small`, by features that are convolved alone."""
+    """The result of a convolution for which `has_small_groups` holds."""
     each, outputs, w, places = c.features // c.groups, c.outputs // c.groups, c.window, c.rank + 1
     x = c.padded_image(b)
     *sizes, last, _ = shape(x)
@@ -58,7 +57,7 @@ def of_small_groups(b: Emitter, c: Convolution) -> Result:
     return Convolution(x, kernel, channels_last(c.rank), window, c.places, groups=c.outputs).channels_last(b)
 
 
-def small(c: Convolution) -> bool:
-    """Whether groups have few features, and the window has no holes along the last dimension."""
+def has_small_groups(c: Convolution) -> bool:
+    """Whether groups have few features, and the window is not dilated along the last dimension."""
     few = max(c.features, c.outputs) <= _GROUP * c.groups
     return few and c.window.dilation[-1] == 1

@@ -1,4 +1,4 @@
-"""exponential, exponential_minus_one, logistic and tanh of f64 as polynomials, which compile to vector code.
+"""exponential, logistic and tanh of f64 by a polynomial, which compiles to vector code.
 
     %0 = stablehlo.exponential %x : tensor<9xf64>    ->    2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
@@ -20,7 +20,7 @@ Function = Callable[[Emitter, Any], Any]
 
 
 def hexadecimal(numbers: str) -> tuple[float, ...]:
-    """The floats that a text lists in hexadecimal."""
+    """The hexadecimal floats in a text."""
     return tuple(map(float.fromhex, numbers.split()))
 
 
@@ -38,7 +38,7 @@ _BIAS = 1023 << 52  # the bits of 1
 
 
 def of_f64(name: str, text: str) -> Callable[[Function], Function]:
-    """Registers a function as the pattern, on CPUs, of an op with one operand of f64; `text` describes the fault."""
+    """Registers a function as the pattern, on CPUs, of an op with one f64 operand; `text` describes the fault."""
 
     def register(function: Function) -> Function:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)
@@ -82,7 +82,7 @@ def logistic(b: Emitter, x: Any) -> Any:
 
 
 def exponential_minus_one(b: Emitter, x: Any) -> Any:
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) of f64, computed without an overflow of 2^n."""
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for f64, where 2^n does not overflow."""
     powers = _powers(b, x)
     rest = b.subtract(powers.first, powers.inverse)
     y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)

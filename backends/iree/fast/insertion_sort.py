@@ -1,9 +1,9 @@
-"""Insertion sort: one dispatch for all rows, if rows are short or only the first few elements of each are read.
+"""Insertion sort on CPUs: one dispatch for all rows, if rows are short, or if only their first few elements are read.
 
-    kept = the indices of the first elements, in order
-    each index is inserted before those that it precedes; once `kept` is full, the last index is dropped
+    kept = []        the indices of the elements that come first, in order
+    for each index: insert it into `kept`; if `kept` is full, drop its last index
 
-Stable, for any comparator and any number of arrays.
+The sort is stable and takes any comparator and any number of arrays.
 """
 
 import math
@@ -20,9 +20,11 @@ from tiduc.dialect.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort", where=ON_CPUS)
-@slow("Merging short rows, or all of a row of which few elements are read, is slow: insertion instead.")
+@slow(
+    "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead."
+)
 def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """Insertion sort, where that is faster than merging, of as many elements as the results' readers need."""
+    """The leading elements that readers of the results need, by insertion sort where it is faster than merge sort."""
     if is_dynamic(op.operands[0].type):
         return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
@@ -35,7 +37,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     first = _insertion_sort(b, op, dimension, count)
     if count == n:
         return first
-    # Only slices read the results: replaces the slices.
+    # Only slices read the results; they are replaced.
     for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]
@@ -44,7 +46,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _read_first(op: Any, dimension: int) -> int:
-    """The number of leading elements along the dimension that readers of the results need; all if unknown."""
+    """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
     sizes: list[int] = shape(op.operands[0])
     count = 2  # the compiler drops dimensions of size 1
     for y in op.results:
@@ -62,7 +64,7 @@ def _read_first(op: Any, dimension: int) -> int:
 
 
 def _pays(rows: int, n: int, count: int) -> bool:
-    """Whether insertion of the first `count` of n elements is faster than merging; both estimates are nanoseconds."""
+    """Whether insertion sort for `count` of n elements is faster than merge sort, by estimates in nanoseconds."""
     inserting = rows * (count * count / 2 + (n - count)) * 1.5
     merging = (rows * n * 6 + 3000) * math.log2(max(n, 2))
     return inserting < merging
@@ -78,31 +80,29 @@ def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any
 
 
 def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
-    """The indices of the elements that come first in each row, in order."""
+    """Emits the sort to a kernel: the indices of the elements that come first in each row, in order."""
     size = rows.size[0], count
 
     def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
-        """Inserts `place` into the row's sorted indices; gives the array and the index left over at `end`."""
+        """Inserts index `place` into the row's sorted indices up to `end`; gives the array and the dropped index."""
 
         def step(k: Kernel, i: Any, kept: Any, left: Any) -> Sequence[Any]:
-            at = k.line(size, (row, i))
+            at = k.linear_index(size, (row, i))
             first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
-            return [k.put(k.either(first, left, other), kept, at), k.either(first, other, left)]
+            return [k.put(k.select_scalar(first, left, other), kept, at), k.select_scalar(first, other, left)]
 
         return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
     def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
         def fill(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
             kept, left = insert(k, row, kept, place, place)
-            return [k.put(left, kept, k.line(size, (row, place)))]
+            return [k.put(left, kept, k.linear_index(size, (row, place)))]
 
         def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
-            last = k.index_at(kept, k.line(size, (row, count - 1)))
+            last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
             first = rows.comes_first(k, row, place, last)
-            return [
-                k.choice(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])
-            ]
+            return [k.if_(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])]
 
         return k.loop(count, rows.size[1], 1, k.loop(0, count, 1, [kept], fill), replace)
 

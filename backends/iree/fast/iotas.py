@@ -26,7 +26,7 @@ from tiduc.dialect.types import is_dynamic
 def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     """An iota of the full shape."""
     x, type_ = op.operands[0], op.results[0].type
-    along = None if is_dynamic(type_) else _counted(x)
+    along = None if is_dynamic(type_) else _iota_dimension(x)
     if along is None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]
@@ -35,13 +35,13 @@ def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.iota(dimension, type_)]
 
 
-def _counted(x: Any) -> int | None:
-    """The dimension of an iota, or of a reshape of one to a single nonunit dimension; None for other values."""
+def _iota_dimension(x: Any) -> int | None:
+    """The dimension along which x is an iota: an iota op, or a reshape of one with one nonunit dimension; else None."""
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
     if reshape := defined_by(x, "stablehlo.reshape"):
         (before,), long = reshape.operands, [i for i, n in enumerate(x.type.shape) if n != 1]
-        of = _counted(before)
+        of = _iota_dimension(before)
         if of is not None and [x.type.shape[i] for i in long] == [before.type.shape[of]]:
             return long[0]
     return None

@@ -1,9 +1,9 @@
-"""Kernels: loops over array elements that IREE compiles, as one dispatch, to plain machine code.
+"""`dispatch` and `Kernel`: a dispatch written as loops over array elements, which IREE compiles to plain machine code.
 
     %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
 
-Kernels replace StableHLO for which IREE generates slow code. A kernel runs in one thread, so it is for CPUs only. The
-MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
+Kernels replace StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so those for
+speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
 """
 
 import functools
@@ -24,7 +24,7 @@ KERNEL = "flow.dispatch.region"
 
 _INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
 _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
-"""The numbers that `arith` has for predicates; the ordered ones of floats are false for NaN."""
+"""The numbers of `arith`'s predicates; the ordered predicates of floats are false for NaN."""
 
 
 class Kernel(Emitter):
@@ -46,7 +46,7 @@ class Kernel(Emitter):
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
-        """The sizes that are known at run time only, as values."""
+        """The sizes that are known only at run time, as values; integers are left out."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
     def arith(self, name: str, *xs: Any) -> Any:
@@ -55,7 +55,7 @@ class Kernel(Emitter):
         return self.emit(f"arith.{name}", scalars, scalars[0].type)
 
     def compared(self, predicate: str, x: Any, y: Any) -> Any:
-        """Whether two scalars of one type compare as `arith` names it: `ult`, `oge`, ..."""
+        """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
         name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
         number = ir.IntegerAttr.get(signless(64), numbers[predicate])
         pair = self.index(x), self.index(y)
@@ -66,14 +66,14 @@ class Kernel(Emitter):
         return self.compared("ult", x, y)
 
     def at_most(self, x: Any, y: Any) -> Any:
-        """x <= y, of integers of one type with a sign."""
+        """x <= y, for signed integers of one type."""
         return self.compared("sle", x, y)
 
     def equal(self, x: Any, y: Any) -> Any:
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def either(self, condition: Any, x: Any, y: Any) -> Any:
+    def select_scalar(self, condition: Any, x: Any, y: Any) -> Any:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
@@ -88,7 +88,7 @@ class Kernel(Emitter):
         """Whether one of the conditions holds."""
         return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
 
-    def no(self, condition: Any) -> Any:
+    def not_(self, condition: Any) -> Any:
         """Whether a condition does not hold."""
         return self.arith("xori", condition, self.number(1, signless(1)))
 
@@ -113,7 +113,7 @@ class Kernel(Emitter):
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """x y + z, rounded once, of arrays without dimensions: as a scalar op, which IREE needs within a kernel."""
+        """x y + z, rounded once, for arrays without dimensions; as a scalar op, which IREE needs in a kernel."""
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
@@ -121,18 +121,18 @@ class Kernel(Emitter):
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
-    def line(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
+    def linear_index(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
         """The row-major index, as a size, of a place in an array of these sizes."""
         at: Any = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
         return at
 
-    def applied(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
-        """The results of a StableHLO region for these scalars."""
+    def inlined_on_scalars(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
+        """The results of a StableHLO region for these scalars; inlines the region."""
         return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
-    def choice(
+    def if_(
         self,
         condition: Any,
         type_: Any,
@@ -169,10 +169,10 @@ class Kernel(Emitter):
         return self.loop(0, sizes[0], 1, initial, inner)
 
     def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
-        """Array `output` with the results of `body(kernel, *elements)`, a loop over all places (`linalg.generic`).
+        """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).
 
-        The elements are those of the arrays xs, and those of the output before. `places` maps a place of the output to
-        that in each of xs; without it, the place is the same one.
+        `elements` are one element of each of the arrays xs, and the previous element of the output. `places` maps a
+        place of the output to the place in all of xs; by default, both places are equal.
         """
         arrays, rank = [*xs, output], output.type.rank
         same = ir.AffineMap.get_identity(rank)
@@ -188,7 +188,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
     def filled(self, to: Any, x: Any) -> Any:
-        """Array `to` with the elements of x, copied one by one: IREE does not look into such loops."""
+        """Array `to` with the elements of x, copied by a loop, which IREE does not optimize away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
 
@@ -196,9 +196,9 @@ class Kernel(Emitter):
 def dispatch(
     b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]], sizes: Sequence[Any] = ()
 ) -> tuple[Any, ...]:
-    """The arrays, of the given types, that `fill` computes in one dispatch; it may read values from outside.
+    """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.
 
-    If the types have dynamic dimensions, all arrays have the given `sizes`.
+    If the types have dynamic dimensions, all arrays have these `sizes`.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -211,11 +211,11 @@ def dispatch(
     return results
 
 
-def alone(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
-    """The array that `fill` computes in a dispatch of its own: IREE fuses nothing with it, and divides it into threads.
+def in_own_dispatch(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+    """The array that `fill` computes in a dispatch with which IREE fuses nothing, and which it divides among threads.
 
-    Barriers before and behind would prevent fusions as well. But IREE keeps barriers to the end, and what is between
-    two of them becomes a command buffer of its own, which takes as long to compile as a small dispatch.
+    Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers to the end, and the ops
+    between two of them become a separate command buffer, which takes as long to compile as a small dispatch.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -229,10 +229,10 @@ def alone(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
 
 
 LARGEST = 2**20
-"""The most elements of an array that one thread should process."""
+"""The most elements of an array that a kernel, which has one thread, should process."""
 
 
-def holds(type_: Any, least: int = 1) -> bool:
+def is_kernel_array(type_: Any, least: int = 1) -> bool:
     """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
     if not type_.has_static_shape or is_unsigned(type_):
         return False
@@ -242,19 +242,19 @@ def holds(type_: Any, least: int = 1) -> bool:
     return bool(least <= math.prod(type_.shape) <= LARGEST)
 
 
-def applies(op: Any, least: int = 1) -> bool:
-    """Whether a kernel can apply the body of a window reduction or scatter to the operands' elements.
+def can_apply_body(op: Any, least: int = 1) -> bool:
+    """Whether a kernel can apply the body of a window reduction or scatter to the elements of its operands.
 
-    Kernels take operands of at least `least` elements. The results must differ in type, since MLIR merges two
-    `tensor.empty` of one type.
+    Operands must have at least `least` elements. The results must differ in type, since MLIR merges two `tensor.empty`
+    of one type.
     """
     operands, count = list(op.operands), len(op.results)
     pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)
-    alike = all(holds(x.type, least) and element(x) == element(y) for x, y in pairs)
+    alike = all(is_kernel_array(x.type, least) and element(x) == element(y) for x, y in pairs)
     return alike and len({y.type for y in op.results}) == count
 
 
-def behind_barrier(b: Emitter, x: Any) -> Any:
-    """x behind a barrier, so that its producer stays out of the dispatch; constants and block arguments need none."""
+def computed_outside(b: Emitter, x: Any) -> Any:
+    """x behind a barrier that keeps the producer of x out of dispatches; constants and arguments need no barrier."""
     *_, of = traced(x, ["stablehlo.reshape"])
     return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.barrier(x)[0]

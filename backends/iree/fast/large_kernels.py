@@ -1,10 +1,10 @@
-"""Convolutions of small images by large kernels, as products that read the kernel once, in its order in memory.
+"""Convolutions of small images with large kernels, as products that read the kernel w once, in its order in memory.
 
-    kernel_first    y[o, p] = sum_(i, j) w[o, (i, j)] patches[(i, j), p]           w: features of the result first
-    kernel_second   d[p, (o, j)] = sum_i x[p, i] w[i, (o, j)];  y[o, q] = sum_j d[q + j, o, j]    w: those of x first
+    _kernel_first    y[o, p] = sum_(i, j) w[o, (i, j)] patches[(i, j), p]        if the features of y come first in w
+    _kernel_second   d[p, (o, j)] = sum_i x[p, i] w[i, (o, j)];  y[o, q] = sum_j d[q + j, o, j]     if those of x do
 
-Transposing the kernel for a convolution with channels last would take longer than the convolution. IREE multiplies by a
-multiple of 16 columns twice as fast.
+Transposing w for a convolution with channels last would take longer than the convolution. IREE's products are twice as
+fast if the number of columns is a multiple of 16.
 """
 
 import itertools
@@ -18,15 +18,15 @@ from tiduc.dialect.types import shape
 
 _VECTOR = 16
 _LARGE = 2**18
-"""The fewest elements of a kernel."""
+"""The fewest elements of a large kernel."""
 _RATIO = 2
-"""The least number of the kernel's features for each place of the image."""
+"""The fewest features of a large kernel for each place of the image."""
 _OFFSETS = 32
-"""The most offsets of the window, each of which may be added alone."""
+"""The most offsets of the window; `_kernel_second` adds an array for each."""
 
 
 def by_kernel(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product; None if the kernel has another order, or is small compared to the image."""
+    """The result, by a product; None if w has another order of dimensions, or is small compared to the image."""
     features, results, *spatial = c.layout.kernel
     m, count = c.summed // math.prod(c.window.sizes), math.prod(c.window.sizes)
     if spatial != list(range(2, c.rank + 2)) or not 1 < count <= _OFFSETS or c.outputs * c.summed < _LARGE:
@@ -51,7 +51,7 @@ def _kernel_first(b: Emitter, c: Convolution) -> Result:
 
 
 def _widened(b: Emitter, x: Any) -> Any:
-    """A matrix with zeros for further columns, up to whole vectors."""
+    """A matrix with columns of zeros added, such that their number is a multiple of `_VECTOR`."""
     more = -shape(x)[1] % _VECTOR
     return b.pad(x, zero(b, x), [0, 0], [0, more], [0, 0]) if more else x
 
@@ -63,7 +63,7 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
     x = b.reshape(b.transpose(c.x, [batch, *spatial, features]), [n * math.prod(sizes), m])
     count = math.prod(w.sizes)
     d = b.reshape(product(b, x, b.reshape(c.w, [m, c.outputs * count])), [n, *sizes, c.outputs, count])
-    # Offsets first: each is added to the result at a place of its own.
+    # The offsets are the first dimension, so that each slice of d is contiguous.
     d = b.barrier(b.transpose(d, [c.rank + 2, *range(c.rank + 2)]))[0]
     total = None
     for number, offset in enumerate(itertools.product(*map(range, w.sizes))):

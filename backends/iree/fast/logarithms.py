@@ -30,13 +30,13 @@ def log(b: Emitter, x: Any) -> Any:
     from_root = b.subtract(bits, _ROOT)
     k = b.emit("stablehlo.shift_right_arithmetic", (from_root, 52), bits.type)
     power = b.shift_left(k, 52)
-    # By their bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
+    # Converts k by bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
     n = b.subtract(b.bitcast(b.add(k, _WHOLE), element(x)), WHOLE)
     f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), 1)
     s = b.divide(f, b.add(f, 2))
     square = b.multiply(s, s)
     half = b.multiply(b.multiply(f, f), 0.5)
-    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), of which only f is large if k = 0.
+    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R); if k = 0, f is much larger than the other terms.
     rest = b.multiply(s, b.add(half, b.multiply(square, polynomial(b, square, _P))))
     low = b.add(rest, b.multiply(n, LOG_2[1]))
     y = b.subtract(b.multiply(n, LOG_2[0]), b.subtract(b.subtract(half, low), f))

@@ -1,10 +1,10 @@
-"""Packs a loop's stacks: carried arrays of one type, of which each iteration writes a part, become one array.
+"""Packs the stacks of a loop: carries of one type, of which each iteration writes a part, become one array.
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-JAX's derivative of a scan stacks dozens of residuals. A loop that runs as one dispatch can have at most 32 arrays, and
-of each type all arrays but one are allocated on the stack. The packed array is allocated in the memory of a result.
+The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays, and of each
+type, all arrays but one are on the machine's stack. The packed array is in the memory of a result.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks; `pairs` of old results and their replacements; `ops`, which were emitted."""
+    """A loop with packed stacks; `pairs` of old results and their replacements; `ops`, the emitted ops."""
 
     loop: Any
     pairs: list[tuple[Any, Any]]
@@ -69,7 +69,7 @@ def pack(loop: Any) -> Packing | None:
 
 
 def read_packed(loop: Any) -> None:
-    """Makes slices, in a loop, of a part of a packed array into slices of the packed array itself."""
+    """Rewrites slices of a part of a packed array, in a loop, as slices of the packed array."""
     for x in captured(loop):
         part = _packed(x)
         if part is None:
@@ -86,7 +86,7 @@ def read_packed(loop: Any) -> None:
 
 
 def _groups(loop: Any) -> list[list[int]]:
-    """The indices of a loop's stacks, in groups of several with one type; none of predicates or complex numbers."""
+    """The indices of a loop's stacks, in groups of two or more of one type; without predicates and complex numbers."""
     groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
@@ -101,7 +101,7 @@ def _groups(loop: Any) -> list[list[int]]:
 
 
 def _updates(loop: Any, i: int) -> list[Any]:
-    """The chain of updates that makes the next value of carry `i`; empty if anything else reads or makes it."""
+    """The chain of updates from carry i to its next value; empty if other ops compute it or read the carry."""
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
     steps = [body.arguments[i], *(op.results[0] for op in chain)]
@@ -110,7 +110,7 @@ def _updates(loop: Any, i: int) -> list[Any]:
 
 
 def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
-    """Fills a region of the packed loop with the ops of `block`; updates of stacks become updates of packed arrays."""
+    """A function that emits the ops of `block` to the packed loop, whose updates are of packed arrays."""
     places = {
         op.results[0]: (g, n)
         for g, group in enumerate(groups)
@@ -140,7 +140,7 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
 
 
 def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
-    """Arrays of one type, stacked along a new first dimension."""
+    """The concatenation of arrays of one type along a new first dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
     numbers = [splat(x) for x in xs]
     same = numbers[0]
@@ -155,7 +155,7 @@ def _part(b: Emitter, x: Any, n: int) -> Any:
 
 
 def _packed(x: Any) -> tuple[Any, int] | None:
-    """The packed array of which x is a part made by `_part`, and the part's index; None for other values."""
+    """The packed array of which x is a part, as `_part` emits it, and the part's index; None for other values."""
     reshape = defined_by(x, "stablehlo.reshape")
     part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
     if part is None:

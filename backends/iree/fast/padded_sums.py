@@ -1,11 +1,11 @@
-"""Sums of padded arrays as concatenations, on CPUs: the cotangent of an array of which slices are read.
+"""Sums of padded arrays as concatenations, on CPUs; they are the cotangents of arrays that slices read.
 
     %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
     %1 = pad %b, 0, low = [2], high = [0]
     %2 = add %0, %1
 
-IREE writes each padded array to memory, and then adds them. The concatenation has the sum's elements, but for the sign
-of zeros.
+IREE writes each padded array to memory, and then adds them. The concatenation has the elements of the sum, except for
+the signs of zeros.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ from tiduc.dialect.types import is_float, shape, with_shape
 
 _ADD = "stablehlo.add"
 _MOST = 256
-"""The most additions of a sum that are looked at."""
+"""The most terms of a sum that are examined."""
 
 
 class _Part(NamedTuple):
-    """A term of a sum: `x` padded with zeros along one dimension, so that it lies at `start` to before `end`."""
+    """A term of a sum that is x padded with zeros along one dimension, where x is from `start` to below `end`."""
 
     term: Any
     x: Any
@@ -42,7 +42,7 @@ def sum_of_padded(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     terms = _terms(op)
     parts = [part for term in terms if (part := _part(term)) is not None]
-    chosen = {part.term: part for part in _apart(parts)}
+    chosen = {part.term: part for part in _disjoint(parts)}
     if len(chosen) < 2:
         return None
     joined = _joined(b, sorted(chosen.values(), key=lambda part: part.start), op.result.type)
@@ -50,13 +50,13 @@ def sum_of_padded(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _is_term(op: Any) -> bool:
-    """Whether the only reader of a sum is another sum, which has its terms."""
+    """Whether a sum is only a term of another sum, which is rewritten instead."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
 
 def _terms(op: Any) -> list[Any]:
-    """The terms of a sum, and of sums among them that nothing else reads."""
+    """The terms of a sum, where terms that are sums and have no other reader are replaced by their terms."""
     terms: list[Any] = []
     stack = [op.result]
     while stack:
@@ -92,8 +92,8 @@ def _part(term: Any) -> _Part | None:
     return _Part(term, x, changed[0], start, start + shape(x)[changed[0]])
 
 
-def _apart(parts: Iterable[_Part]) -> list[_Part]:
-    """The parts of one dimension that do not overlap: those of the dimension of most parts."""
+def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
+    """Parts that do not overlap, along the dimension for which there are most of them."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):

@@ -1,9 +1,9 @@
-"""patches: overlapping windows of an array, copied side by side (im2col) by one loop, a `linalg.generic`.
+"""patches: copies the overlapping windows of an array into a matrix (im2col), by one `linalg.generic`.
 
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
     y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
 
-As slices and a concatenation, IREE would compile one or two dispatches for each slice, a twentieth of a second each.
+For slices and a concatenation, IREE would compile one or two dispatches per slice, in a twentieth of a second each.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.dialect.types import element, shape, with_shape
 
 
 class Along(NamedTuple):
-    """A dimension of the patches: its size, and the step that it takes along a dimension of the array."""
+    """A dimension of the patches: its size, and its step along a dimension of the array."""
 
     size: int
     dimension: int
@@ -25,10 +25,7 @@ class Along(NamedTuple):
 
 
 def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]) -> Any:
-    """The elements of x from `starts` on, in the shape `to`; what lies outside of x is 0.
-
-    Each of the dimensions moves along its dimension of x.
-    """
+    """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`; 0 for places outside of x."""
     last = list(starts)
     for size, d, step in dimensions:
         last[d] += (size - 1) * step
@@ -41,21 +38,21 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
         places[d] += ir.AffineExpr.get_dim(i) * step
     at = ir.AffineMap.get(len(dimensions), 0, places)
     type_ = with_shape(x.type, [each.size for each in dimensions])
-    y = alone(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
+    y = in_own_dispatch(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
     return b.reshape(y, to)
 
 
 def along(sizes: Sequence[int], steps: Sequence[int], first: int) -> list[Along]:
-    """A dimension of the patches for each spatial dimension of the array, the first of which is dimension `first`."""
+    """One dimension of the patches for each spatial dimension of the array; these begin with dimension `first`."""
     return [Along(n, first + d, step) for d, (n, step) in enumerate(zip(sizes, steps, strict=True))]
 
 
 def zero(b: Emitter, x: Any) -> Any:
-    """0 as an array without dimensions, of the type of x's elements."""
+    """0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))
 
 
 def product(b: Emitter, x: Any, y: Any) -> Any:
-    """The product of two matrices, in a dispatch of its own: IREE would lose the product if it fused the operands."""
+    """The product of two matrices, in its own dispatch: fused with its operands, IREE would not recognize a product."""
     type_ = with_shape(x.type, [shape(x)[0], shape(y)[1]])
-    return alone(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))
+    return in_own_dispatch(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))

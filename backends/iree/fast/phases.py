@@ -1,14 +1,14 @@
-"""by_phases: convolutions of dilated images, without the zeros between the image's elements.
+"""by_phases: convolutions of dilated images, computed without the zeros between the elements of the image.
 
     y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
 
-For o = q * base + r, the offsets j are those of one residue class, so each phase r of the result is a convolution of
-x by some of the kernel's elements:
+For o = q * base + r, only offsets j of one residue class contribute, so each phase r of the result is a convolution of
+x with some of the kernel's elements:
 
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .
 
-Phases without offsets are zeros.
+A phase to which no offset contributes is zero.
 """
 
 import itertools
@@ -26,10 +26,10 @@ _PHASES = 64
 
 
 class Phase(NamedTuple):
-    """One phase along one dimension: the kernel's elements, and the window that they are.
+    """One phase along one dimension: the kernel elements that contribute, and the window that they form.
 
-    The kernel's elements are `first`, `first + step`, ...; there are `size` of them. `dilation` is the distance of
-    their elements in x, and `low` the padding before x.
+    These are the `size` kernel elements `first`, `first + step`, ... In x, their places are `dilation` apart; `low` is
+    the padding before x.
     """
 
     first: int
@@ -40,7 +40,7 @@ class Phase(NamedTuple):
 
 
 def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolution], Any]) -> Result | None:
-    """The result, whose phases `compute` gives unless IREE's convolution is to; None if there are too many phases."""
+    """The result; each phase is computed by `compute`, or by IREE if that gives None. None if there are many phases."""
     w = c.window
     if any(a > 1 and s > 1 for a, s in zip(w.base, w.strides, strict=True)) or math.prod(w.base) > _PHASES:
         return None
@@ -55,7 +55,7 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
             parts.append(b.constant(0, type_))
             continue
         y = compute(b, part) or part.channels_last(b)
-        # Without the barrier IREE would compute the operands of all phases first, and keep them.
+        # Without the barrier, IREE would compute the operands of all phases first, and keep them in memory.
         y = b.transpose(b.barrier(y.value)[0], [y.axes.index(label) for label in order])
         parts.append(b.reshape(y, type_.shape))
     return _interleaved(b, b.concatenate(parts, 0), c, counts)
@@ -80,7 +80,7 @@ def _phases(w: Window, d: int) -> list[Phase]:
 def _part(
     b: Emitter, c: Convolution, operands: tuple[Any, Any], phases: tuple[Phase, ...], counts: tuple[int, ...]
 ) -> Convolution | None:
-    """The convolution for one phase; None if no element of the kernel is in it."""
+    """The convolution for one phase; None if no kernel element contributes."""
     if any(p.size == 0 for p in phases):
         return None
     (x, kernel), rank = operands, c.rank
@@ -102,7 +102,7 @@ def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]
     """The result from its phases, (phases, batch, places..., features), in the layout of the convolution's result."""
     base, rank = c.window.base, c.rank
     parts = b.reshape(b.barrier(parts)[0], [*base, c.batch, *counts, c.outputs])
-    # Each spatial dimension is its places and then its phase; the others are one dimension.
+    # A spatial dimension of the result consists of its places and, as the minor part, its phases.
     of = {BATCH: [rank], FEATURES: [2 * rank + 1]} | {d: [rank + 1 + d, d] for d in range(rank)}
     labels = [BATCH, FEATURES, *range(rank)]
     axes = tuple(labels[c.layout.output.index(d)] for d in range(rank + 2))

@@ -1,12 +1,12 @@
-"""Convolutions as products of patches (im2col), the elements of x that the window covers at each place, and matrices.
+"""Convolutions as matrix products of the kernel and the patches (im2col): the elements of x in each window.
 
     y[(n, p), o] = sum_s patches[(n, p), s] w[s, o]
 
-`by_places` is for few places, as in the gradients of kernels. Either the patches or the result have to be transposed to
-their order in memory: the smaller ones are. `by_offsets` is for windows of few offsets.
+`by_places` is for few places, as in the gradients of kernels. Either the patches or the result must be transposed; the
+smaller of the two is. `by_offsets` is for windows of few offsets.
 
-The gradients of kernels are results that nothing in a program waits for. Without a barrier behind them, IREE would
-compute them all at the end, and keep their operands until then.
+No op of a program reads the gradients of kernels. Without a barrier after each of them, IREE would compute all of them
+at the end, and keep their operands until then.
 """
 
 import math
@@ -14,24 +14,24 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.kernels import alone
+from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
 from tiduc.dialect.types import shape, with_shape
 
 _COUNT = 128
-"""Places or offsets, at most."""
+"""The largest number of places or offsets."""
 _BYTES = 2**26
-"""Of the patches, at most."""
+"""The largest size of the patches in bytes."""
 _COLUMNS = 16
-"""Numbers in a row, so that vectors are copied."""
+"""The smallest batch for which the patches have the batch last, so that whole vectors are copied."""
 _LARGE = 2**20
-"""Elements of patches that are multiplied in parts."""
+"""The number of elements from which on the patches are multiplied in parts."""
 _PART = 2**17
-"""Elements of such a part, at most: half a megabyte of f32."""
+"""The most elements of such a part: half a megabyte of f32."""
 
 
 def by_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product of the patches of few places; None if the patches would be too large."""
+    """The result, by a product with the patches of few places; None if the patches would be too large."""
     count, rows = math.prod(c.places), c.batch * math.prod(c.places)
     if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
@@ -51,9 +51,9 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _parts(rows: int, summed: int, columns: int) -> int:
-    """The number of parts of a product over the summed dimension; 1 unless the second matrix is large.
+    """The number of parts of the contracted dimension of a product; 1 unless the second matrix is large.
 
-    IREE reads the second matrix again for every few rows of the first one, so that parts of it should fit into a cache.
+    IREE reads the second matrix again for every few rows of the first one, so a part of it should fit into a cache.
     """
     if summed * columns < _LARGE:
         return 1
@@ -62,14 +62,14 @@ def _parts(rows: int, summed: int, columns: int) -> int:
 
 
 def _summed_product(b: Emitter, x: Any, y: Any, parts: int) -> Any:
-    """The product of two matrices, as a sum of this number of products."""
+    """The product of two matrices, as a sum of `parts` products."""
     if parts == 1:
         return product(b, x, y)
     (rows, summed), columns = shape(x), shape(y)[1]
     x = b.transpose(b.reshape(x, [rows, parts, summed // parts]), [1, 0, 2])
     y = b.reshape(y, [parts, summed // parts, columns])
     type_ = with_shape(x.type, [parts, rows, columns])
-    z = alone(b, type_, lambda k: k.dot_general(x, y, ((0,), (0,)), ((2,), (1,)), {}))
+    z = in_own_dispatch(b, type_, lambda k: k.dot_general(x, y, ((0,), (0,)), ((2,), (1,)), {}))
     return b.reduce(z, zero(b, z), [0])
 
 
@@ -92,7 +92,7 @@ def _columns(b: Emitter, c: Convolution) -> Any:
 
 
 def by_offsets(b: Emitter, c: Convolution) -> Result | None:
-    """The result by a product of the patches of small windows; None if the patches would be too large."""
+    """The result, by a product with the patches of small windows; None if the patches would be too large."""
     count, rows = math.prod(c.window.sizes), c.batch * math.prod(c.places)
     if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None

@@ -1,4 +1,4 @@
-"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, as vector code; IREE calls the C library instead.
+"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, as vector code, where IREE calls the C library.
 
 Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| nearest to r from r:
 

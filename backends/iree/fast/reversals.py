@@ -1,12 +1,12 @@
-"""reverse of large arrays as loops, on CPUs: IREE moves one element at a time and computes where each is."""
+"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element, one at a time."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch, holds
+from tiduc.backends.iree.fast.kernels import Kernel, dispatch, is_kernel_array
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.missing.dynamic.arrays import below_sign, restored
+from tiduc.backends.iree.missing.dynamic.arrays import as_signless, restored
 from tiduc.dialect.dependences import reached
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import element, shape
@@ -17,16 +17,16 @@ from tiduc.dialect.types import element, shape
 def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]
-    plain = below_sign(b, x)
+    plain = as_signless(b, x)
     # Inside a loop, which may become a kernel, the op stays.
-    if not holds(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
+    if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))
     return [restored(b, y, element(x))]
 
 
 _LARGE = 2**12
-"""The number of elements from which on loops are faster."""
+"""The fewest elements for which loops are faster."""
 _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 

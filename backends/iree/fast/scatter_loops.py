@@ -1,7 +1,7 @@
 """Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
 
-IREE's own scatter writes out of bounds if an index is out of range, so it needs an array with an extra row, which is
-appended before and cut off afterwards. Here the loop over an out-of-range row has trip count 0.
+IREE's own scatter writes out of bounds if an index is out of range, so it needs an array to which a row is appended,
+and from which it is then removed. Here the loop over the elements of an out-of-range row has trip count 0.
 
 In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
 back, without a copy of the array:
@@ -9,7 +9,8 @@ back, without a copy of the array:
     %y = scatter %x, %i, %u { add }
     ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
 
-If the index is out of range, the slice is written back unchanged. With a GPU the host would wait for the index.
+If the index is out of range, the slice is written back unchanged. This is for CPUs only: the host would wait for a GPU
+to compute the index.
 """
 
 import math
@@ -19,7 +20,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
-from tiduc.backends.iree.fast.kernels import Kernel, applies, behind_barrier, dispatch
+from tiduc.backends.iree.fast.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
 from tiduc.backends.iree.known import splat
@@ -28,14 +29,14 @@ from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.types import element, shape, with_element
 
 _LONG = 32
-"""Elements of a row, from which on finding the row costs little."""
+"""The fewest elements of a long row, for which computing the place of the row costs little."""
 
 
 @legalize("stablehlo.scatter", where=ON_CPUS)
 @slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
-@slow("A row more, for updates out of range, is appended and cut off: loops in one dispatch instead.")
+@slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where that pays."""
+    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where these are faster."""
     count, places = len(op.results), Places(b, op)
     if is_in_loop(op) and is_single(op, places):
         return [_one_slice(b, op, places)]
@@ -57,18 +58,18 @@ def is_single(op: Any, places: Places) -> bool:
 
 
 def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
-    """The result of a scatter of which `is_single` holds: the slice is in range or out of range as a whole."""
+    """The result of a scatter for which `is_single` holds; its slice is in range or out of range as a whole."""
     x, indices, update = op.operands
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
     starts = b.reshape(places.indices(b, indices), [len(places.indexed)])
     for k, i in enumerate(places.indexed):
         start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
-            (start,) = b.barrier(start)  # else the host would read the narrow number, as unsigned
+            (start,) = b.barrier(start)  # else the host would read the number, and extend it as unsigned
         at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
-    # A single element gets no dimensions: in kernels, IREE makes no array of a predicate without dimensions.
+    # A single element is a scalar: in kernels, IREE does not compile the broadcast of a scalar predicate to an array.
     sizes = [] if math.prod(places.window) == 1 else places.window
     old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
     new = b.select(inside, _combined(b, op.regions[0].blocks[0], old, new), old)
@@ -86,12 +87,12 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
 
 
 def _pays(op: Any, places: Places) -> bool:
-    """Whether loops pay: they do for long rows, and for several arrays with rows of any length.
+    """Whether loops are faster: for long rows, and for several arrays with rows of any length.
 
-    Shorter rows of several elements pay, too, unless the updated array is a splat, such as zeros, which IREE makes
-    with the extra row at once.
+    They are also faster for shorter rows of several elements, unless the updated array is a splat, such as zeros, which
+    IREE creates with the appended row.
     """
-    if not applies(op, 2):
+    if not can_apply_body(op, 2):
         return False
     return (
         len(op.results) > 1 or places.width >= _LONG or (places.width > 1 and splat(op.operands[0]) is None)
@@ -99,29 +100,26 @@ def _pays(op: Any, places: Places) -> bool:
 
 
 def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:
-    """The updated arrays, in one dimension; the op's body combines old and new elements in order.
-
-    `news` are the rows of the updates.
-    """
+    """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
     xs, width = list(op.operands)[: len(news)], places.width
     # One-dimensional, since the compiler drops dimensions of size 1.
     olds, updates = (
-        [b.reshape(behind_barrier(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
+        [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
     )
-    indices = behind_barrier(b, indices)
+    indices = computed_outside(b, indices)
 
     def fill(k: Kernel) -> Sequence[Any]:
         def update(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
             row, is_inside = places.row(k, place, indices)
-            number = k.line(places.leading, place)
+            number = k.linear_index(places.leading, place)
 
             def combine(k: Kernel, column: Any, *outs: Any) -> Sequence[Any]:
-                at, new = (k.line([places.count, width], (i, column)) for i in (row, number))
+                at, new = (k.linear_index([places.count, width], (i, column)) for i in (row, number))
                 pairs = [*(k.element(x, at) for x in outs), *(k.element(u, new) for u in updates)]
-                values = k.applied(op.regions[0], pairs)
+                values = k.inlined_on_scalars(op.regions[0], pairs)
                 return [k.put(v, x, at) for v, x in zip(values, outs, strict=True)]
 
-            return k.loop(0, k.either(is_inside, width, 0), 1, outs, combine)
+            return k.loop(0, k.select_scalar(is_inside, width, 0), 1, outs, combine)
 
         return k.nest(places.leading, [k.filled(k.empty(x.type), x) for x in olds], update)
 

@@ -9,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import is_static, within
 
 TILED = 1024
-"""Data tiling pays from this smallest dimension of a product on; it also doubles the memory of the product.
+"""The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.
 
 With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, of 512 x 512 the same time, and of
 256 x 256 1.1 times the time; the gradient of a perceptron of width 768 takes 1.17 times, and that of a GPT of 6 layers
@@ -17,7 +17,7 @@ of width 384 1.05 times the time and 1.27 times the memory.
 """
 
 THREADED = 2**24
-"""Elements computed in a call, from which on several threads are faster than one."""
+"""The number of elements computed in a call for which several threads are faster than one."""
 
 _LOOPING = 2**27
 """The limit in place of `THREADED` for a module whose loops have less work than `THREADED`.

@@ -9,7 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
-from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
 from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
@@ -46,7 +46,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
-    if has_open_sizes(op):
+    if has_dynamic_shape(op):
         return None
     if (zero := _empty_sum(b, op)) is not None:
         return zero
@@ -75,7 +75,7 @@ def _reverse_kernel(b: Emitter, op: Any) -> None:
 
 def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
-    is_empty = not has_open_sizes(op) and any(0 in shape(x) for x in op.operands)
+    is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in op.operands)
     return [b.constant(0, op.results[0].type)] if is_empty else None
 
 
@@ -105,6 +105,6 @@ def _grouped(b: Emitter, op: Any) -> Any:
 @missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The formulas of the op's definition."""
-    if has_open_sizes(op):
-        raise refused(op, "its sizes are open")
+    if has_dynamic_shape(op):
+        raise refused(op, "its shapes are dynamic")
     return gradient(b, op, *op.operands)

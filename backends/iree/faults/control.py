@@ -9,7 +9,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import CALLS, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.dependences import behind, reached, read_by
 from tiduc.dialect.graph import operations
@@ -95,7 +95,7 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and is_carry(x):
             op.operands[i] = copied(b, x)
-    return behind_barrier(b, *op.operands) if has_open_sizes(op) else None
+    return behind_barrier(b, *op.operands) if has_dynamic_shape(op) else None
 
 
 def _is_known(op: Any) -> bool:

@@ -5,10 +5,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize
+from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.float8 import from_float8, is_float8, to_float8
-from tiduc.dialect.dependences import computed_from
 from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 
@@ -17,7 +16,11 @@ from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with
 @wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
 @crash("A scalar integer in a loop does not become a float; puts it behind a barrier.", "convert_counter")
 @crash(
-    "A scalar that depends on a dimension's size does not become unsigned; puts it behind a barrier.",
+    "A scalar integer in a loop does not become unsigned; converts to signless integers, and bitcasts.",
+    "convert_unsigned_counter",
+)
+@crash(
+    "A scalar that depends on a dimension's size does not become unsigned; converts and bitcasts, too.",
     "dynamic/unsigned_size",
 )
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -32,6 +35,8 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         if is_float(type_):
             return [b.convert(x, element(type_))]
     if is_float(type_) or not is_float(x):
+        if not type_.rank and _is_signed(x) and is_unsigned(type_):
+            return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
     if str(element(x)) not in ("bf16", "f32", "f64"):  # f16 cannot hold most bounds; f32 has the range
         x = b.convert(x, ir.F32Type.get())
@@ -45,24 +50,19 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _needs_barrier(x: Any, type_: Any) -> bool:
-    """Whether the conversion of a scalar compiles only behind a barrier.
+    """Whether the conversion of a scalar integer to a float compiles only behind a barrier.
 
-    A loop's induction variable is computed on the host, which lacks some conversions of integers to floats. IREE folds
-    a conversion to unsigned into the op that reads a dimension's size, which has no unsigned type.
+    A loop's induction variable is computed on the host, which lacks some of these conversions.
     """
     of, to = element(x), element(type_)
-    if type_.rank or not isinstance(of, ir.IntegerType):
+    if type_.rank or not _is_signed(x) or not is_float(type_):
         return False
-    if isinstance(to, ir.IntegerType):
-        return bool(to.is_unsigned) and _is_size(x)
-    return of.width > 1 and not of.is_unsigned and (of.width, str(to)) != (64, "f64") and str(to) != "f32"
+    return (of.width, str(to)) != (64, "f64") and str(to) != "f32"
 
 
-def _is_size(x: Any) -> bool:
-    """Whether a scalar depends on an array's size through scalars alone."""
-    return computed_from(
-        x, lambda op: op.name == "stablehlo.get_dimension_size", lambda op: not op.results[0].type.rank
-    )
+def _is_signed(x: Any) -> bool:
+    """Whether the elements of a value are signed integers, predicates excluded."""
+    return isinstance(element(x), ir.IntegerType) and not is_boolean(x) and not is_unsigned(x)
 
 
 @legalize("stablehlo.bitcast_convert")

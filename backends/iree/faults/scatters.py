@@ -30,7 +30,7 @@ from tiduc.dialect.types import element, is_empty, shape
 def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows of one operand."""
     if len(op.results) > 1:
-        raise refused(op, "its sizes are open, and its operands several")
+        raise refused(op, "it has several operands with dynamic shapes")
     return scatter(b, op)
 
 
@@ -111,7 +111,7 @@ class Places:
 
         def fill(k: Kernel, place: Sequence[Any], indices: Any) -> Any:
             row, is_inside = self.row(k, place, indices)
-            return k.cast(k.either(is_inside, row, self.count), kind)
+            return k.cast(k.select_scalar(is_inside, row, self.count), kind)
 
         where = arrays.computed(b, self.leading, kind, [self.indices(b, indices)], fill)
         return arrays.in_shape(b, where, [self.updates, 1])

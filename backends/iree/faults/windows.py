@@ -11,7 +11,7 @@ from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_dynamic, shape, with_element, with_shape
@@ -32,7 +32,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
-        raise refused(op, "its sizes are open")
+        raise refused(op, "its shapes are dynamic")
     sizes, count = shape(x), int(np.prod(shape(x), dtype=np.int64))
     if not np.prod(shape(source)) or not count:
         return [b.broadcast_in_dim(init, [], x.type)]
@@ -71,7 +71,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     """On GPUs, the reduction in stages; one of dynamic shape gets a barrier, since its broadcasts do not compile."""
     if b.cpu:
         return None
-    if not has_open_sizes(op):
+    if not has_dynamic_shape(op):
         return in_stages(b, op)
     return behind_barrier(b, *b.clone(op, {}))
 
@@ -133,7 +133,7 @@ def drop_excess(b: Emitter, op: Any) -> None:
 
     10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
     """
-    if has_open_sizes(op):
+    if has_dynamic_shape(op):
         return
     if op.name == "stablehlo.convolution":
         window, layout, count = window_of_convolution(op), Layout.of(op), 1

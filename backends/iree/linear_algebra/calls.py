@@ -1,6 +1,6 @@
 """Factorizations and solves: StableHLO's ops, and the calls of LAPACK, cuSOLVER, hipSOLVER and TPUs.
 
-A function reads an op's settings, computes by `compute` (implementations.py), and gives the op's results. Its operands
+Each function reads the settings of an op, calls `compute` (implementations.py), and returns the op's results. Operands
 are batches (routines.py).
 """
 
@@ -33,27 +33,27 @@ def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
 
 
-# potrf: the factor in one triangle, the other one as it was; `info` is the first column without a root.
+# potrf: the factor in one triangle, the other triangle unchanged; `info` is the first column without a positive root.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
 @routine("getrf")
 def getrf(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """The factors; pivots, counted from one; `info`, the first pivot that is zero."""
+    """The factors; the pivots, counted from one; `info`, the first pivot that is zero."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
 
 
 @routine("LuDecomposition", empty=in_order(-1, 0))
 def lu_decomposition(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """The factors; pivots, counted from zero; and the permutation of rows that they make."""
+    """The factors; the pivots, counted from zero; and the permutation of rows that the exchanges result in."""
     lu, pivots, _ = compute(b, "lu", a)
     return lu, pivots, exchanged(b, pivots, shape(a)[1])
 
 
 @routine("pivots_to_permutation", empty=in_order(-1, 0))
 def pivots_to_permutation(b: Emitter, op: Any, pivots: Any) -> Sequence[Any]:
-    """The permutation of rows that the pivots make by exchanges, one after the other."""
+    """The permutation of rows that results from the exchanges that the pivots describe, in order."""
     return [exchanged(b, pivots, shape(op.results[0])[-1])]
 
 
@@ -82,7 +82,7 @@ def trsm(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 # gtsv: the second, main and first diagonals of U from elimination with partial pivoting, x, and LAPACK's `info`.
-# gtsv2: x alone. The perturbed solve: x for a matrix near a singular one, as inverse iteration needs it.
+# gtsv2: only x. The perturbed solve: only x, for an almost singular matrix, as inverse iteration needs it.
 routine("gtsv")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False))
 routine("gtsv2")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False)[3:4])
 routine("tridiagonal_solve_perturbed")(
@@ -99,9 +99,9 @@ routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 @routine("geqp3", empty=in_order(1, 1))
 def geqp3(b: Emitter, op: Any, a: Any, wanted: Any) -> Sequence[Any]:
-    """QR factors with pivoting: the longest column that is left is next, after those with nonzero numbers.
+    """QR factors with column pivoting; column numbers count from one.
 
-    The numbers of columns count from one.
+    Columns whose entry in `wanted` is not zero come first. After them, each step takes the longest remaining column.
     """
     qr, order, taus = compute(b, "pivoted qr", a, wanted)
     return qr, b.add(order, b.constant(1, order)), taus
@@ -109,14 +109,14 @@ def geqp3(b: Emitter, op: Any, a: Any, wanted: Any) -> Sequence[Any]:
 
 @routine("orgqr")
 def orgqr(b: Emitter, op: Any, a: Any, taus: Any) -> Sequence[Any]:
-    """The first columns of Q: those of the unit matrix, reflected by the last reflection first."""
+    """The first columns of Q: columns of the unit matrix, to which the reflections are applied, the last one first."""
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
 
 
 @routine("ormqr")
 def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
-    """Q c, Q^H c, c Q or c Q^H, one reflection after the other."""
+    """Q c, Q^H c, c Q or c Q^H, by applying the reflections one by one."""
     given = settings(op)
     if is_empty(taus) or is_empty(c):
         return [c]
@@ -131,7 +131,7 @@ def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
 
 @routine("syevd")
 def syevd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """Vectors if asked for, values, and `info`: 1 if the sweeps do not converge or the matrix is not finite."""
+    """Eigenvectors if requested, eigenvalues, and `info`: 1 without convergence, or if the matrix is not finite."""
     vectors = settings(op).get("mode", ord("V")) == ord("V")
     results = compute(b, "eigh", a if is_lower(op) else adjoint(b, a), vectors=vectors)
     return results if vectors else [a, *results]
@@ -139,19 +139,19 @@ def syevd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 
 @routine("Eigh")
 def eigh(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """`syevd` for TPUs, whose settings are text."""
+    """`syevd` for TPUs, whose calls have their settings in a string."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
-        raise refused(op, "its settings are no text")
+        raise refused(op, "its backend_config is not a string")
     if shape(op.results[0]) != shape(op.operands[0]):
-        raise refused(op, "only some of the eigenvalues are wanted")
+        raise refused(op, "it asks for only some of the eigenvalues")
     lower = text.value.startswith("1")
     return compute(b, "eigh", a if lower else adjoint(b, a), vectors=True)[:2]
 
 
 @routine("geev", "geev of reals")
 def geev(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """Values in no order, the vectors asked for, and `info` as in `syevd`."""
+    """Eigenvalues in no particular order, the requested vectors, and `info` as for `syevd`."""
     *of_w, vl, vr, _ = op.results
     given = settings(op)
     left, right = (
@@ -166,23 +166,23 @@ def geev(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 # ---- singular values --------------------------------------------------------------------------------------------
 
 
-def _none(b: Emitter, op: Any) -> Sequence[Any]:
-    """The results for an empty matrix."""
+def _of_empty_matrix(b: Emitter, op: Any) -> Sequence[Any]:
+    """Zeros as results, without elements; refuses vectors that have elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
-        raise refused(op, "its matrix is empty, and its vectors are not")
+        raise refused(op, "the matrix is empty, but a result for vectors is not")
     return [b.zero(y.type) for y in op.results]
 
 
-@routine("gesdd", "gesvd", "gesvdj", empty=_none)
+@routine("gesdd", "gesvd", "gesvdj", empty=_of_empty_matrix)
 def svd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """Values, vectors if asked for, and `info` as in `syevd`; the first result is of no use."""
+    """Singular values, vectors if requested, and `info` as for `syevd`; no caller reads the first result."""
     _, _, third, fourth, _ = op.results
     layout = _layout(op)
     if not layout.vectors:
         s, info = compute(b, "svd", a, vectors=0)
         return a, s, b.zero(third.type), b.zero(fourth.type), info
-    u, s, vh, info = compute(b, "svd", a, vectors=_longer_vectors(op, layout))
+    u, s, vh, info = compute(b, "svd", a, vectors=_number_of_longer_vectors(op, layout))
     return a, s, *layout.ordered(u, adjoint(b, vh) if layout.of_v else vh), info
 
 
@@ -190,11 +190,11 @@ def _layout(op: Any) -> VectorLayout:
     return VectorLayout.of(settings(op), ir.StringAttr(op.attributes["call_target_name"]).value)
 
 
-def _longer_vectors(op: Any, layout: VectorLayout) -> int:
-    """The number of the longer vectors: both matrices of vectors are square, or have as many as there are values."""
+def _number_of_longer_vectors(op: Any, layout: VectorLayout) -> int:
+    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full matrices, else min(m, n)."""
     m, n = shape(op.operands[0])[-2:]
     u, v = layout.ordered(*list(op.results)[2:4])
     counts = shape(u)[-1], shape(v)[-1 if layout.of_v else -2]
     if counts not in ((m, n), (min(m, n),) * 2):
-        raise refused(op, f"of {m} by {n} matrices there are no {counts[0]} and {counts[1]} vectors")
+        raise refused(op, f"{m} by {n} matrices do not have {counts[0]} left and {counts[1]} right vectors")
     return int(max(counts))

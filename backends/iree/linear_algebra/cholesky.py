@@ -1,10 +1,10 @@
 """Cholesky factors: a = u^H u, row by row.
 
-    row i of u:  row i of a, less conj(u_ji) times row j of u for each j < i, four at a time,
-                 over the root of its diagonal entry
+    row i of u:  row i of a, minus conj(u_ji) times row j of u for each j < i, four rows j at a time;
+                 then divided by the square root of its diagonal entry
 
-Two rows are computed together from the rows before their block, so that these are read once for both. A lower
-factor is the adjoint of u, and the rows read are the adjoint of the lower triangle of a.
+Two rows are computed together from the rows above their block, so that those are read once for both. A lower factor
+is the adjoint of u, computed from the adjoint of the lower triangle of a.
 """
 
 from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, Program
@@ -12,14 +12,14 @@ from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 _BLOCK = 4
-_AT_ONCE = 2  # rows of results computed at once, so that the rows before are read once for them
+_AT_ONCE = 2  # rows of results computed together
 
 
 @program
 def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor, and `info`: the first column (from one) without a positive root, or 0.
+    """The factor, and `info`: the first column, counted from one, without a positive root; 0 if all have one.
 
-    The other triangle, which is not read, is zero, or unchanged if `keep`.
+    The other triangle is not read. In the result it is zero, or that of a if `keep`.
     """
     n = a.rows
     u, info = p.result(n, n), p.result(1, 1, "integer")
@@ -45,7 +45,7 @@ def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
 
 @program
 def first_without_root(p: Program, factor: Matrix) -> list[Matrix]:
-    """`info` of a factor."""
+    """`info` for a factor that was computed elsewhere."""
     info = p.result(1, 1, "integer")
     info[0] = _number_without_root(factor)
     return [info]
@@ -54,11 +54,11 @@ def first_without_root(p: Program, factor: Matrix) -> list[Matrix]:
 def _number_without_root(u: Matrix) -> Int:
     """The first column (from one) whose diagonal entry is negative, zero or NaN; 0 if all are positive."""
     p = u.p
-    return p.number_of_first(u.rows, lambda i: p.no(u[i, i].re > 0.0))
+    return p.number_of_first(u.rows, lambda i: p.logical_not(u[i, i].re > 0.0))
 
 
 def _write_triangles(a: Matrix, u: Matrix, lower: bool, keep: bool) -> None:
-    """Writes the factor that is wanted, and the other triangle."""
+    """Writes the lower factor if `lower`, and the other triangle: that of a if `keep`, else zeros."""
     p, n = u.p, u.rows
     width = STRIP if lower else n
     with p.each(0, n, width) as first:

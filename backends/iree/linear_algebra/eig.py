@@ -1,10 +1,10 @@
 """Eigenvalues and eigenvectors of square matrices by the QR algorithm.
 
-    a = z h z^H:  reflections reduce a to Hessenberg form, with one diagonal below the main one
-    h = q t q^H:  sweeps of rotations, each with a shift, make h triangular; they rotate rows of z^H as well
-    substitution gives the vectors of t
+    a = z h z^H:  reflections reduce a to Hessenberg form: h has one diagonal below the main one
+    h = q t q^H:  sweeps of rotations, each with a shift, make h triangular; they also rotate the rows of z^H
+    back substitution gives the eigenvectors of t
 
-Real matrices are converted to complex ones. Vectors have length one, and a real largest component.
+Real matrices are converted to complex ones. Vectors have length one, and their largest component is real.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional shifts: LAPACK's zlahqr.
 """
@@ -22,9 +22,9 @@ from tiduc.passes.rules.triangular_solve import adjoint
 
 
 def decompose(b: Emitter, x: Any, *, left: bool, right: bool) -> list[Any]:
-    """Values, n for each matrix, in no order; the left and right vectors, as columns, that are asked for; and `info`.
+    """The n eigenvalues of each matrix; the requested left and right vectors, as columns; and `info`.
 
-    `info` is 1 without convergence, or if a matrix is not finite.
+    The eigenvalues are in no particular order. `info` is 1 without convergence, or if a matrix is not finite.
     """
     w, t, zh, info = _schur(b, x)
     vectors = []
@@ -46,7 +46,7 @@ def _schur(p: Program, x: Matrix) -> list[Matrix]:
     step = _Sweeps(t, shifts.Rotations.make(p, n, [zh], "complex"))
     t.copy(x)
     unit, total = shifts.scale(t)
-    with p.when(p.no(p.scalar(float("inf")) > total)), p.each(0, n) as i, p.each(0, n) as j:
+    with p.when(p.logical_not(p.scalar(float("inf")) > total)), p.each(0, n) as i, p.each(0, n) as j:
         t[i, j] = 0.0
     _reduce(t, zh, reflectors, row)
     info[0] = shifts.qr_algorithm(p, n, step.couples, step.sweep, total)
@@ -54,13 +54,13 @@ def _schur(p: Program, x: Matrix) -> list[Matrix]:
     with p.each(0, n) as i:
         own = t[i, i]
         if p.kind == "real":  # small imaginary parts are rounding errors
-            own = p.either(rounding >= abs(own.im), own.re, own)
+            own = p.select(rounding >= abs(own.im), own.re, own)
         w[i] = unit * own
     return [w, t, zh, info]
 
 
 def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
-    """Makes h a Hessenberg matrix, column by column; each is reflected onto the entry below the diagonal."""
+    """Reduces h to a Hessenberg matrix: reflects each column onto the entry below the diagonal."""
     p, n = h.p, h.rows
     zh.set_identity()
     with p.each(0, max(n - 2, 0)) as j:
@@ -79,18 +79,18 @@ def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
 
 @dataclass(frozen=True)
 class _Sweeps:
-    """The QR algorithm for t; rows of z^H rotate with it."""
+    """The steps of the QR algorithm for t, which also rotate the rows of z^H."""
 
     t: Matrix
     rotations: shifts.Rotations  # of z^H
 
     def couples(self, i: Int) -> Any:
-        """Whether the entry before t[i, i] is not small; a small one becomes zero."""
+        """Whether the entry to the left of t[i, i] is not small; sets a small entry to zero."""
         p, t = self.t.p, self.t
         beside = t[i - 1, i - 1].size + t[i, i].size
-        limit = p.floor.max(p.epsilon * p.either(beside.is_zero, 1.0, beside))
+        limit = p.floor.max(p.epsilon * p.select(beside.is_zero, 1.0, beside))
         large = t[i, i - 1].size > limit
-        t[i, i - 1] = p.either(large, t[i, i - 1], 0.0)
+        t[i, i - 1] = p.select(large, t[i, i - 1], 0.0)
         return large
 
     def _shift(self, high: Int, since: Int) -> Number:
@@ -98,19 +98,19 @@ class _Sweeps:
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
         shift = shifts.nearer_eigenvalue(t[before, before], t[before, high] * beside, last)
-        return t.p.either((since % 10).equals(9), last + beside.length * 0.75, shift)
+        return t.p.select((since % 10).equals(9), last + beside.length * 0.75, shift)
 
     def sweep(self, low: Int, high: Int, since: Int) -> None:
         """One QR step: rotates adjacent rows and columns, from row `low` to row `high`."""
         p, t, n, shift = self.t.p, self.t, self.t.rows, self._shift(high, since)
         with p.each(low, high) as k:
             first, before = k.equals(low), k.max(1) - 1
-            x = p.either(first, t[k, k] - shift, t[k, before])
-            y = p.either(first, t[k + 1, k], t[k + 1, before])
+            x = p.select(first, t[k, k] - shift, t[k, before])
+            y = p.select(first, t[k + 1, k], t[k + 1, before])
             c, s, _ = shifts.plane(x, y)
             self.rotations.add(k, c.conj, s.conj)
             shifts.rotate(t, [k, k + 1], [(c.conj, s.conj)], before, n)
-            t[k + 1, before] = p.either(first, t[k + 1, before], 0.0)
+            t[k + 1, before] = p.select(first, t[k + 1, before], 0.0)
             shifts.rotate(t.transpose, [k, k + 1], [(c, s)], 0, (k + 2).min(high) + 1)
         self.rotations.apply(low, high)
 
@@ -120,7 +120,7 @@ class _Sweeps:
 
 @program
 def _vectors(p: Program, t: Matrix, zh: Matrix) -> list[Matrix]:
-    """z times the vectors of the triangular matrix t, as columns."""
+    """z times the eigenvectors of the triangular matrix t, as columns."""
     n = t.rows
     v, x, rows = p.result(n, n), p.work(1, n), p.work(n, n, padded=True)
     most = p.largest(0, n, lambda i: p.largest(i, n, lambda j: t[i, j]))
@@ -136,24 +136,24 @@ def _vectors(p: Program, t: Matrix, zh: Matrix) -> list[Matrix]:
 
 
 def _substitute(t: Matrix, x: Matrix, c: Int, gap: Number) -> None:
-    """Writes the vector of the value in column c of t to x.
+    """Writes to x the eigenvector of t for the eigenvalue t[c, c].
 
-    Gaps between values are at least `gap` wide; a vector that grows is scaled.
+    Differences of eigenvalues below `gap` are replaced by `gap`. Vectors whose entries grow above 1 are scaled.
     """
     p = t.p
     x[c] = 1.0
-    with p.down(c) as i:
+    with p.each_reversed(c) as i:
         total = p.sum(i + 1, c + 1, lambda j: t[i, j] * x[j], t.zero)
         difference = t[c, c] - t[i, i]
-        difference = p.either(gap > difference.largest_part, gap, difference)
-        x[i] = total / p.either(difference.is_zero, 1.0, difference)
+        difference = p.select(gap > difference.largest_part, gap, difference)
+        x[i] = total / p.select(difference.is_zero, 1.0, difference)
         size = x[i].largest_part.max(1.0)
         with p.when(size > 1.0), p.each(i, c + 1) as j:
             x[j] = x[j] / size
 
 
 def _normalize(rows: Matrix, c: Int) -> None:
-    """Scales a row to length one and a real largest component."""
+    """Scales a row such that its length is one and its largest component is real."""
     p, n = rows.p, rows.columns
     top = p.largest(0, n, lambda j: rows[c, j])
     with p.each(0, n) as j:
@@ -163,4 +163,4 @@ def _normalize(rows: Matrix, c: Int) -> None:
     phase = rows[c, at].conj / rows[c, at].square.sqrt / total.sqrt
     with p.each(0, n) as j:
         y = rows[c, j] * phase
-        rows[c, j] = p.either(j.equals(at), y.re, y)
+        rows[c, j] = p.select(j.equals(at), y.re, y)

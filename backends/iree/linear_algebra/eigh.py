@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of Hermitian matrices: tridiagonal forms, then the QR algorithm.
 
-    for each row, the last first:  a = h^H a h, in the lower triangle, where the reflection h of the rows before this
-                                   one leaves only the last of the row's entries before the diagonal
+    for each row, the last first:  a = h^H a h, in the lower triangle, for a reflection h that makes all entries of
+                                   the row zero, except for its diagonal entry and the entry to the left of that
     g = h_1^H ... h_(n-1)^H, row by row, so that t = g a g^H is real and tridiagonal
     sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 
@@ -22,9 +22,9 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def decompose(p: Program, x: Matrix, *, vectors: bool) -> list[Matrix]:
-    """Vectors, as columns, if asked for; values, ascending; and `info`, as of LAPACK's syevd.
+    """Eigenvectors, as columns, if requested; ascending eigenvalues; and `info`, as LAPACK's syevd gives them.
 
-    Only the lower triangle of x, n by n, is read, and the real part of its diagonal.
+    Reads only the lower triangle of x, and the real part of its diagonal.
     """
     n = x.rows
     w, info = p.result(1, n, "real"), p.result(1, 1, "integer")
@@ -54,9 +54,9 @@ def decompose(p: Program, x: Matrix, *, vectors: bool) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row: Matrix) -> None:
-    """Makes the tridiagonal matrix from the lower triangle of a, and the reflections: v^H before the diagonal of a."""
+    """Reduces the lower triangle of a to `diagonals`; leaves v^H of each reflection left of the diagonal of a."""
     p, n = a.p, a.rows
-    with p.down(n - 1) as before:
+    with p.each_reversed(n - 1) as before:
         i = before + 1
         diagonals.e[i] = reflectors.make(i, 0, i, before)
         _multiply(a, i, row)
@@ -66,7 +66,7 @@ def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row:
 
 
 def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
-    """Writes a v to `row`, for the rows of a before row i, which has v^H."""
+    """Writes a v to `row`, for the part of a above row i; row i of a holds v^H."""
     p = a.p
     with p.each(0, i) as r:
         own, total = a[i, r].conj, p.variable(a.zero)
@@ -77,9 +77,9 @@ def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
 
 
 def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
-    """Subtracts v w^H + w v^H from the rows before row i, where p = a v, w = tau p - |tau|^2 / 2 (v^H p) v.
+    """Subtracts v w^H + w v^H from the rows above row i, where p = a v and w = tau p - |tau|^2 / 2 (v^H p) v.
 
-    The row w has p before.
+    The row `w` holds p at first.
     """
     p = a.p
     half = tau.square * p.sum(0, i, lambda j: (a[i, j] * w[j]).re) * 0.5
@@ -92,7 +92,7 @@ def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
 
 
 def _sweep(diagonals: shifts.Diagonals, rotations: shifts.Rotations, low: Int, high: Int, _: Int) -> None:
-    """Rotates the block from row `low` to row `high`."""
+    """One sweep of rotations over the block from row `low` to row `high`, with Wilkinson's shift."""
     d, e = diagonals.d, diagonals.e
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:

@@ -1,7 +1,7 @@
 """Tridiagonal solves: elimination with partial pivoting, then back substitution.
 
-Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
-read. Row i, as changed so far, is compared with row i + 1; the one with the larger first entry is row i of U.
+Equation i is dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last entry of du are not read.
+Step i compares row i, after elimination, with row i + 1. The row with the larger first entry becomes row i of U.
 """
 
 import functools
@@ -16,8 +16,8 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 def solve(p: Program, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
     """The second, main and first diagonals of U, x, and `info`, as LAPACK's gtsv returns them.
 
-    `info` is the first zero on the main diagonal, counted from one, or 0. If `perturb`, pivots below epsilon times
-    the largest entry of U are moved away from zero by that much, as inverse iteration needs it.
+    `info` is the place, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots below
+    epsilon times the largest entry of U are moved away from zero by this amount, as inverse iteration needs it.
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]
@@ -29,39 +29,39 @@ def solve(p: Program, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: 
     info[0] = p.number_of_first(n, lambda i: main[i].is_zero)
     if perturb:
         _perturb(of_u)
-    with p.down(n) as i, p.each(0, width) as c:
+    with p.each_reversed(n) as i, p.each(0, width) as c:
         z[i, c] = (z[i, c] - (first[i] * z[i + 1, c] + second[i] * z[i + 2, c])) / main[i]
     x.copy(z)
     return [second, main, first, x, info]
 
 
 def _eliminate(given: Sequence[Matrix], of_u: Sequence[Matrix], z: Matrix) -> None:
-    """Computes the diagonals of U, and the right-hand sides that go with it."""
+    """Computes the diagonals of U, and applies the elimination to the right-hand sides z."""
     p, n, (dl, d, du), (main_row, first_row, second_row) = z.p, z.rows - 2, given, of_u
     main, first = p.variable(d[0]), p.variable(du[0] if n > 1 else z.zero)
     with p.each(0, n - 1) as i:
         after = i + 1
-        low, own, above = dl[after], d[after], p.either(after.equals(n - 1), 0.0, du[after])
+        low, own, above = dl[after], d[after], p.select(after.equals(n - 1), 0.0, du[after])
         swap = low.size > main.value.size
-        pivot, other = p.either(swap, low, main.value), p.either(swap, main.value, low)
-        factor = other / p.either(pivot.is_zero, 1.0, pivot)
-        beside_pivot, below_pivot = p.either(swap, own, first.value), p.either(swap, first.value, own)
-        main_row[i], first_row[i], second_row[i] = pivot, beside_pivot, p.either(swap, above, 0.0)
+        pivot, other = p.select(swap, low, main.value), p.select(swap, main.value, low)
+        factor = other / p.select(pivot.is_zero, 1.0, pivot)
+        beside_pivot, below_pivot = p.select(swap, own, first.value), p.select(swap, first.value, own)
+        main_row[i], first_row[i], second_row[i] = pivot, beside_pivot, p.select(swap, above, 0.0)
         with p.when(swap):
             z.swap_rows(i, after)
         z.subtract_row(after, factor, z, i, (0, z.columns))
         main.set(below_pivot - factor * beside_pivot)
-        first.set(p.either(swap, 0.0, above) - factor * p.either(swap, above, 0.0))
+        first.set(p.select(swap, 0.0, above) - factor * p.select(swap, above, 0.0))
     main_row[n - 1], first_row[n - 1], second_row[n - 1] = main.value, 0.0, 0.0
 
 
 def _perturb(of_u: Sequence[Matrix]) -> None:
-    """Moves small pivots away from zero."""
+    """Moves small pivots of U away from zero."""
     main, p = of_u[0], of_u[0].p
     parts = (p.largest(0, x.columns, x.__getitem__) for x in of_u)
     least = p.epsilon * functools.reduce(Number.max, parts)
     with p.each(0, main.columns) as i:
         own = main[i]
-        by = p.either(own.re >= 0.0, least, -least)
+        by = p.select(own.re >= 0.0, least, -least)
         small = least > own.largest_part
-        main[i] = p.either(small, own + by, own)
+        main[i] = p.select(small, own + by, own)

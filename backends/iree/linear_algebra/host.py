@@ -1,10 +1,10 @@
-"""Factorizations by LAPACK on the host, on CPU targets: calls of functions that the module imports.
+"""Factorizations by LAPACK on the host, for CPU targets: the module imports functions and calls them.
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
-Used on request, instead of programs. `tiduc.runtime` provides the functions (runtime/lapack.py); other runtimes refuse
-the module because `tiduc_lapack` is missing. The functions take batches of matrices, and their types have dynamic
-dimensions, so that one function serves all sizes.
+The option `--lapack=callback` selects them instead of programs. `tiduc.runtime` provides the functions
+(runtime/lapack.py); other runtimes refuse the module because `tiduc_lapack` is missing. The functions take batches of
+matrices, and their types have dynamic dimensions, so that one function serves all sizes.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from tiduc.dialect.types import element, is_complex, shape
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places
 
 _MODULE = "tiduc_lapack"
-"""The IREE module that exports the functions."""
+"""The name of the IREE module that exports the functions."""
 
 
 def calls_back(module: Any) -> bool:
@@ -31,12 +31,12 @@ def calls_back(module: Any) -> bool:
     )
 
 
-# ---- factorizations: those of implementations.py ----------------------------------------------------------------
+# ---- factorizations, as in the table of implementations.py -------------------------------------------------------
 
 
 def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
-    """The factor, with the other triangle zero or, if `keep`, as it was; and the first column without a root."""
-    (factor,) = _called(b, "cholesky", x if lower else adjoint(b, x))
+    """The factor, and the first column without a positive root; the other triangle is zero, or that of x if `keep`."""
+    (factor,) = _call_host(b, "cholesky", x if lower else adjoint(b, x))
     (info,) = first_without_root(b, factor)
     factor = factor if lower else adjoint(b, factor)
     return [b.select(compare_places(b, x, "GE" if lower else "LE"), factor, x) if keep else factor, info]
@@ -44,31 +44,31 @@ def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
 
 def qr(b: Emitter, x: Any) -> Sequence[Any]:
     """The packed factors, and tau."""
-    return _called(b, "qr", x)
+    return _call_host(b, "qr", x)
 
 
 def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, *, adjoint: bool) -> Sequence[Any]:
     """Q c, or Q^H c."""
-    return _called(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
+    return _call_host(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
 def eigh(b: Emitter, x: Any, *, vectors: bool) -> Sequence[Any]:
-    """Vectors if asked for, values, and `info`; NumPy reads the lower triangle."""
-    return _called(b, "eigh" if vectors else "eigvalsh", x)
+    """Eigenvectors if requested, eigenvalues, and `info`; NumPy reads the lower triangle."""
+    return _call_host(b, "eigh" if vectors else "eigvalsh", x)
 
 
 def svd(b: Emitter, x: Any, *, vectors: int) -> Sequence[Any]:
-    """u, values, v^H and `info`, with `vectors` of the longer vectors; without vectors, values and `info`."""
+    """u, the singular values, v^H and `info`; only values and `info` if `vectors`, their number, is 0."""
     if not vectors:
-        return _called(b, "svdvals", x)
-    u, s, v, info = _called(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
+        return _call_host(b, "svdvals", x)
+    u, s, v, info = _call_host(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
     return u, s, adjoint(b, v), info
 
 
 def eig(b: Emitter, x: Any, *, left: bool, right: bool) -> Sequence[Any]:
-    """Values, the right vectors if asked for, and `info`."""
+    """Eigenvalues, the right vectors if requested, and `info`."""
     assert not left, "NumPy computes no left vectors"
-    return _called(b, "eig" if right else "eigvals", x)
+    return _call_host(b, "eig" if right else "eigvals", x)
 
 
 # ---- calls ------------------------------------------------------------------------------------------------------
@@ -103,15 +103,15 @@ def _types(name: str, x: Any) -> list[Any]:
 
 
 def _real(x: Any) -> Any:
-    """The element type, or the type of the parts of a complex one."""
+    """The element type of x; for complex elements, the type of their parts."""
     return element(x).element_type if is_complex(x) else element(x)
 
 
-def _called(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """The results of a host function for the batch x, and for other batches before it."""
+def _call_host(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The results of a host function, whose operands are the batches `before` and then the batch x."""
     suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
     function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
-    taken, given = [_opened(x.type) for x in xs], [_opened(type_) for type_ in types]
+    taken, given = [_dynamic(x.type) for x in xs], [_dynamic(type_) for type_ in types]
     _declare(b, function, ir.FunctionType.get(taken, given))
     operands = [b.emit("tensor.cast", (x,), type_) for x, type_ in zip(xs, taken, strict=True)]
     results = b.emit_all("func.call", operands, given, {"callee": ir.FlatSymbolRefAttr.get(function)})
@@ -119,7 +119,7 @@ def _called(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tuple[
 
 
 def _declare(b: Emitter, function: str, type_: Any) -> None:
-    """Declares the function at the end of the module, unless it is declared already."""
+    """Declares the function at the end of the module unless the module declares it already."""
     module = b.place.block.owner
     while module.name != "builtin.module":
         module = module.parent
@@ -128,7 +128,7 @@ def _declare(b: Emitter, function: str, type_: Any) -> None:
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(declaration)
 
 
-def _opened(type_: Any) -> Any:
-    """The type with all dimensions dynamic."""
-    open_size = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([open_size] * type_.rank, type_.element_type)
+def _dynamic(type_: Any) -> Any:
+    """A tensor type with all its dimensions made dynamic."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([dynamic] * type_.rank, type_.element_type)

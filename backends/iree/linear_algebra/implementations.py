@@ -1,7 +1,7 @@
-"""The implementations of each factorization and solve, and the only place that chooses between them.
+"""The implementations of each factorization and solve; only this file chooses between them.
 
-A program (program.py) runs on every target. On CPUs, a module may call LAPACK on the host instead, for what NumPy has,
-if the option `--lapack=callback` asks for it.
+A program (program.py) runs on every target. On CPUs, with the option `--lapack=callback`, a module calls LAPACK on the
+host instead where NumPy has the routine.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
     "triangular solve": (triangular_solve.solve, None),
     "tridiagonal solve": (gtsv.solve, None),
 }
-"""The program and the call of LAPACK, None where NumPy has no such routine; both give the same results."""
+"""For each factorization: the program, and the call of LAPACK or None. Both have the same results."""
 
 
 def compute(b: Emitter, name: str, *batches: Any, **options: Any) -> Sequence[Any]:
-    """The results of the implementation for the module that the emitter writes."""
-    in_loops, on_host = IMPLEMENTATIONS[name]
-    return (on_host if b.lapack and on_host else in_loops)(b, *batches, **options)
+    """The results of the factorization `name`, by the implementation that the emitter's settings ask for."""
+    as_program, on_host = IMPLEMENTATIONS[name]
+    return (on_host if b.lapack and on_host else as_program)(b, *batches, **options)

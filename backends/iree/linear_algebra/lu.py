@@ -1,11 +1,11 @@
 """P a = L U with partial pivoting, in blocks of columns, as in LAPACK's getrf.
 
-    each column of a block:      finds its pivot, exchanges rows, computes L, eliminates in the block
-    rows of U beside the block:  are solved for
-    the rest below both:         less their product, four rows of U at a time
+    for each column of a block:           find its pivot, exchange rows, compute L, eliminate in the block
+    for the rows of U beside the block:   solve with the block's L
+    for the rest of the matrix:           subtract the product of both, four rows of U at a time
 
-The pivot of a column is the first of the largest entries from the diagonal on; complex entries compare by
-|re| + |im|. No NaN counts as larger than a number; a NaN on the diagonal itself stays there.
+The pivot of a column is the first of the largest entries on and below the diagonal; complex entries compare by
+|re| + |im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
@@ -17,9 +17,9 @@ _BLOCK = 32
 
 @program
 def factors(p: Program, a: Matrix) -> list[Matrix]:
-    """Both factors in one matrix; pivots, counted from zero; `info`, the first column without a pivot.
+    """Both factors in one matrix; the pivots, counted from zero; and `info`, the first column without a pivot.
 
-    U has the diagonal; that of L is one. `info` counts from one, and is 0 if all columns have pivots.
+    The diagonal is that of U; the diagonal of L is one. `info` counts from one, and is 0 if all columns have pivots.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
     lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")
@@ -41,9 +41,9 @@ def _eliminate(lu: Matrix, pivots: Matrix, j: Int, end: Int) -> None:
     p = lu.p
     at = p.place_of_largest(j, lu.rows, lambda i: lu[i, j].size)
     pivots[j] = at
-    with p.when(p.no(at.equals(j))):
+    with p.when(p.logical_not(at.equals(j))):
         lu.swap_rows(at, j)
-    pivot = p.either(lu[j, j].is_zero, 1.0, lu[j, j])
+    pivot = p.select(lu[j, j].is_zero, 1.0, lu[j, j])
     with p.each(j + 1, lu.rows) as i:
         factor = lu[i, j] / pivot
         lu[i, j] = factor

@@ -1,4 +1,4 @@
-"""Programs: matrices that change, loops and branches, from which run.py makes one dispatch.
+"""Programs: algorithms on mutable matrices, with loops and branches, which run.py compiles to one dispatch.
 
     @program
     def scaled(p: Program, x: Matrix) -> list[Matrix]:
@@ -11,8 +11,8 @@
 
     (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
 
-A program is written for one matrix, of static size. The body of a `with` is emitted once. A float of Python is a
-number, and an int is an index: write `y[i, j] = 0.0`, not 0. Loops and branches carry all arrays and variables; IREE's
+A program is written for one matrix, of static size. The body of a `with` is emitted once. A Python float is a number,
+and a Python int is an index: write `y[i, j] = 0.0`, not `0`. Loops and branches carry all arrays and variables; IREE's
 canonicalizer removes those that a loop does not change.
 """
 
@@ -29,7 +29,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scop
 from tiduc.dialect.types import with_shape
 
 STRIP = 8
-"""The columns that are read while as many rows are written, so that both stay in the cache."""
+"""The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""
 
 _CACHED = 16  # f32 numbers in a cache line
 
@@ -38,9 +38,9 @@ Kind = Literal["real", "complex", "integer"]
 
 
 class Program(Scope):
-    """Emits the loop over a batch: the program for one matrix of each batch that it reads or writes.
+    """Emits the body of the loop over a batch: a program for one matrix of each batch that it reads or writes.
 
-    The emitter fills a block, whose arguments are the matrix's number in its batch and the arrays that are written.
+    It fills `block`, whose arguments are the index of the matrix in its batch and the arrays that the program writes.
     """
 
     def __init__(self, block: Any, location: Any, real: Any, kind: Kind, batch: int) -> None:
@@ -54,17 +54,17 @@ class Program(Scope):
     # ---- matrices -----------------------------------------------------------------------------------------------
 
     def given(self, arrays: Sequence[Any], rows: int, columns: int) -> "Matrix":
-        """A matrix of a batch that is read, from the arrays of the parts of the batch."""
+        """A matrix of an input batch; `arrays` are the batch's real part and, if it is complex, imaginary part."""
         return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
 
     def result(self, rows: int, columns: int, kind: Kind | None = None) -> "Matrix":
-        """An uninitialized matrix of a batch that is written; its kind is that of the first given matrix by default."""
+        """An uninitialized matrix of a result batch; the default kind is that of the first input."""
         return self._in_batch(self._allocated(self.batch * rows * columns, kind), rows, columns)
 
     def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
-        """An uninitialized matrix that the program uses for itself.
+        """An uninitialized matrix for intermediate values.
 
-        Rows of a `padded` matrix are an odd number of cache lines apart, so that no column is in a few cache sets.
+        Rows of a `padded` matrix are an odd number of cache lines apart, so that a column spreads over all cache sets.
         """
         width = -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if padded else columns
         return Matrix(self, self._allocated(rows * width, kind), 0, rows, columns, (width, 1))
@@ -74,14 +74,14 @@ class Program(Scope):
         return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
 
     def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
-        """Arrays of `size` entries, one for each part of a number, as arguments of the block.
+        """Arrays of `size` entries or more, one for each part of a number, as arguments of the block.
 
-        Each matrix has arrays of its own, since IREE's bufferization takes time exponential in the number of loops that
-        change one array after one another. Some are longer, so that all types differ, and no array has a single
-        element: IREE merges uninitialized arrays of one type; the copies that it then needs are on the stack, where
-        large ones do not fit. It collapses arrays of one element, and then loses the order of some reads and writes.
+        Each matrix has arrays of its own, since the time of IREE's bufferization is exponential in the number of
+        successive loops that change one array. All arrays differ in type, hence some are longer: IREE merges
+        uninitialized arrays of one type, and then copies them to the stack, where large arrays do not fit. No array has
+        a single element: IREE collapses such arrays, and then loses the order of some reads and writes.
         """
-        assert self.k.place.block == self.block, "a matrix is made outside of all loops and branches"
+        assert self.k.place.block == self.block, "matrices are allocated outside of all loops and branches"
         types = {"real": [self.real], "complex": [self.real] * 2, "integer": [signless(32)]}
         taken = {line.array.type for line in self.arrays}
         first = len(self.arrays)
@@ -97,7 +97,7 @@ class Program(Scope):
     # ---- variables ----------------------------------------------------------------------------------------------
 
     def variable(self, first: Int | Number | float) -> "Variable":
-        """A variable index or number, which exists until the end of the loop or branch that makes it."""
+        """A variable index or number with an initial value; it exists until the enclosing loop or branch ends."""
         variable = Variable(self, self.scalar(first).parts)
         self._variables.append(variable)
         return variable
@@ -106,34 +106,34 @@ class Program(Scope):
 
     @contextmanager
     def each(self, start: Int | int, end: Int | int, step: int = 1) -> Iterator[Int]:
-        """A loop over the indices from `start` to below `end`."""
+        """A loop over the indices from `start` up to, but not including, `end`."""
         bounds, initial = [self.scalar(x).v for x in (start, end, step)], self._parts()
         arguments = [ir.IndexType.get(), *[x.type for x in initial]]
-        results, (block,) = self._opened("scf.for", [*bounds, *initial], arguments, 1)
-        with self._within(block, block.arguments[1:]):
+        results, (block,) = self._with_regions("scf.for", [*bounds, *initial], arguments, 1)
+        with self._filling(block, block.arguments[1:]):
             yield Scalar(self, (block.arguments[0],))
         self._set(results)
 
     @contextmanager
-    def down(self, end: Int | int) -> Iterator[Int]:
-        """A loop over the indices below `end`, the last one first."""
+    def each_reversed(self, end: Int | int) -> Iterator[Int]:
+        """A loop over the indices below `end`, in descending order."""
         with self.each(0, end) as i:
             yield end - 1 - i
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
         """A branch that runs if the condition holds."""
-        results, (then, otherwise) = self._opened("scf.if", [condition], [], 2)
-        with self._within(otherwise, self._parts()):
+        results, (then, otherwise) = self._with_regions("scf.if", [condition], [], 2)
+        with self._filling(otherwise, self._parts()):
             pass
-        with self._within(then, self._parts()):
+        with self._filling(then, self._parts()):
             yield
         self._set(results)
 
     def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
-        """The indices from `start` to below `stop`, `count` at a time, then one by one.
+        """Two loops over the indices from `start` to below `stop`: `count` indices at a time, then the rest one by one.
 
-        This is for a `for` of Python, whose body is emitted for both loops.
+        Use it in a Python `for`, whose body is emitted for both loops.
         """
         last = stop - (stop - start) % count
         with self.each(start, last, count) as i:
@@ -141,8 +141,8 @@ class Program(Scope):
         with self.each(last, stop) as i:
             yield [i]
 
-    def _opened(self, name: str, operands: Sequence[Any], arguments: Sequence[Any], count: int) -> Any:
-        """Creates an op that gives new values for all variables; returns its results and its empty blocks."""
+    def _with_regions(self, name: str, operands: Sequence[Any], arguments: Sequence[Any], count: int) -> Any:
+        """Emits an op whose results are new values of all variables; gives its results and its empty blocks."""
         blocks: list[Any] = []
 
         def fill(region: Any) -> None:
@@ -152,8 +152,8 @@ class Program(Scope):
         return self.k.emit_all(name, operands, types, None, [fill] * count), blocks
 
     @contextmanager
-    def _within(self, block: Any, values: Sequence[Any]) -> Iterator[None]:
-        """Fills a block, in which the variables begin with these values, and which gives their last values."""
+    def _filling(self, block: Any, values: Sequence[Any]) -> Iterator[None]:
+        """Emits to a block in which the variables begin with `values`; then ends the block by their last values."""
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)
@@ -164,7 +164,7 @@ class Program(Scope):
         self._set(before)
 
     def _parts(self) -> list[Any]:
-        """The values of all arrays and variables now."""
+        """The current values of all arrays and variables."""
         return [part for variable in self._variables for part in variable.parts]
 
     def _set(self, values: Sequence[Any]) -> None:
@@ -177,21 +177,21 @@ class Program(Scope):
     def sum(
         self, start: Int | int, end: Int | int, term: Callable[[Int], Number], first: Number | float = 0.0
     ) -> Number:
-        """`first`, which is complex if the terms are, plus the terms, which may be added in any order."""
+        """`first` plus the terms, added in any order; `first` must be complex if the terms are."""
         total = self.variable(first)
         with self.each(start, end) as i:
             total.add(term(i))
         return total.value
 
     def largest(self, start: Int | int, end: Int | int, entry: Callable[[Int], Number]) -> Number:
-        """The largest absolute value of a part of an entry, 0 if there are none; NaN if a part is NaN."""
+        """The largest absolute value among the parts of entries: 0 without entries, NaN if a part is NaN."""
         top = self.variable(0.0)
         with self.each(start, end) as i:
             top.set(top.value.max(entry(i).largest_part))
         return top.value
 
     def place_of_largest(self, start: Int | int, end: Int | int, size: Callable[[Int], Number]) -> Int:
-        """The first index of the largest of some real numbers, of which NaNs count only in the first place."""
+        """The first index at which `size`, a real number, is largest; NaNs are skipped, except for one at `start`."""
         at, most = self.variable(start), self.variable(size(self.scalar(start)))
         with self.each(start + 1, end) as i:
             own = size(i)
@@ -201,15 +201,15 @@ class Program(Scope):
         return at.value
 
     def number_of_first(self, end: int, condition: Callable[[Int], Any]) -> Int:
-        """The number, counted from one, of the first index for which a condition holds; 0 if there is none."""
+        """One plus the first index for which a condition holds; 0 if there is none."""
         number = self.variable(0)
         with self.each(0, end) as i:
-            number.set_if(self.both(condition(i), number.value.equals(0)), i + 1)
+            number.set_if(self.logical_and(condition(i), number.value.equals(0)), i + 1)
         return number.value
 
 
 class Variable:
-    """An index, a number or an array that a program changes; a Python number may be its new value."""
+    """An index, a number or an array that a program changes."""
 
     def __init__(self, p: Scope, parts: tuple[Any, ...]) -> None:
         self.p = p
@@ -217,54 +217,54 @@ class Variable:
 
     @property
     def value(self) -> Scalar:
-        """The index or number now."""
+        """The current index or number."""
         return Scalar(self.p, self.parts)
 
     @property
     def array(self) -> Any:
-        """The array now."""
+        """The current array."""
         return self.parts[0]
 
     def set(self, x: Scalar | float) -> None:
-        """Changes the value."""
+        """Sets the value."""
         self.parts = self.p.scalar(x).padded(len(self.parts))
 
     def set_if(self, condition: Any, x: Scalar | float) -> None:
-        """Changes the value if a condition holds."""
-        self.set(self.p.either(condition, x, self.value))
+        """Sets the value if a condition holds."""
+        self.set(self.p.select(condition, x, self.value))
 
     def add(self, term: Number) -> None:
-        """Adds a term of a sum, whose terms may be added in any order."""
+        """Adds a term; the compiler may reorder such additions."""
         self.set(self.value.plus_term(term))
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A view of a matrix in arrays; `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
+    """A strided view of arrays as a matrix; `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
 
     Real and imaginary parts are in one array each.
     """
 
     p: Program
-    arrays: Sequence[Variable]  # for each part
+    arrays: Sequence[Variable]  # one for each part
     start: Int | int  # the offset of the first entry
     rows: int
     columns: int
-    steps: tuple[int, int]  # the distances of two rows and of two columns, as stored
-    conjugated: bool = False
+    steps: tuple[int, int]  # the strides of rows and of columns
+    conjugated: bool = False  # reads and writes conjugate entries
 
     @property
     def transpose(self) -> "Matrix":
-        """The transpose, in the same place."""
+        """The transpose, as a view of the same arrays."""
         return replace(self, rows=self.columns, columns=self.rows, steps=self.steps[::-1])
 
     @property
     def adjoint(self) -> "Matrix":
-        """The conjugate transpose, in the same place."""
+        """The conjugate transpose, as a view of the same arrays."""
         return replace(self.transpose, conjugated=not self.conjugated)
 
     def flipped(self, *axes: int) -> "Matrix":
-        """The matrix with its rows (0), its columns (1) or both in reverse order, in the same place."""
+        """The matrix with its rows (0), its columns (1) or both in reverse order, as a view of the same arrays."""
         start, steps = self.start, list(self.steps)
         for axis in axes:
             start = ((self.rows, self.columns)[axis] - 1) * steps[axis] + start
@@ -273,11 +273,11 @@ class Matrix:
 
     @property
     def zero(self) -> Number:
-        """0 with the parts of an entry."""
+        """Zero, complex if the entries are."""
         return Scalar(self.p, self.p.scalar(0.0).padded(len(self.arrays)))
 
     def __getitem__(self, place: Any) -> Scalar:
-        """The number, or the index, at a place."""
+        """The entry at a place: a number, or an index in a matrix of integers."""
         k, at = self.p.k, self._at(place)
         parts = [k.element(line.array, at) for line in self.arrays]
         if isinstance(parts[0].type, ir.IntegerType):
@@ -286,7 +286,7 @@ class Matrix:
         return x.conj if self.conjugated else x
 
     def __setitem__(self, place: Any, x: Scalar | float) -> None:
-        """Writes a number, or an index to a matrix of integers."""
+        """Writes an entry: a number, or an index in a matrix of integers."""
         k, at, x = self.p.k, self._at(place), self.p.scalar(x)
         if isinstance(x.v.type, ir.IndexType):
             x = Scalar(self.p, (k.cast(x.v, signless(32)),))
@@ -308,9 +308,9 @@ class Matrix:
         rows: tuple[Any, Any],
         columns: tuple[Any, Any],
     ) -> None:
-        """Subtracts `factor(i, j)` times row j of another matrix from each target row i, in the given columns.
+        """Subtracts `factor(i, j)` times row j of `other`, for each j of `rows`, from each target row i, in `columns`.
 
-        The rows j are subtracted four at a time, so that a target is read and written once for them.
+        Four rows j are subtracted at a time, so that a target row is read and written once for them.
         """
         for group in self.p.groups(*rows, 4):
             factors = [[factor(i, j) for i in targets] for j in group]
@@ -325,7 +325,7 @@ class Matrix:
     def subtract_row(
         self, i: Int | int, factor: Number, other: "Matrix", j: Int | int, columns: tuple[Any, Any]
     ) -> None:
-        """Subtracts a factor times row j of another matrix from row i, in the given columns."""
+        """Subtracts a factor times row j of `other` from row i, in the given columns."""
         with self.p.each(*columns) as c:
             self[i, c] = self[i, c] - factor * other[j, c]
 
@@ -342,7 +342,7 @@ class Matrix:
             self[i, i] = 1.0
 
     def copy(self, other: "Matrix") -> None:
-        """Copies the entries of another matrix that are within both; of a transposed one, a strip at a time."""
+        """Copies the entries of `other` at places that both matrices have; a transposed matrix is copied in strips."""
         rows, columns = min(self.rows, other.rows), min(self.columns, other.columns)
         if other.steps[1] == 1:
             with self.p.each(0, rows) as i, self.p.each(0, columns) as j:

@@ -1,7 +1,8 @@
-"""QR factors a = Q R by Householder reflections, with column pivoting if asked for, and products with Q.
+"""QR factors a = Q R by Householder reflections, with or without column pivoting, and products with Q.
 
-R is in the upper triangle, and below it the vectors v of the reflections, whose entry on the diagonal is one. Signs and
-phases are those of LAPACK's geqrf: the diagonal of R is real, with the sign opposite to the entry that was there.
+In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it; their entry on the
+diagonal is one and not stored. Signs and phases are those of LAPACK's geqrf: the diagonal of R is real, and its sign is
+opposite to that of the entry which it replaces.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4.2.
 """
@@ -29,7 +30,7 @@ def factors(p: Program, a: Matrix) -> list[Matrix]:
 def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
     """The packed factors, the order of the n columns, counted from zero, and tau.
 
-    Columns with a nonzero number in the row `wanted` come first, then the longest column that is left.
+    Columns with a nonzero number in the row `wanted` come first; after them, each step takes the longest remaining one.
     """
     n, count = a.columns, min(a.rows, a.columns)
     qr, order, taus = p.result(a.rows, n), p.result(1, n, "integer"), p.result(1, count)
@@ -40,7 +41,7 @@ def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
         order[j] = j
     with p.each(0, count) as j:
         at = _next_column(qr, flags, j)
-        with p.when(p.no(at.equals(j))):
+        with p.when(p.logical_not(at.equals(j))):
             for rows in (qr, order, flags):
                 rows.transpose.swap_rows(at, j)
         _reflect_column(qr, taus, w, j)
@@ -49,13 +50,13 @@ def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
 
 @program
 def multiply_by_q(p: Program, qr: Matrix, taus: Matrix, c: Matrix, *, adjoint: bool) -> list[Matrix]:
-    """Q c, or Q^H c if `adjoint`, for c, m by n, from the packed factors and tau."""
+    """Q c, or Q^H c if `adjoint`, from the packed factors and tau."""
     m, n, count = c.rows, c.columns, taus.columns
     x, v, w = p.result(m, n), p.work(m, count), p.work(1, n)
     x.copy(c)
     v.copy(qr)
     reflectors = Reflectors(v.adjoint, taus)
-    with p.each(0, count) if adjoint else p.down(count) as j:
+    with p.each(0, count) if adjoint else p.each_reversed(count) as j:
         v[j, j] = 1.0
         reflectors.reflect_columns(x, w, j, (j, m), (0, n), adjoint)
     return [x]
@@ -70,13 +71,13 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The first wanted column from j on, else the longest one below row j; j itself if its length is NaN."""
+    """The first wanted column from j on; else the one that is longest from row j on; j itself if its length is NaN."""
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
-    unit = p.either(top > 0.0, top, 1.0)
+    unit = p.select(top > 0.0, top, 1.0)
 
     def length(c: Int) -> Number:
         total = p.sum(j, x.rows, lambda i: (x[i, c] / unit).square)
-        return p.either(p.no(wanted[c].equals(0)), math.inf, total)
+        return p.select(p.logical_not(wanted[c].equals(0)), math.inf, total)
 
     return p.place_of_largest(j, x.columns, length)

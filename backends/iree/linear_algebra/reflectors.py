@@ -1,8 +1,8 @@
-"""Householder reflections H = 1 - tau v v^H with v = 1 at one place, as LAPACK's `larfg` and `larf` have them.
+"""Householder reflections H = 1 - tau v v^H, where one entry of v is 1, as in LAPACK's `larfg` and `larf`.
 
     a H = beta e,  H^H a^H = beta e^H      for a row a, a row e of the unit matrix and a real number beta
 
-Entries are scaled on the way, so that no square overflows. If a is beta e already, then tau = 0.
+Entries are scaled before they are squared, so that no square overflows. If a is already beta e, then tau is 0.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
@@ -16,33 +16,33 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @dataclass(frozen=True)
 class Reflectors:
-    """Reflections by number: v^H in part of a row of a matrix, and tau in a row."""
+    """A list of reflections: reflection i has its v^H in row i of `vh` and its tau in `taus[i]`."""
 
     vh: Matrix
     taus: Matrix
 
     def make(self, i: Int, start: Int | int, end: Int | int, at: Int) -> Number:
-        """Writes v^H in place of a, in row i from column `start` to below `end`; gives beta. e is 1 at column `at`."""
+        """Replaces a, row i from column `start` to below `end`, by v^H; sets tau; gives beta. e is 1 in column `at`."""
         vh, p = self.vh, self.vh.p
         own, top = vh[i, at], p.largest(start, end, lambda j: vh[i, j])
-        unit = p.either(top > 0.0, top, 1.0)
+        unit = p.select(top > 0.0, top, 1.0)
         vh[i, at] = 0.0
         rest, first = p.variable(0.0), own / unit
         with p.each(start, end) as j:
             vh[i, j] = vh[i, j] / unit
             rest.add(vh[i, j].square)
-        flat = p.both(rest.value.is_zero, first.im.is_zero)
+        flat = p.logical_and(rest.value.is_zero, first.im.is_zero)
         length = (rest.value + first.square).sqrt
-        beta = p.either(flat, first.re, p.either(first.re >= 0.0, -length, length))
-        self.taus[i] = p.either(flat, 0.0, (beta - first.conj) / p.either(flat, 1.0, beta))
-        over = p.either(flat, 0.0, p.scalar(1.0) / (first - beta))
+        beta = p.select(flat, first.re, p.select(first.re >= 0.0, -length, length))
+        self.taus[i] = p.select(flat, 0.0, (beta - first.conj) / p.select(flat, 1.0, beta))
+        over = p.select(flat, 0.0, p.scalar(1.0) / (first - beta))
         with p.each(start, end) as j:
             vh[i, j] = over * vh[i, j]
         vh[i, at] = 1.0
         return beta * unit
 
     def reflect_row(self, x: Matrix, r: Int, i: Int, start: Any, end: Any, adjoint: bool = False) -> None:
-        """Multiplies row r of x by reflection i, or its adjoint, which changes columns from `start` to below `end`."""
+        """Multiplies row r of x, from column `start` to below `end`, from the right by reflection i or its adjoint."""
         p, vh, tau = x.p, self.vh, self.taus[i]
         total = p.sum(start, end, lambda j: x[r, j] * vh[i, j].conj, x.zero)
         factor = (tau.conj if adjoint else tau) * total
@@ -57,12 +57,12 @@ class Reflectors:
         columns: tuple[Any, Any],
         adjoint: bool = True,
     ) -> None:
-        """Multiplies some columns of x by the adjoint of reflection i, or by the reflection, which changes these rows.
+        """Multiplies some rows and columns of x from the left by the adjoint of reflection i, or by the reflection.
 
-        The row w is for v^H x.
+        The row w is space for v^H x.
         """
         p, tau = x.p, self.taus[i].conj if adjoint else self.taus[i]
-        with p.when(p.no(tau.is_zero)):
+        with p.when(p.logical_not(tau.is_zero)):
             with p.each(*columns) as j:
                 w[j] = 0.0
             w.subtract([0], lambda _, r: -self.vh[i, r], x, rows, columns)

@@ -1,4 +1,4 @@
-"""Registers patterns for calls of linear algebra: they work on batches, and need not care for empty matrices."""
+"""`routine` registers a pattern for calls of linear algebra, written for batches of matrices that are not empty."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from tiduc.backends.iree.refused import refused
 from tiduc.dialect.lapack import ROUTINES, CallSettings
 from tiduc.dialect.types import element, is_dynamic, is_empty, shape
 
-Computed = Callable[..., Sequence[Any]]
-"""Gives an op's results, batched, from an emitter, the op and the op's operands, batched."""
+OnBatches = Callable[..., Sequence[Any]]
+"""Computes the results of an op, as batches, from an emitter, the op, and its operands as batches."""
 
 Empty = Callable[[Emitter, Any], Sequence[Any]]
-"""Gives the results of an op whose first operand is empty."""
+"""Computes the results of an op whose first operand is empty."""
 
 
 def zeros(b: Emitter, op: Any) -> Sequence[Any]:
@@ -25,7 +25,7 @@ def zeros(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def in_order(place: int, first: int) -> Empty:
-    """Zeros as all results but the one at `place`, which has the numbers from `first` on: rows in their order."""
+    """Zeros as results, except for result `place`: an identity permutation, counted from `first`."""
 
     def results(b: Emitter, op: Any) -> Sequence[Any]:
         values = [*zeros(b, op)]
@@ -36,14 +36,14 @@ def in_order(place: int, first: int) -> Empty:
     return results
 
 
-def routine(*names: str, empty: Empty = zeros) -> Callable[[Computed], Computed]:
-    """Registers a function for the call targets of routines (dialect/lapack.py).
+def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatches]:
+    """Registers a function as the pattern for calls of routines (dialect/lapack.py).
 
-    The operands that the function takes have one batch dimension before the dimensions of the routine's signature. If
-    the first operand is empty, then the results are those of `empty`.
+    Its operands have one batch dimension before the dimensions in the routine's signature. If the first operand of a
+    call is empty, `empty` computes the results instead.
     """
 
-    def register(function: Computed) -> Computed:
+    def register(function: OnBatches) -> OnBatches:
         for name in names:
             dimensions = ROUTINES[name].dimensions
 
@@ -57,15 +57,15 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[Computed], Computed]
 
 
 def on_batches(
-    b: Emitter, op: Any, dimensions: Sequence[int], function: Computed, empty: Empty = zeros
+    b: Emitter, op: Any, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
 ) -> Sequence[Any]:
-    """The results that a function computes for each batch element; `dimensions` counts each operand's other dimensions.
+    """The results of an op by a function on batches; `dimensions` has each operand's number of unbatched dimensions.
 
-    The function computes in f32 instead of f16 and bf16, which would lose too much. Raises `Unsupported` if an operand
-    has a dynamic shape.
+    All batch dimensions become one. The function computes in f32 instead of f16 and bf16, which would lose too many
+    digits. Raises `Unsupported` if an operand has a dynamic shape.
     """
     if any(is_dynamic(x.type) for x in op.operands):
-        raise refused(op, "its sizes are open")
+        raise refused(op, "its shapes are dynamic")
     if is_empty(op.operands[0]):
         return empty(b, op)
     values = []

@@ -1,7 +1,7 @@
-"""Runs programs over batches of matrices, each as one dispatch (backends/iree/fast/kernels.py).
+"""`program` compiles a program to one dispatch over batches of matrices (backends/iree/fast/kernels.py).
 
-Loops of StableHLO take several dispatches an iteration; those of a program visit only the elements that a step
-changes. One thread runs a program, one matrix of a batch after the other.
+A StableHLO loop would need several dispatches per iteration, each over whole arrays; a loop of a program visits only
+the elements that a step changes. One thread runs the dispatch, one matrix after the other.
 """
 
 import functools
@@ -20,9 +20,9 @@ from tiduc.dialect.types import is_complex, shape
 def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
     """Makes a function of batches of matrices from a function of one matrix of each batch.
 
-    `body(p, *matrices, **options)` is called once: it reads the matrices, and gives those of `p.result` that it has
-    written. The function that results is `run(b, *batches, **options)`, and gives the batches of these matrices, with
-    three dimensions. A batch that it is given may have two: one row for each matrix.
+    `body(p, *matrices, **options)` emits the program: it reads the matrices, writes matrices that `p.result` allocated,
+    and gives these. The resulting function, `run(b, *batches, **options)`, gives their batches, of three dimensions.
+    An input batch may have two dimensions: one row for each matrix.
     """
 
     @functools.wraps(body)
@@ -44,19 +44,19 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
 
 
 def _dispatched(b: Emitter, p: Program) -> Sequence[Any]:
-    """The arrays that a program writes, from a dispatch with the loop over the batch."""
+    """Emits the dispatch with the loop over the batch; gives the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
     def fill(k: Kernel) -> Sequence[Any]:
         bounds, arrays = [k.index(n) for n in (0, p.batch, 1)], [k.empty(type_) for type_ in types]
         return k.emit_all("scf.for", [*bounds, *arrays], types, None, [p.block.append_to])
 
-    # Behind a barrier, results without uses stay: IREE's compilers for GPUs crash where one is missing.
+    # The barrier keeps results without uses: IREE's compilers for GPUs crash if one of them is removed.
     return b.barrier(*dispatch(b, types, fill))
 
 
 def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[Any]) -> list[Any]:
-    """The batches of the results of a program, whose parts begin lines."""
+    """The result batches of a program, whose parts are the beginnings of the arrays `lines`."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
     for y in results:
@@ -68,6 +68,6 @@ def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[A
 
 
 def _lines(b: Emitter, x: Any) -> Sequence[Any]:
-    """The parts of a value as arrays of one dimension, behind a barrier that keeps producers out of the dispatch."""
+    """The parts of x as one-dimensional arrays, behind a barrier that keeps the producer of x out of the dispatch."""
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))

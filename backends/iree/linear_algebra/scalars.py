@@ -1,7 +1,7 @@
-"""Indices, numbers and conditions that a program computes, written with Python's operators.
+"""Scalars of programs: indices, numbers and conditions, computed with Python's operators.
 
-An int of Python is an index, and a float is a number. Numbers are real or complex, and mix; a complex number is a pair
-of values, its parts. Products and sums may be contracted to fused multiply-adds.
+A Python int is an index, and a Python float is a number. Real and complex numbers can be mixed; a complex number is a
+pair of values, its parts. The compiler may contract products and sums to fused multiply-adds.
 """
 
 import functools
@@ -23,58 +23,58 @@ _OF_INDICES = {
     "arith.remf": "arith.remui",
     "arith.subf": "arith.subi",
 }
-"""The ops on indices, by those on numbers."""
+"""The op on indices for each op on numbers."""
 
 
 class Scope:
-    """Where a program emits scalars: the region that it fills now, and its real type."""
+    """Where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
 
     def __init__(self, k: Kernel, real: Any) -> None:
         self.k = k
         self.real = real
 
     def scalar(self, x: "Scalar | float") -> "Scalar":
-        """A scalar; Python's numbers become constants, floats of the program's real type."""
+        """x as a scalar: a Python int becomes a constant index, a Python float a constant of the real type."""
         if isinstance(x, Scalar):
             return x
         return Scalar(self, (self.k.number(x, ir.IndexType.get() if isinstance(x, int) else self.real),))
 
     @property
     def epsilon(self) -> "Number":
-        """The distance from 1 to the next number."""
+        """The distance from 1 to the next larger number of the real type."""
         return self.scalar(float(np.finfo(np.float64 if self.real.width == 64 else np.float32).eps))
 
     @property
     def floor(self) -> "Number":
-        """A number that is negligible beside entries of about one, but whose square has all its digits."""
+        """A number that is negligible compared to 1, but whose square is not subnormal."""
         return self.scalar(2.0 ** (-400 if self.real.width == 64 else -40))
 
-    def either(self, condition: Any, x: "Scalar | float", y: "Scalar | float") -> "Scalar":
+    def select(self, condition: Any, x: "Scalar | float", y: "Scalar | float") -> "Scalar":
         """x if the condition holds, else y."""
         pairs = _pairs(self.scalar(x), self.scalar(y))
-        return Scalar(self, tuple(self.k.either(condition, *pair) for pair in pairs))
+        return Scalar(self, tuple(self.k.select_scalar(condition, *pair) for pair in pairs))
 
-    def both(self, x: Any, y: Any) -> Any:
+    def logical_and(self, x: Any, y: Any) -> Any:
         """Whether two conditions hold."""
         return self.k.arith("andi", x, y)
 
-    def no(self, x: Any) -> Any:
+    def logical_not(self, x: Any) -> Any:
         """Whether a condition does not hold."""
         return self.k.arith("xori", x, self.k.number(1, signless(1)))
 
     def power_of_two(self, x: "Number") -> "Number":
-        """The power of two up to a positive number, by which division is exact; 1 for 0, infinity and NaN."""
+        """The largest power of two up to a positive number, so that dividing by it is exact; 1 for 0, infinity, NaN."""
         wide = self.real.width == 64
         bits, mask = signless(64 if wide else 32), 0x7FF0000000000000 if wide else 0x7F800000
         given = self.k.emit("arith.bitcast", x.parts, bits)
         exponent = self.k.arith("andi", given, self.k.number(mask, bits))
         y = Scalar(self, (self.k.emit("arith.bitcast", (exponent,), self.real),))
-        return self.either(self.both(y > 0.0, self.scalar(float("inf")) > y), y, 1.0)
+        return self.select(self.logical_and(y > 0.0, self.scalar(float("inf")) > y), y, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """An index, a real number, or the two parts of a complex one. The other operand of an operator may be Python's."""
+    """An index, a real number, or a complex number. The other operand of an operator may be a Python number."""
 
     p: Scope
     parts: tuple[Any, ...]
@@ -132,7 +132,7 @@ class Scalar:
         return self._with("arith.remf", other)
 
     def __truediv__(self, other: "Number | float") -> "Number":
-        """A quotient; of complex numbers without overflow on the way.
+        """The quotient; no intermediate value of a complex division overflows.
 
         Source: R. L. Smith, "Algorithm 116: Complex division" (1962).
         """
@@ -140,23 +140,23 @@ class Scalar:
         if len(other.parts) == 1:
             return self._each("arith.divf", other.v)
         flat = abs(other.re) >= abs(other.im)
-        large, small = self.p.either(flat, other.re, other.im), self.p.either(flat, other.im, other.re)
+        large, small = self.p.select(flat, other.re, other.im), self.p.select(flat, other.im, other.re)
         ratio = small / large
         divisor = large + small * ratio
-        first, second = (self.p.either(flat, *pair) for pair in ((self.re, self.im), (self.im, self.re)))
+        first, second = (self.p.select(flat, *pair) for pair in ((self.re, self.im), (self.im, self.re)))
         re, im = (first + second * ratio) / divisor, (second - first * ratio) / divisor
-        return re.with_im(self.p.either(flat, im, -im))
+        return re.with_im(self.p.select(flat, im, -im))
 
     def __abs__(self) -> "Number":
         """The absolute values of the parts."""
         return self._each("math.absf")
 
     def max(self, other: "Scalar | float") -> "Scalar":
-        """The larger one of two indices or real numbers; NaN if one is."""
+        """The maximum of two indices or real numbers; NaN if one of them is."""
         return self._with("arith.maximumf", other)
 
     def min(self, other: "Scalar | float") -> "Scalar":
-        """The smaller one of two indices or real numbers; NaN if one is."""
+        """The minimum of two indices or real numbers; NaN if one of them is."""
         return self._with("arith.minimumf", other)
 
     def __gt__(self, other: "Number | float") -> Any:
@@ -171,7 +171,7 @@ class Scalar:
         """Whether two indices or two numbers are equal."""
         equal = "eq" if isinstance(self.v.type, ir.IndexType) else "oeq"
         pairs = _pairs(self, self.p.scalar(other))
-        return functools.reduce(self.p.both, (self.p.k.compared(equal, *pair) for pair in pairs))
+        return functools.reduce(self.p.logical_and, (self.p.k.compared(equal, *pair) for pair in pairs))
 
     @property
     def is_zero(self) -> Any:
@@ -180,14 +180,14 @@ class Scalar:
 
     @property
     def sqrt(self) -> "Number":
-        """A square root; the root of a complex number, which must be of moderate size, is not in the left half."""
+        """The square root with nonnegative real part; a complex number must be of moderate size."""
         if len(self.parts) == 1:
             return self._each("math.sqrt")
         p = self.p
         long = ((self.length + abs(self.re)) * 0.5).sqrt
-        short = self.im * 0.5 / p.either(long.is_zero, 1.0, long)
-        upright = abs(short).with_im(p.either(self.im >= 0.0, long, -long))
-        return p.either(self.re >= 0.0, long.with_im(short), upright)
+        short = self.im * 0.5 / p.select(long.is_zero, 1.0, long)
+        upright = abs(short).with_im(p.select(self.im >= 0.0, long, -long))
+        return p.select(self.re >= 0.0, long.with_im(short), upright)
 
     @property
     def square(self) -> "Number":
@@ -196,38 +196,38 @@ class Scalar:
 
     @property
     def length(self) -> "Number":
-        """|x|, computed from x over its largest part, so that no square overflows."""
+        """|x|, computed from x divided by its largest part, so that no square overflows."""
         top = self.largest_part
-        return top * (self / self.p.either(top.is_zero, 1.0, top)).square.sqrt
+        return top * (self / self.p.select(top.is_zero, 1.0, top)).square.sqrt
 
     @property
     def size(self) -> "Number":
-        """|x| of a real number, |re| + |im| of a complex one, by which LAPACK compares pivots."""
+        """|x| for a real number, |re| + |im| for a complex number: LAPACK compares pivots by it."""
         return functools.reduce(operator.add, abs(self)._separate())
 
     @property
     def largest_part(self) -> "Number":
-        """|x| of a real number, the larger one of |re| and |im| of a complex one; NaN if a part is NaN."""
+        """|x| for a real number, the maximum of |re| and |im| for a complex number; NaN if a part is NaN."""
         return functools.reduce(Scalar.max, abs(self)._separate())
 
     def plus_term(self, term: "Number") -> "Number":
-        """x plus a term of a sum whose terms may be added in any order."""
+        """x plus a term; the compiler may reorder such additions."""
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[Any, ...]:
-        """The real and imaginary parts, `count` in all; the imaginary part of a real number is 0."""
-        assert count >= len(self.parts), "a complex number has no real value"
+        """The first `count` parts; the imaginary part of a real number is 0."""
+        assert count >= len(self.parts), "a complex number where a real one is needed"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 
     def _separate(self) -> list["Number"]:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
     def _each(self, name: str, *others: Any) -> "Scalar":
-        """The op for each part, which takes the same other operands for both."""
+        """Applies an op to each part, with the same further operands."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
     def _with(self, name: str, other: "Scalar | float", flags: str = "contract") -> "Scalar":
-        """The op for the pairs of parts of two scalars."""
+        """Applies an op to the pairs of parts of two scalars."""
         pairs = _pairs(self, self.p.scalar(other))
         return Scalar(self.p, tuple(_emitted(self.p.k, name, pair, flags) for pair in pairs))
 

@@ -1,7 +1,7 @@
-"""Parts of the QR algorithms with shifts: convergence, blocks that are not diagonal yet, shifts, and rotations.
+"""Parts of the QR algorithms with shifts: the main loop with its test of convergence, shifts, and rotations.
 
-An entry beside the diagonal is small if it is at most epsilon times the sum of its neighbours on the
-diagonal, or negligible.
+An entry beside the diagonal is small if it is at most epsilon times the sum of the absolute values of its neighbours on
+the diagonal, or if it is negligible. A block is a range of rows between which no entry is small.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.1.8 and 8.3.
 """
@@ -14,35 +14,35 @@ from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, Program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 STEPS = 30
-"""The most sweeps per value, on average, as in LAPACK; about two are usual."""
+"""The maximum of the average number of sweeps per value, as in LAPACK; about two are usual."""
 
-_TOGETHER = 2  # rotations applied at once, so that a row is read and written once for them
+_ROTATIONS_AT_ONCE = 2  # so that a row is read and written once for them
 
 
 def qr_algorithm(
     p: Program, n: int, couples: Callable[[Int], Any], sweep: Callable[[Int, Int, Int], None], total: Number
 ) -> Int:
-    """Sweeps over the last block of n rows that is not done until all are; gives `info`.
+    """Applies sweeps to the last block of a matrix of n rows until each block is a single row; gives `info`.
 
     `couples(i)` says whether the entry beside the diagonal that couples rows i - 1 and i is not small.
-    `sweep(low, high, since)` rotates the rows of a block, from `low` to `high`, which are one row where all is done;
-    `since` is the number of sweeps since the last row that was done. `info` is 1 if the sweeps do not converge or
-    `total`, the sum of squares of the matrix, is not finite, else 0.
+    `sweep(low, high, since)` rotates the rows of the block from `low` to `high`, which are equal after convergence;
+    `since` is the number of sweeps since the last row converged. `info` is 1 without convergence, or if `total`, the
+    sum of the squares of the matrix, is not finite; else 0.
     """
     high, count, since = p.variable(n - 1), p.variable(n if n > 1 else 0), p.variable(0)
     with p.each(0, STEPS), p.each(0, count.value):
         start, low, end = (p.variable(0) for _ in range(3))
         with p.each(1, high.value + 1) as i:
             coupled = couples(i)
-            start.set_if(p.no(coupled), i)
+            start.set_if(p.logical_not(coupled), i)
             low.set_if(coupled, start.value)
             end.set_if(coupled, i)
-        since.set(p.either(end.value.equals(high.value), since.value + 1, 0))
+        since.set(p.select(end.value.equals(high.value), since.value + 1, 0))
         sweep(low.value, end.value, since.value)
         high.set(end.value)
         count.set_if(high.value.equals(0), 0)
-    is_right = p.both(high.value.equals(0), p.scalar(float("inf")) > total)
-    return p.either(is_right, 0, 1)
+    is_right = p.logical_and(high.value.equals(0), p.scalar(float("inf")) > total)
+    return p.select(is_right, 0, 1)
 
 
 def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
@@ -53,20 +53,20 @@ def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
     p, half = first.p, (first - last) * 0.5
     root = (half * half + product).sqrt
     more, less = half + root, half - root
-    divisor = p.either(more.size >= less.size, more, less)
-    return last - product / p.either(divisor.is_zero, 1.0, divisor)
+    divisor = p.select(more.size >= less.size, more, less)
+    return last - product / p.select(divisor.is_zero, 1.0, divisor)
 
 
 @dataclass(frozen=True)
 class Diagonals:
-    """A diagonal d of n numbers, and e of n + 1 numbers beside it: e[i] is between d[i - 1] and d[i]."""
+    """A diagonal d of n numbers, and the n + 1 numbers e beside it: e[i] couples d[i - 1] and d[i]."""
 
     d: Matrix
-    e: Matrix  # the first and the last number are zero
+    e: Matrix  # the first and the last entry are zero
 
     @staticmethod
     def make(p: Program, n: int) -> "Diagonals":
-        """Diagonals of which only the ends of e are written."""
+        """Uninitialized diagonals, except for the first and the last entry of e."""
         d, e = p.work(1, n, "real"), p.work(1, n + 1, "real")
         e[0] = e[n] = 0.0
         return Diagonals(d, e)
@@ -78,19 +78,19 @@ class Diagonals:
         return abs(self.e[i]) > least.max(limit)
 
     def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
-        """One sweep from row `low` to row `high`, which moves the entry that a rotation leaves outside the diagonals.
+        """One sweep from row `low` to row `high`: chases the entry that a rotation creates outside the diagonals.
 
-        The first rotation makes e[low + 1] zero beside `first`. `rotate(i, c, s, on, off)` applies a rotation to rows
-        i and i + 1, whose entries are `on` on the diagonal and `off` beside it. It gives the cosine and the sine for
-        the row after these two, the new d[i], the partner of the entry that the next rotation makes zero, and the next
-        `on`.
+        The first rotation is the one that maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c, s, on, off)` applies a
+        rotation to rows i and i + 1, for `on`, the entry of row i on the diagonal, and `off`, the entry beside it. It
+        gives the cosine and the sine for the next row, the new d[i], the entry with which the next rotation eliminates
+        the created entry, and the next `on`.
         """
         p, d, e = self.d.p, self.d, self.e
         f, g = p.variable(first), p.variable(e[low + 1])
         on, off = p.variable(d[low]), p.variable(e[low + 1])
         with p.each(low, high) as i:
             c, s, r = plane(f.value, g.value)
-            e[i] = p.either(i.equals(low), 0.0, r)
+            e[i] = p.select(i.equals(low), 0.0, r)
             c, s, d[i], partner, next_on = rotate(i, c, s, on.value, off.value)
             more = e[i + 2]
             f.set(partner)
@@ -101,17 +101,17 @@ class Diagonals:
 
 
 def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
-    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0; 1, 0 and f if both are negligible."""
+    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0; 1, 0 and f if f and g are negligible."""
     p, square = f.p, f.square + g.square
     flat = p.floor * p.floor >= square
-    r = p.either(flat, 1.0, square.sqrt)
-    return p.either(flat, 1.0, f / r), p.either(flat, 0.0, g / r), p.either(flat, f, r)
+    r = p.select(flat, 1.0, square.sqrt)
+    return p.select(flat, 1.0, f / r), p.select(flat, 0.0, g / r), p.select(flat, f, r)
 
 
 def rotate(
     x: Matrix, rows: Sequence[Int], rotations: Sequence[tuple[Number, Number]], start: Any, end: Any
 ) -> None:
-    """Rotates adjacent rows one pair after the other, in the columns from `start` to below `end`.
+    """Applies rotations to successive pairs of `rows`, in the columns from `start` to below `end`.
 
     A rotation (c, s) replaces two rows u and v by c u + s v and conj(c) v - conj(s) u.
     """
@@ -125,7 +125,7 @@ def rotate(
 
 @dataclass(frozen=True)
 class Rotations:
-    """The rotations of a sweep, as rows of cosines and sines by the first of both rows; and matrices to rotate."""
+    """The rotations of a sweep, of which number i is for rows i and i + 1, and the matrices to rotate."""
 
     cosines: Matrix
     sines: Matrix
@@ -137,19 +137,19 @@ class Rotations:
         return Rotations(p.work(1, n, kind), p.work(1, n, kind), matrices)
 
     def add(self, i: Int, c: Number, s: Number) -> None:
-        """Adds the rotation of rows i and i + 1."""
+        """Stores the rotation of rows i and i + 1."""
         self.cosines[i], self.sines[i] = c, s
 
     def apply(self, low: Int, high: Int) -> None:
-        """Rotates rows i and i + 1, for i from `low` to below `high`."""
+        """Applies the stored rotations of rows i and i + 1, for i from `low` to below `high`, to the matrices."""
         for x in self.matrices:
-            for group in x.p.groups(low, high, _TOGETHER):
+            for group in x.p.groups(low, high, _ROTATIONS_AT_ONCE):
                 rotations = [(self.cosines[i], self.sines[i]) for i in group]
                 rotate(x, [*group, group[-1] + 1], rotations, 0, x.columns)
 
 
 def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = False) -> None:
-    """Puts numbers in order, and the rows of matrices in the order of their numbers, of which some may be NaN."""
+    """Sorts the row `values`, and the rows of the matrices in the same way; values may be NaN."""
     p, n = values.p, values.columns
     with p.each(0, n) as i:
         at = p.place_of_largest(i, n, lambda j: values[j] if descending else -values[j])
@@ -158,9 +158,9 @@ def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = Fal
 
 
 def scale(x: Matrix, lower: bool = False) -> tuple[Number, Number]:
-    """Divides x by a power of two so that its largest entry is about one; gives the power, and the sum of |x_ij|^2.
+    """Divides x by a power of two so that its largest entry is about one; gives the power and the new sum of |x_ij|^2.
 
-    The sum is not finite if an entry is not. With `lower`, x has only the lower triangle.
+    The sum is not finite if an entry is not finite. With `lower`, only the lower triangle is read and divided.
     """
     p, total = x.p, x.p.variable(0.0)
 

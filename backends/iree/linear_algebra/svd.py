@@ -1,14 +1,14 @@
-"""Singular values and vectors: bidiagonal forms, made diagonal by the QR algorithm.
+"""Singular values and vectors: reduction to bidiagonal form, then the QR algorithm.
 
     for each row of a, or of the adjoint of a tall a:
-        the reflection from the right that leaves only the diagonal entry of the row,
-        the reflection from the left that leaves only one entry below the diagonal of the column
-    p and q, the products of the adjoints of the reflections from the left and from the right, from the last on, so that
-    t^H = p a q^H is real, and zero but for the diagonal and the one below it
+        a reflection from the right, after which only the diagonal entry of the row is not zero
+        a reflection from the left, after which only one entry below the diagonal of the column is not zero
+    p and q: the products of the adjoints of the reflections from the left and from the right, the last one first,
+    so that t^H = p a q^H is real and lower bidiagonal
     sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
-If a diagonal entry is negligible, the shift is zero: one or two such sweeps leave nothing beside that entry.
-Loops run along rows.
+If a diagonal entry is negligible, the shift is zero: one or two such sweeps make the entries beside it zero. The inner
+loops run along rows.
 
 Sources: Golub and Van Loan, "Matrix Computations" (2013), sections 5.4.8 and 8.6; zero shifts: Demmel and Kahan,
 "Accurate singular values of bidiagonal matrices" (1990).
@@ -26,9 +26,9 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def decompose(p: Program, x: Matrix, *, vectors: int) -> list[Matrix]:
-    """u, the values, descending, v^H, and `info`, as of LAPACK's gesdd; without vectors, the values and `info`.
+    """u, the descending values, v^H, and `info`, as LAPACK's gesdd gives them; without vectors, the values and `info`.
 
-    `vectors` is the number of the longer vectors: as many as values, as many as they are long, or 0 for none.
+    `vectors` is the number of vectors on the longer side of an m by n matrix: min(m, n), max(m, n), or 0 for none.
     """
     (n, m), tall = sorted((x.rows, x.columns)), x.rows > x.columns
     s, info = p.result(1, n, "real"), p.result(1, 1, "integer")
@@ -61,7 +61,7 @@ def decompose(p: Program, x: Matrix, *, vectors: int) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Reflectors, row: Matrix) -> None:
-    """Makes a bidiagonal, and the reflections."""
+    """Reduces a to `diagonals` by reflections from the right and from the left, which it stores."""
     p, n, m = a.p, a.rows, a.columns
     with p.each(0, n) as i:
         after = i + 1
@@ -69,29 +69,26 @@ def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Ref
         with p.each(after, n) as r:
             right.reflect_row(a, r, i, i, m)
             left.vh[i, r] = a[r, i].conj
-        with p.when(p.no(after.equals(n))):
+        with p.when(p.logical_not(after.equals(n))):
             diagonals.e[after] = left.make(i, after, n, after)
             left.reflect_columns(a, row, i, (after, n), (after, m))
 
 
 def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> None:
-    """Makes x the product of the adjoints of reflections, the last one first.
-
-    Reflection i has its 1 in column i + `beside`.
-    """
+    """Sets x to the product of the adjoints of reflections, the last one first; v_i is 1 in column i + `beside`."""
     p = x.p
     x.set_identity()
-    with p.down(count) as i:
+    with p.each_reversed(count) as i:
         with p.each(i + beside, x.rows) as r:
             reflectors.reflect_row(x, r, i, i + beside, x.columns, adjoint=True)
 
 
 def _make_positive(d: Matrix, of_p: Sequence[Matrix]) -> None:
-    """Makes values not negative; rows of p change their signs."""
+    """Makes negative values positive by changing the signs of rows of p."""
     p = d.p
     with p.each(0, d.columns) as i:
         own = d[i]
-        sign = p.either(p.scalar(0.0) > own, -1.0, 1.0)
+        sign = p.select(p.scalar(0.0) > own, -1.0, 1.0)
         d[i] = abs(own)
         for x in of_p:
             with p.each(0, x.columns) as j:
@@ -101,11 +98,11 @@ def _make_positive(d: Matrix, of_p: Sequence[Matrix]) -> None:
 def _sweep(
     diagonals: shifts.Diagonals, of_p: shifts.Rotations, of_q: shifts.Rotations, low: Int, high: Int, _: Int
 ) -> None:
-    """Rotates the block from row `low` to row `high`."""
+    """One sweep of rotations over the block from row `low` to row `high`."""
     d = diagonals.d
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:
-        """Rotates rows i and i + 1 of t^H, then the columns, so that nothing is above its diagonal."""
+        """Rotates rows i and i + 1 of t^H, then its columns, so that it is lower triangular again."""
         of_p.add(i, c, s)
         first, above = c * on + s * off, c * off - s * on
         below, after = s * d[i + 1], c * d[i + 1]
@@ -119,9 +116,9 @@ def _sweep(
 
 
 def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
-    """The partner of e's first entry in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
+    """The entry that is paired with e[low + 1] in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
 
-    The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last entry.
+    The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last diagonal entry.
     """
     d, e, before = diagonals.d, diagonals.e, high.max(1) - 1
     p, own = d.p, d[low]
@@ -132,5 +129,5 @@ def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
     first, last = d[before] * d[before] + e[before] * e[before], d[high] * d[high] + e[high] * e[high]
     shift = shifts.nearer_eigenvalue(first, product * product, last)
     none = p.epsilon >= least.value
-    safe = p.either(none, 1.0, own)
-    return p.either(none, own, (safe * safe - shift) / safe)
+    safe = p.select(none, 1.0, own)
+    return p.select(none, own, (safe * safe - shift) / safe)

@@ -1,15 +1,15 @@
 """Triangular solves.
 
-    row i of x:  row i of c, less a_ij times row j of x for each j < i, four at a time, over a_ii
+    row i of x:  row i of c, minus a_ij times row j of x for each j < i, four rows j at a time; then divided by a_ii
 
-The inner loop runs along the right-hand sides. A single right-hand side, or right-hand sides stored as rows,
-are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
+The inner loop runs along the right-hand sides. If there is one right-hand side, or if right-hand sides are stored as
+rows, they are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.run import program
 
-_MANY = 8  # right-hand sides from which on it pays to read the matrix along its rows
+_MANY = 8  # right-hand sides for which it pays to copy the matrix, so that it is read along its rows
 
 
 @program

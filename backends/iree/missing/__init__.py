@@ -1,1 +1,5 @@
-"""Ops, element types and shapes that IREE lacks. One file is one subject."""
+"""Rewrites of ops, element types and shapes that IREE does not support. One file is one subject.
+
+The records are `@missing`, with a witness as in ../faults. Factorizations and solves are in ../linear_algebra, ops with
+dynamic dimensions in dynamic/.
+"""

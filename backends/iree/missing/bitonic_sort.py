@@ -65,7 +65,7 @@ def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) ->
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))
-    return k.either(k.below(other, k.cast(size[0], i32)), other, row)
+    return k.select_scalar(k.below(other, k.cast(size[0], i32)), other, row)
 
 
 def _comes_first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any]) -> Any:

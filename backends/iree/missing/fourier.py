@@ -31,7 +31,7 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Real arithmetic for each dimension."""
     x, y = op.operands[0], op.results[0]
     if is_dynamic(x.type):
-        raise refused(op, "its sizes are open")
+        raise refused(op, "its shapes are dynamic")
     lengths = list(op.attributes["fft_length"])
     kind = hlo.FftTypeAttr(op.attributes["fft_type"]).value
     real = element(x).element_type if is_complex(x) else element(x)

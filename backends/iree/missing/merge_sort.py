@@ -127,9 +127,9 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
             left, right = (k.element(places, row, head) for head in heads)
             x, y = (k.index_at(places, row, head) for head in heads)
             right_is_first = k.all([k.below(j, end), rows.comes_first(k, row, y, x)])
-            is_left = k.all([k.below(i, middle), k.no(right_is_first)])
-            out = k.put(k.either(is_left, left, right), out, row, at)
-            return [out, k.either(is_left, read(i) + 1, i), k.either(is_left, j, read(j) + 1)]
+            is_left = k.all([k.below(i, middle), k.not_(right_is_first)])
+            out = k.put(k.select_scalar(is_left, left, right), out, row, at)
+            return [out, k.select_scalar(is_left, read(i) + 1, i), k.select_scalar(is_left, j, read(j) + 1)]
 
         return k.loop(start, end, 1, [out, k.index(start), k.index(middle)], take)[0]
 

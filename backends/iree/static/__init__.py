@@ -1,4 +1,13 @@
 """Static libraries for devices without an operating system: kernels as an object file, host code as C.
 
-IREE's compiler writes the kernels; `host.py` translates what calls them, so that no runtime is needed on the device.
+    library.py          compile_library: runs IREE's compiler, and writes the C file and its header
+    host.py             translates the host code, which calls the kernels, to C statements
+    arithmetic.py       scalar ops of the host code, as C expressions
+    constants.py        the bytes of constants
+    liveness.py         which buffers the host code may free, and where
+    prelude.c           the beginning of each C file: records of the interface of the kernels, and the allocator
+    dispatch.c          C functions that find the kernels in the object file and run their workgroups
+
+IREE's compiler writes the kernels. Since the host code is C, the device needs no runtime. docs/devices.md describes
+the use of such a library; the tests are in test/py/test_static_library.py.
 """

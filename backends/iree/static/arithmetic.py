@@ -1,4 +1,4 @@
-"""Scalar arithmetic of the host, as C expressions."""
+"""Scalar ops of the host code (dialect `arith`) as C expressions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +9,16 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""By MLIR's number of a predicate: the ordered comparisons, and unordered inequality, which are C's operators."""
+"""C's operators by the number of MLIR's predicate; only the predicates that agree with an operator for NaN."""
 
 Use = Callable[[Any], str]
+"""Gives the C expression of an operand."""
 
 
 def expression(op: Any, use: Use) -> str | None:
-    """The value of an op of `arith` as C; None for other ops.
+    """The C expression of an op of `arith`; None for other ops.
 
-    Additions, subtractions and products wrap around, so they are computed without signs.
+    Sums, differences and products wrap around in MLIR, so they are computed as unsigned integers in C.
     """
     dialect, _, name = op.name.partition(".")
     if dialect != "arith":
@@ -78,7 +79,7 @@ def _comparison(op: Any, x: str, y: str) -> str | None:
 
 
 def _division(name: str, kind: str, values: list[str]) -> str | None:
-    """Divisions, minima, maxima and shifts of integers; None for other ops."""
+    """Integer divisions, minima, maxima and shifts; None for other ops."""
     if len(values) != 2 or kind[:1] == "f" or kind == "i1":
         return None
     x, y = values

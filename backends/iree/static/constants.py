@@ -1,4 +1,4 @@
-"""The bytes of a program's constants, which IREE keeps in attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
+"""The bytes of constants, which IREE's IR holds as attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 
 
 def data_of(attribute: Any, refuse: Callable[[str], Exception]) -> bytes:
-    """The bytes of a constant buffer; raises the error that `refuse` makes for attributes of other kinds."""
+    """The bytes of a constant buffer; for other attributes, raises the error that `refuse` gives for a description."""
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)
     return b"".join(
@@ -23,7 +23,7 @@ def data_of(attribute: Any, refuse: Callable[[str], Exception]) -> bytes:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a list that commas separate, outside of brackets and strings."""
+    """The items of a comma-separated list; commas in brackets and strings do not separate."""
     depth, start, quoted = 0, 0, False
     for match in re.finditer(r'[<>\[\](),"]', text):
         sign = match[0]

@@ -1,13 +1,13 @@
-"""Translates the host part of a program, as IREE's compiler has it before it chooses a runtime, to C.
+"""Translates the host code of a program to C, from IREE's IR after the phase `executable-targets`.
 
     %t = stream.cmd.execute with(%x as %a, %r as %b) {       status = tiduc_dispatch(3, ...);
       stream.cmd.dispatch @kernel { ro %a, wo %b }      ->   if (status) goto end;
     }
 
-After the phase `executable-targets`, each kernel is compiled, the number of its workgroups is known, and the host
-allocates memory, fills, copies, and calls kernels. The C code does so in order, on one thread. Synchronization (time
-points) disappears. Memory is freed by liveness: IREE's own frees are not used, since IREE frees memory that another
-carry of a loop still holds.
+In this phase, which comes before IREE chooses a runtime, each kernel is compiled, the number of its workgroups is
+known, and the host code allocates, fills and copies buffers and calls kernels. The C code does so in order, on one
+thread; synchronization (time points) is left out. Memory is freed by liveness. IREE's own ops that free memory are
+ignored, since they also free memory that another carry of a loop still holds.
 """
 
 import re
@@ -36,10 +36,10 @@ TYPES = {
     "f32": "float",
     "f64": "double",
 }
-"""C's types of scalars on the host."""
+"""The C types of scalars."""
 
-_BLOCK = 24 + 64
-"""The most bytes of memory that a buffer takes besides its data: the record of the block, and the alignment."""
+_OVERHEAD = 24 + 64
+"""The most bytes that an allocation takes besides its data: the allocator's record, and alignment."""
 
 _VARIABLE = re.compile(r"\bv\d+\b")
 _IGNORED = (
@@ -51,22 +51,22 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The translation of a module: the kernels that it calls, and the C code of its functions so far."""
+    """The state that the functions of a module share: the kernels that they call, constants, and memory needs."""
 
     name: str  # of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
     called: dict[str, int] = field(
         default_factory=dict
-    )  # kernels in the order in which they are called first
+    )  # the position of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
-    heap: int | None = 0  # the most bytes that all functions take from malloc, if that is known
+    heap: int | None = 0  # the most bytes that a call takes from malloc; None if unknown
 
-    def number(self, kernel: str) -> int:
+    def index_of(self, kernel: str) -> int:
         """The position of a kernel in the table of kernels."""
         return self.called.setdefault(kernel, len(self.called))
 
     def refuse(self, what: str) -> CompileError:
-        """The error for a program that has no static library yet."""
+        """The error for a program whose host code cannot be translated."""
         return CompileError(f"static libraries: {what} on the host is not supported", self.name)
 
 
@@ -85,10 +85,11 @@ class Function:
     # ---- values ----------------------------------------------------------------------------------------------
 
     def use(self, value: Any) -> str:
+        """The C expression of a value."""
         return self.names[value]
 
     def define(self, value: Any, text: str | None = None) -> str:
-        """The C variable of a new value, set to `text` if it is given."""
+        """Declares a C variable for a value, and sets it to the expression `text` if there is one; gives its name."""
         kind = self.c_type(value.type)
         name = self.names[value] = f"v{len(self.names)}"
         self.declared.append(f"{kind} {name};")
@@ -108,16 +109,16 @@ class Function:
         self.names[value] = self.names[other]
 
     def count_heap(self) -> None:
-        """Adds the memory that a run takes to that of the host; it is unknown for loops and branches."""
+        """Adds the memory that a call of this function takes to that of the host; unknown with loops or branches."""
         sizes = [int(size) if size.isdecimal() else None for size in self.allocated]
-        known = [size + _BLOCK for size in sizes if size is not None]
+        known = [size + _OVERHEAD for size in sizes if size is not None]
         if len(self._labels) > 1 or len(known) < len(sizes) or self.host.heap is None:
             self.host.heap = None
         else:
             self.host.heap += sum(known)
 
     def code(self) -> list[str]:
-        """The declarations and statements, without the scalars that nothing reads."""
+        """The declarations and statements, without variables that are never read."""
         lines, unread = self.lines, {""}
         while unread:
             read = Counter(_VARIABLE.findall("\n".join(lines)))
@@ -158,7 +159,7 @@ class Function:
                 self.emit(op)
 
     def collect(self, live: set[Any]) -> None:
-        """Frees all memory of this call that no live buffer points to."""
+        """Emits a call that frees all memory of the pool to which no live buffer points."""
         kept = sorted({self.names[value] for value in live if value in self.names})
         line = f"tiduc_collect(pool, {_array(kept)}, {len(kept)});"
         if not self.lines or self.lines[-1] != line:
@@ -179,7 +180,7 @@ class Function:
             raise self.host.refuse(op.name)
 
     def jump(self, block: Any, operands: Sequence[Any]) -> str:
-        """A jump to a block, which first sets the block's arguments, all at once."""
+        """A jump to a block, after assigning all arguments of the block at once."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
             for to, of in zip(block.arguments, operands, strict=True)
@@ -202,7 +203,7 @@ def _array(buffers: Sequence[str]) -> str:
 
 
 def segments(op: Any) -> list[list[Any]]:
-    """The operands of an op by its segments."""
+    """The operands of an op, grouped by `operandSegmentSizes`."""
     operands, parts = list(op.operands), []
     for size in op.attributes["operandSegmentSizes"]:
         parts.append(operands[:size])
@@ -299,7 +300,7 @@ def _dispatch(f: Function, op: Any) -> None:
     pointers = ", ".join(f"{f.use(r)}.data + {f.use(o)}" for r, o in zip(resources, offsets, strict=True))
     sizes = ", ".join(f"(size_t){f.use(value)}" for value in lengths)
     f.checked(
-        f"tiduc_dispatch({f.host.number(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
+        f"tiduc_dispatch({f.host.index_of(kernel)}, (const uint32_t[]){{{', '.join(counts)}}}, "
         f"(const uint32_t[]){{{constants or '0'}}}, {len(uniform)}, "
         f"(void *const[]){{{pointers or 'NULL'}}}, (const size_t[]){{{sizes or '0'}}}, {len(resources)})"
     )

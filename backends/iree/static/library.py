@@ -1,6 +1,6 @@
-"""Compiles a program to a static library: an object file with the kernels, a C file and a header.
+"""compile_library: compiles a program to an object file with the kernels, a C file with the host code, and a header.
 
-int predict(const float *x, float *y);     // 0, or 1 if memory ran out, or 2 if a kernel failed
+int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out, or 2 if a kernel failed
 """
 
 import os
@@ -30,7 +30,7 @@ _TYPES = {
 }  # fmt: skip
 _HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
-"""The line of a header that says how much memory a call takes."""
+"""Matches the line of a header that defines how much memory a call takes."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESERVED = frozenset(
@@ -50,9 +50,9 @@ class Library:
 
 
 def compile_library(program: Lowered, name: str, options: Options, flags: Sequence[str] = ()) -> Library:
-    """The static library of a program whose C function has this name; `flags` are further flags of iree-compile.
+    """The static library of a program; its C function is called `name`; `flags` are further flags of iree-compile.
 
-    Raises RequestError for targets without static libraries, dynamic shapes, and names that C does not allow, and
+    Raises RequestError for targets without static libraries, for dynamic shapes, and for names that C does not allow;
     CompileError if IREE's compiler or the translation of the host code refuses the program.
     """
     target = find_target(options.target)
@@ -80,9 +80,9 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
 
 
 def _named(program: Lowered, name: str) -> Lowered:
-    """The program with this name for its module and its function: IREE's symbols contain one of the two.
+    """The program with its module and its function renamed to `name`.
 
-    Programs with several libraries need distinct symbols.
+    IREE's symbols contain one of the two names, and must be distinct if several libraries are linked.
     """
     module = program.module.operation.clone().operation
     function = next(iter(module.regions[0].blocks[0].operations)).operation
@@ -133,7 +133,7 @@ def _names(flags: tuple[str, ...]) -> set[str]:
 def _host_code(
     text: bytes, program: str, name: str, query: str, signature: Signature
 ) -> tuple[str, int | None]:
-    """The C file, and the most bytes that it takes from malloc, if that is known."""
+    """The C file, and the most bytes that a call takes from malloc, None if unknown."""
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
         operations = [o.operation for o in module.body.operations]
@@ -177,7 +177,7 @@ def _shared(file: str) -> str:
 
 
 def _exports(executable: Any) -> Iterator[tuple[str, Any]]:
-    """The exports of a `hal.executable`, with their names."""
+    """The names and exports (`hal.executable.export`) of a `hal.executable`; no items for other ops."""
     if executable.name != "hal.executable":
         return
     for variant in executable.regions[0].blocks[0].operations:
@@ -192,7 +192,7 @@ def _quoted(text: str) -> str:
 
 
 def _array(index: int, data: bytes) -> str:
-    """A constant as an array of C, aligned as kernels expect."""
+    """A constant as a C array, aligned as kernels expect."""
     lines = (",".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32))
     body = ",\n".join(lines)
     return f"static _Alignas(64) const unsigned char constant{index}[] = {{\n{body}}};"
@@ -244,7 +244,7 @@ int {name}({", ".join((*inputs, *outputs))}) {{
 
 
 def _parameters(signature: Signature) -> tuple[list[str], list[str]]:
-    """The parameters of the C function: inputs, then outputs, with distinct names."""
+    """The parameters of the C function for inputs and for outputs, with distinct names."""
     seen: set[str] = set()
 
     def named(text: str) -> str:

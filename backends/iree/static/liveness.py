@@ -1,4 +1,4 @@
-"""Which buffers of the host code are live, and in which order its blocks are written."""
+"""Liveness of the buffers of the host code, and the order in which its blocks are translated."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ def is_buffer(type: Any) -> bool:
 
 
 def _reads(op: Any) -> Iterator[Any]:
-    """The buffers that an op reads; an op with a region names them as operands."""
+    """The buffers that an op reads; ops with a region have them as operands."""
     return (value for value in op.operands if is_buffer(value.type))
 
 
 def reachable(blocks: Sequence[Any]) -> list[Any]:
-    """The blocks that may run, each after the blocks that define what it reads: a depth-first order from the entry.
+    """The blocks that may run, each after the blocks that define what it reads: reverse postorder from the entry.
 
-    `stream.resource.try_map` always maps a constant here, so the blocks that copy it from a file never run.
+    In the C code, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
     """
     finished: list[Any] = []
     seen, path = {blocks[0]}, [(blocks[0], iter(successors_of(blocks[0])))]
@@ -45,7 +45,7 @@ def successors_of(block: Any) -> list[Any]:
 
 
 def is_mapped(branch: Any) -> bool:
-    """Whether a branch asks if a constant was mapped."""
+    """Whether the condition of a branch is whether a constant could be mapped, which is always true here."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 
@@ -55,7 +55,7 @@ def _owner(value: Any) -> str:
 
 
 def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[set[Any]]:
-    """The buffers that are live after each op of a block; a free keeps nothing alive."""
+    """The buffers that are live after each op of a block; an op that frees a buffer does not read it."""
     live: set[Any] = set()
     for successor in operations[-1].successors:
         live |= entries.get(successor, set())  # empty for a block that never runs
@@ -68,7 +68,7 @@ def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[
 
 
 def live_at_entry(blocks: Sequence[Any]) -> dict[Any, set[Any]]:
-    """The buffers of other blocks that are live where each block begins."""
+    """For each block, the buffers defined in other blocks that are live at its beginning."""
     entries: dict[Any, set[Any]] = {block: set() for block in blocks}
     lists = {block: [o.operation for o in block.operations] for block in blocks}
     changed = True

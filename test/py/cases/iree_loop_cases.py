@@ -7,7 +7,7 @@ from cases.iree_case import Case
 ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
-def counting_loop(condition: str, following: str, result: str) -> str:
+def counting_loop(condition: str, following: str, result: str, by_way_of: str = "i32") -> str:
     """A loop with a counter from 3 and the limit 6 that multiplies x by the counter; %f is the counter as f64."""
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
@@ -18,7 +18,8 @@ def counting_loop(condition: str, following: str, result: str) -> str:
           stablehlo.return %c : tensor<i1>
         }} do {{
           {following}
-          %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f64>
+          %k = stablehlo.convert %i : (tensor<i32>) -> tensor<{by_way_of}>
+          %f = stablehlo.convert %k : (tensor<{by_way_of}>) -> tensor<f64>
           %y = stablehlo.multiply %a, %f : tensor<f64>
           stablehlo.return %n, {result} : tensor<i32>, tensor<f64>
         }}
@@ -30,6 +31,13 @@ REJECTED = {
         "convert",
         "(%x: tensor<f64>) -> tensor<f64>",
         counting_loop("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%y"),
+        (np.float64(1),),
+        np.float64(3 * 4 * 5),
+    ),
+    "convert_unsigned_counter": Case(
+        "convert",
+        "(%x: tensor<f64>) -> tensor<f64>",
+        counting_loop("compare LT, %i, %limit", "%n = stablehlo.add %i, %step : tensor<i32>", "%y", "ui16"),
         (np.float64(1),),
         np.float64(3 * 4 * 5),
     ),

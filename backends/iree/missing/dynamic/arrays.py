@@ -25,7 +25,7 @@ from tiduc.dialect.types import dims, element, is_dynamic, with_element
 _LARGEST = 2**31 - 1
 
 
-def has_open_sizes(op: Any) -> bool:
+def has_dynamic_shape(op: Any) -> bool:
     """Whether an operand or result of an op has a dynamic shape."""
     types = [x.type for x in (*op.operands, *op.results)]
     return any(isinstance(type_, ir.RankedTensorType) and is_dynamic(type_) for type_ in types)
@@ -35,7 +35,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
     if is_dynamic(x.type):
-        x = below_sign(b, x)
+        x = as_signless(b, x)
     return [
         read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
         for d, n in enumerate(x.type.shape)
@@ -84,7 +84,7 @@ def wide(b: Emitter, x: Any, largest: int = _LARGEST) -> Any:
     return b.convert(x, signless(64))
 
 
-def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+def tied_to_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """x, tied to these sizes for the compiler, which does not see them through a barrier."""
     if not is_dynamic(x.type):
         return x
@@ -96,7 +96,7 @@ def of_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 def behind_barrier(b: Emitter, *xs: Any) -> list[Any]:
     """The values behind an optimization barrier, tied to their sizes."""
     sizes = [sizes_of(b, x) for x in xs]
-    return [of_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
+    return [tied_to_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
 
 
 def scalar_of(b: Emitter, n: Any) -> Any:
@@ -174,7 +174,7 @@ def computed(
 
     The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
     """
-    plain = [below_sign(b, x) for x in arrays]
+    plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
 
     def at_place(k: Kernel, _: Any) -> Any:
@@ -214,14 +214,14 @@ def _signed(type_: Any) -> Any:
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
-def below_sign(b: Emitter, x: Any) -> Any:
+def as_signless(b: Emitter, x: Any) -> Any:
     """x with unsigned integers bitcast to signless ones."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
 def stored(b: Emitter, x: Any) -> Any:
     """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
-    return b.convert(x, signless(8)) if is_boolean(x) else below_sign(b, x)
+    return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
 
 
 def restored(b: Emitter, v: Any, kind: Any) -> Any:
@@ -233,4 +233,4 @@ def restored(b: Emitter, v: Any, kind: Any) -> Any:
 
 def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
     """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
-    return restored(b, moved(below_sign(b, x)), element(x))
+    return restored(b, moved(as_signless(b, x)), element(x))

@@ -66,4 +66,4 @@ def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
 @missing("Does not compile with dynamic dimensions; refused.", untested="refused")
 def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Never returns: the op is refused."""
-    raise refused(op, "its sizes are open")
+    raise refused(op, "its shapes are dynamic")

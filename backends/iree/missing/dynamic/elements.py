@@ -88,9 +88,9 @@ def _either(
     """
     met = k.all([arrays.inside(k, place, sizes), *conditions])
     if k.cpu:
-        return k.choice(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
+        return k.if_(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
     near = [clamped(i, n - 1) for i, n in zip(place, sizes, strict=True)]
-    return k.either(met, k.element(x, *near), other)
+    return k.select_scalar(met, k.element(x, *near), other)
 
 
 @legalize("stablehlo.gather", where=DYNAMIC)
@@ -198,4 +198,4 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The size of unsigned integers, as signless ones."""
     (x,) = op.operands
-    return b.clone(op, {0: arrays.below_sign(b, x)}) if is_unsigned(x) else None
+    return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

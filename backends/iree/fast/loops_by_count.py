@@ -3,8 +3,8 @@
     while(%i = 9, %k = 0, %x) cond { %i >= 0 } do { return %i - 1, %k + 2, f(%x, %i, %k) }
     ->  while(%t = 0, %x) cond { %t < 10 } do { return %t + 1, f(%x, 9 - %t, 2 * %t) }
 
-IREE makes loops of this form loops of the host with a number as counter. In others the counters are arrays on the
-device: each iteration has a dispatch for each counter, copies the condition's result, and waits for it.
+IREE turns loops of this form into host loops whose counter is a number on the host. In other loops the counters are
+arrays on the device: each iteration has a dispatch for each counter, copies the condition's result, and waits for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ from tiduc.dialect.graph import operations
 from tiduc.dialect.types import element
 
 _WIDTH = 32  # bits of a counter, at least, so that no sum of a counter and a size overflows
-_MOST = 2**31 - 1  # iterations
+_MOST = 2**31 - 1  # iterations of a rewritten loop
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A carry of a loop that is `start + step * t` in iteration t."""
+    """A carry (loop-carried value) that is `start + step * t` in iteration t."""
 
     start: int
     step: int
@@ -73,7 +73,7 @@ _SWAPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _count(counter: Counter, direction: str, limit: int) -> int | None:
-    """The number of iterations until a counter reaches a limit; None if it does not run toward the limit."""
+    """The number of iterations until a counter reaches a limit; None if the counter moves away from it."""
     start, step = counter.start, counter.step
     ways = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
     sign, beyond = ways.get(direction, (0, 0))
@@ -83,7 +83,7 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
 
 
 def loop_counter(loop: Any) -> tuple[int | None, Any]:
-    """The number of the carry that counts a loop's iterations from zero up to a limit, and the limit; or None, None."""
+    """The index of the carry that counts a loop's iterations from zero to a limit, and the limit; or None, None."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None or "LT" not in str(op.attributes["comparison_direction"]):
@@ -96,13 +96,13 @@ def loop_counter(loop: Any) -> tuple[int | None, Any]:
 
 
 def counter_of(loop: Any, i: int) -> Counter | None:
-    """The i-th carry of a loop as a counter; None if its start or step is unknown."""
+    """Carry i of a loop as a counter; None if its start or step is unknown."""
     start, step = splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
 def step_of_carry(loop: Any, i: int) -> int | None:
-    """The constant that a loop adds to its i-th carry in each iteration; None if it does not, 0 if it passes it on."""
+    """The constant that each iteration adds to carry i, 0 if it does not change; None if there is no such constant."""
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
     if not is_index(x.type):
@@ -121,7 +121,7 @@ def step_of_carry(loop: Any, i: int) -> int | None:
 
 
 def is_index(type_: Any) -> bool:
-    """Whether a type is a signed integer without dimensions, wide enough that sums with sizes do not overflow."""
+    """Whether a type is a scalar signed integer, wide enough that sums with sizes do not overflow."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank:
         return False
     kind = type_.element_type
@@ -129,7 +129,7 @@ def is_index(type_: Any) -> bool:
 
 
 def _rewritten(loop: Any) -> bool:
-    """Replaces a loop by a loop over the numbers of its iterations, if its trip count is known and above one."""
+    """Replaces a loop by a loop that counts from zero, if its trip count is known and greater than one."""
     count = trip_count(loop)
     if count is None or count < 2:
         return False
@@ -165,7 +165,7 @@ def is_count(x: Any) -> bool:
 
 
 def values_of(b: Emitter, loop: Any, counters: Mapping[int, Counter], t: Any) -> dict[int, Any]:
-    """The counters of a loop in iteration t."""
+    """The values of the counters of a loop in iteration t, by the index of the carry."""
     values = {}
     for i, counter in counters.items():
         type_ = loop.operands[i].type

@@ -1,11 +1,11 @@
-"""reductions_in_lanes: splits reductions along the last dimensions into lanes that are reduced afterwards, on CPUs.
+"""reductions_in_lanes: splits reductions along the last dimensions into lanes, on CPUs, and then reduces the lanes.
 
     %0 = reduce add %x, dimensions = [1] : tensor<9x400xf32>
     ->  %1 = reduce add (reshape %x to 9x25x16), dimensions = [1];  %0 = reduce add %1, dimensions = [1]
 
-The flag `--iree-llvmcpu-reassociate-fp-reductions` lets IREE vectorize a reduction, in any order of its elements, as
-StableHLO allows (specification, reduce). Lanes are still faster if one dispatch has several reductions, as for a
-softmax, and for reductions to one number. They also make the rounding errors of a sum smaller.
+With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reductions: StableHLO allows any order of the
+elements (specification, reduce). Lanes are still faster if one dispatch has several reductions, as for a softmax, and
+for reductions to one number. They also make the rounding errors of a sum smaller.
 
 IREE treats a sum of products as a product of matrices, for which its code is slower. It does not recognize the fused
 multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a multiplication on any CPU.
@@ -28,9 +28,12 @@ from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.types import element, shape
 
 _LANES = tuple(range(256, 31, -32))
-_FEW = 16, 8  # lanes of a reduction to several numbers, if none of `_LANES` divides
-_STEPS = 16  # elements per lane, at least; with fewer, the second step costs what the first one saves
-_LARGE = 2**12  # elements in all; for fewer, a call takes as long anyway
+_FEW = (
+    16,
+    8,
+)  # numbers of lanes for a reduction to several numbers, if none of `_LANES` divides the number of elements
+_STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves
+_LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself dominates
 
 
 @slow("Adds the elements of a sum one after the other; up to 256 sums side by side instead.")
@@ -52,7 +55,7 @@ def _pays(op: Any) -> bool:
 
 
 def _in_lanes(b: Emitter, op: Any) -> list[Any] | None:
-    """The result of a reduction, in two steps; None for a reduction to several numbers without lanes that fit."""
+    """The result of a reduction, in two steps; None if it reduces to several numbers and no number of lanes divides."""
     sizes, init = shape(op.operands[0]), op.operands[1]
     kept = sizes[: len(sizes) - len(op.attributes["dimensions"])]
     reduced = sizes[len(kept) :]
@@ -74,7 +77,7 @@ def _in_lanes(b: Emitter, op: Any) -> list[Any] | None:
 
 
 def _summed(b: Emitter, op: Any) -> Any:
-    """The array to reduce; a product that only a sum reads becomes x y + (-0), no matrix product to IREE."""
+    """The array to reduce; a product that only a sum reads becomes x y + (-0), no matmul for IREE."""
     x = op.operands[0]
     product = defined_by(x, "stablehlo.multiply")
     if reducer(op) != "stablehlo.add" or product is None or len(list(x.uses)) > 1:

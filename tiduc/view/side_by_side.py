@@ -1,4 +1,4 @@
-"""beside: the first page of a derivative. The program and its derivative stand side by side, residuals between them.
+"""side_by_side: the first page of a derivative: the program, beside it the derivative, and residuals as arrows.
 
     @main                 @T0
     x                     ∂x
@@ -6,8 +6,8 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Other graphs that the derivative reads are one box each, without the arrows into them. A transposed graph is drawn
-from bottom to top, so that an op stands near the op that it is the derivative of.
+Each other graph that the derivative reads is one box, without the arrows into it. A transposed graph is drawn from
+bottom to top, so that an op is near the op whose derivative it is.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ OTHERS = "other graphs"
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A picture, the scenes of it to draw side by side, and those to draw from bottom to top.
+class SideBySide:
+    """A picture, the names of the scenes to draw side by side, and which of them to draw from bottom to top.
 
-    `upward` is None for scenes without a program and a derivative among them.
+    `upward` is None unless the scenes are those of a program and its derivative.
     """
 
     picture: Picture
@@ -30,8 +30,8 @@ class Beside:
     upward: frozenset[str] | None
 
 
-def beside(picture: Picture, names: list[str]) -> Beside | None:
-    """The first page of these graphs; None if none of them is a derivative of another one."""
+def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
+    """The first page for these graphs; None if none of them is a derivative of another one."""
     linear = [name for name in names if picture.scenes[name].kind in ("linear graph", "batched graph")]
     if not linear or linear[-1] == names[0]:
         return None
@@ -62,11 +62,11 @@ def beside(picture: Picture, names: list[str]) -> Beside | None:
         scene.arrows = [arrow for arrow in scene.arrows if arrow.source in drawn]
     upward = {last} if _runs_backward(made.scenes[first], made.scenes[last]) else set()
     order = [first, *([OTHERS] if rest.boxes else []), last]
-    return Beside(made, tuple(order), frozenset(upward))
+    return SideBySide(made, tuple(order), frozenset(upward))
 
 
 def _inputs_of_parts(scene: Scene) -> dict[str, str]:
-    """The inputs that one part of the program reads, each with the part."""
+    """The inputs that only one part of the program reads, each with the part."""
     readers: dict[str, set[str]] = {}
     for arrow in scene.arrows:
         readers.setdefault(arrow.source, set()).add(arrow.target)
@@ -79,7 +79,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _counted(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """One arrow for all values that one box reads of another one, with their number."""
+    """The arrows with one arrow for each pair of boxes, labelled with the number of values."""
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
     return [
@@ -90,7 +90,7 @@ def _counted(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
 
 
 def _runs_backward(primal: Scene, derivative: Scene) -> bool:
-    """Whether the derivative reads what the program computes last first."""
+    """Whether the derivative reads the values of the program in reverse order, roughly."""
     at = {id_: i for i, id_ in enumerate(primal.boxes)}
     to = {id_: i for i, id_ in enumerate(derivative.boxes)}
     pairs = [(at[a.source], to[a.target]) for a in derivative.arrows if a.source in at and a.target in to]

@@ -7,8 +7,9 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits; a loop that writes to many arrays may meet them once the arrays
-are packed into few. IREE fails to compile some loops; the program is then compiled again without this pass.
+Intermediate arrays are on the stack, hence the limits below. A loop that writes many arrays may stay within them after
+`packing.py` has packed the arrays into few. IREE fails to compile some of these loops; `compile.py` then compiles the
+program again without this pass.
 """
 
 import math
@@ -27,7 +28,7 @@ from tiduc.backends.iree.emitter import (
     signless,
     within,
 )
-from tiduc.backends.iree.fast import forms
+from tiduc.backends.iree.fast import kernel_forms
 from tiduc.backends.iree.fast.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.fast.packing import pack, read_packed
@@ -43,12 +44,12 @@ from tiduc.dialect.types import element, shape
 STACK = 2**18
 """The most bytes of intermediate arrays in a kernel; the compiler gets this limit from targets.py."""
 
-_PRODUCTS = 2**20  # multiplications of a product; for more, IREE's own code is better
-_ELEMENTS = 2**16  # bytes of an array that an iteration makes, at most
-_SMALL = 1024  # bytes of a carry, up to which all may be on the stack
-_BINDINGS = 32  # arrays that IREE's runtime passes to a dispatch, at most
-_INLINED = 256  # bytes of a constant that IREE puts into the code, at most
-_FUSED = 4  # ops that share one array on the stack, about, since IREE fuses them
+_PRODUCTS = 2**20  # the most multiplications of a product; for more, IREE's own code is faster
+_ELEMENTS = 2**16  # the most bytes of an array that an iteration computes
+_SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
+_BINDINGS = 32  # the most arrays that IREE's runtime passes to a dispatch
+_INLINED = 256  # the most bytes of a constant that IREE puts into the code
+_FUSED = 4  # about how many ops share one array on the stack, since IREE fuses them
 
 _IN_KERNELS = ELEMENTWISE.union(
     VIEWS,
@@ -84,11 +85,11 @@ def _within(op: Any) -> int:
     return count
 
 
-# ---- which ----------------------------------------------------------------------------------------------------
+# ---- choosing loops ---------------------------------------------------------------------------------------------
 
 
 def _small(loop: Any) -> Any | None:
-    """The loop if it fits, or else a loop with packed stacks that replaces it; None if neither fits."""
+    """The loop if it fits into a kernel, or else the loop with packed stacks that replaces it; None if neither fits."""
     if not _wanted(loop):
         return None
     read_packed(loop)
@@ -119,14 +120,14 @@ def fits(loop: Any) -> bool:
             stack += sum(_size(y) for y in inner.results)
             continue
         known = inner.name in _IN_KERNELS
-        chosen = inner.name in forms.BRANCHES and forms.is_cheap(inner)
-        if not known and not chosen and not forms.is_one_slice(inner):
+        chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
+        if not known and not chosen and not kernel_forms.is_one_slice(inner):
             return False
         if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
-        if inner.name == "stablehlo.pad" and _odd(inner):
+        if inner.name == "stablehlo.pad" and _crops_or_dilates(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and forms.count_of(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and kernel_forms.work_of(inner) > _PRODUCTS:
             return False
         if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
             continue
@@ -159,16 +160,17 @@ def _size(x: Any) -> int:
     return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
 
 
-def _odd(pad: Any) -> bool:
-    """Whether a pad cuts off or pads between elements, instead of only adding elements before and after."""
+def _crops_or_dilates(pad: Any) -> bool:
+    """Whether a pad removes elements, or adds elements between others: not only before and after."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
 
 
 def _on_stack(loop: Any) -> list[int]:
-    """The indices of the carries on the kernel's stack: small ones, predicates, and all but one large one per type.
+    """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
 
-    That one lies in the memory of the result. A second one could not, since MLIR merges two `tensor.empty` of one type.
+    On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
+    memory of a result, since MLIR merges two `tensor.empty` of one type.
     """
     kept, seen = [], set()
     for i, x in enumerate(loop.operands):
@@ -179,7 +181,7 @@ def _on_stack(loop: Any) -> list[int]:
     return kept
 
 
-# ---- how ------------------------------------------------------------------------------------------------------
+# ---- rewriting --------------------------------------------------------------------------------------------------
 
 
 def to_kernel(loop: Any) -> None:
@@ -230,18 +232,18 @@ def _read(loop: Any) -> list[Any]:
 
 
 def _wanted(loop: Any) -> list[Any]:
-    """The results of a loop that something reads."""
+    """The results of a loop that have readers."""
     return [y for y in loop.results if list(y.uses)]
 
 
 def _is_table(x: Any) -> bool:
-    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted to signed integers."""
-    turned = is_boolean(x) or is_unsigned(x)  # converted to signed integers, before the loop
-    return (turned or _size(x) > _INLINED) and splat(x) is None
+    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
+    converted = is_boolean(x) or is_unsigned(x)
+    return (converted or _size(x) > _INLINED) and splat(x) is None
 
 
 def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
-    """The results of a dispatch that is inlined: moves its body before it."""
+    """The results of a nested dispatch; inlines it by moving its body before it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
@@ -249,15 +251,18 @@ def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
 
 
 _REWRITES: tuple[dict[str, Pattern], ...] = (
-    dict.fromkeys(forms.BRANCHES, forms.as_choice),
-    {"stablehlo.while": signed_carries, KERNEL: _in_line, forms.GATHER: forms.as_slice},
-    {"stablehlo.pad": forms.as_concatenation, "stablehlo.optimization_barrier": lambda b, op: op.operands},
+    dict.fromkeys(kernel_forms.BRANCHES, kernel_forms.as_selects),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, kernel_forms.GATHER: kernel_forms.as_slice},
+    {
+        "stablehlo.pad": kernel_forms.as_concatenation,
+        "stablehlo.optimization_barrier": lambda b, op: op.operands,
+    },
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 
 
 def _in_place(loop: Any, never: Any) -> None:
-    """Makes a loop write its new carries over the old ones."""
+    """Makes a loop copy each new carry over the old one."""
     body = loop.regions[1].blocks[0]
     carries = _carries_behind_writes(loop, never)
     end = list(operations(body))[-1]
@@ -266,21 +271,21 @@ def _in_place(loop: Any, never: Any) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # after the last reader of the old carry
+            for update in updates:  # so that they follow the last reader of the old carry
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates:
             continue
-        # Copied once the new carry is complete: computed in place, it would be read half-written.
+        # A copy at the end: computed in place, the new carry would be read while it is only partly written.
         end.operands[i] = k.filled(old, new)
 
 
 def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
-    """The carries for the body to read, each behind a write that IREE must expect, but that never happens.
+    """The carries for the body to read, each behind a conditional write whose condition, `never`, is always false.
 
-    The writes are needed because IREE 3.13 moves a reshape of a block argument out of the dispatch and then does not
-    find the argument.
+    Without the writes, IREE 3.13 moves a reshape of a block argument out of the dispatch, where the argument does not
+    exist.
     """
     body = loop.regions[1].blocks[0]
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
@@ -295,7 +300,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
 def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
-    return k.choice(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
+    return k.if_(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
 
 
 def _is_read_after(x: Any, update: Any) -> bool:

@@ -1,8 +1,8 @@
-"""coarse: folds what a window cannot show at a legible size into parts of the program order.
+"""split_into_parts: splits scenes that a window cannot show at a legible size into parts of consecutive ops.
 
     x -> 40 ops -> result     ->     x -> part 1 -> part 2 -> ... -> part 8 -> result
 
-A boundary between two parts is where the fewest values are live. A part that is still too large has parts itself.
+The boundary between two parts is where the fewest values are live. A part that is still too large is split again.
 """
 
 from dataclasses import replace
@@ -11,15 +11,15 @@ from tiduc.view.fold import drop_inputs_of_one_fold, fold_stretch
 from tiduc.view.label import clipped
 from tiduc.view.scene import OPS, Picture, Scene
 
-FITS = 24  # most boxes in a scene that is shown whole
-DEEP = 15  # most boxes on a path of a scene that is shown whole
-PARTS = 8  # parts of one scene
-_REACH = 0.4  # how far a boundary may be from where the parts would be equal, in parts
-_OUTPUTS = 4  # most outputs that are shown beside the part that computes them
+FITS = 24  # the most boxes of a scene that is not split
+DEEP = 15  # the most boxes on a path of a scene that is not split
+PARTS = 8  # the number of parts of a scene
+_REACH = 0.4  # how far a boundary may be from the place that makes parts equal, as a share of a part
+_OUTPUTS = 4  # the most outputs that have boxes of their own
 
 
-def coarsen(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
-    """Folds a scene in place until a window can show it, and the scenes of its parts likewise."""
+def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
+    """Splits a scene in place until a window can show it, and then the scenes of its parts."""
     waiting = [scene]
     while waiting:
         at = waiting.pop()
@@ -32,7 +32,7 @@ def coarsen(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS
 
 
 def depth(scene: Scene) -> int:
-    """The most boxes on a path."""
+    """The number of boxes on the longest path."""
     into = scene.into()
     level: dict[str, int] = {}
     for box in scene.boxes.values():
@@ -95,7 +95,7 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
 
 
 def _drop_outputs(picture: Picture, scene: Scene) -> None:
-    """Removes outputs where many are results of one part; the part shows their number, its tooltip their names."""
+    """Removes the outputs of parts if there are many; a part shows their number, and its tooltip their names."""
     by_part: dict[str, list[str]] = {}
     for arrow in scene.arrows:
         target, source = scene.boxes.get(arrow.target), scene.boxes.get(arrow.source)

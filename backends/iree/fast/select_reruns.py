@@ -1,13 +1,15 @@
-"""select_reruns: keeps IREE from merging the second run of an op with the first, without a barrier.
+"""select_reruns: replaces the barriers of rematerialized ops by selects, which also keep IREE from merging ops.
 
     %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 0), %x, 0
         {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
 
-The stage `rematerialize` emits such barriers: nothing reads %0#1, and %ct is what the second run waits for.
-IREE ends an execution region at each barrier. All values that a region gives to later ones share one allocation, which
-it frees when the last of them is dead, or never, so that the peak of memory rises. No operand of a barrier waits for
-another in IREE; but ops run in the given order, as long as nothing merges them. IREE cannot know that `%o` is 0, and
-fuses the select with the second run. Each select has a barrier of its own, which IREE does not merge with others.
+The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
+not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
+execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
+frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 0, so
+it does not merge the ops behind the select either, and it fuses the select with the second op. The order of the ops
+needs no barrier, since IREE runs ops in the given order. Each select has a barrier of its own, which IREE does not
+merge with others.
 """
 
 from typing import Any
@@ -16,19 +18,19 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.missing.dynamic.arrays import has_open_sizes
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import RECOMPUTED
 
 
-@slow("Keeps values in memory that go through a barrier, and those computed along with them.")
+@slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
 @stage
 def select_reruns(module: Any) -> int:
-    """Replaces the barriers of second runs in place; gives the number of their results."""
+    """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
     count = 0
     for function in operations(module.operation.regions[0].blocks[0]):
-        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_open_sizes(op)]
+        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
         if not reruns:
             continue
         begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])

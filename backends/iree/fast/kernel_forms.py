@@ -1,8 +1,9 @@
-"""Forms of ops that kernels compile: selects for conditionals, slices for gathers, concatenations for pads.
+"""Replacements for ops that IREE does not compile in kernels: conditionals, gathers of one slice, and pads.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
+    gather of one slice  ->  dynamic_slice        pad  ->  concatenate
 
-IREE's compiler fails on kernels with conditionals that give arrays. If the branches are cheap, all of them are
+IREE's compiler fails on kernels with conditionals whose results are arrays. If the branches are cheap, all of them are
 computed, and a select chooses the results. That is safe: their ops have no side effects and no loops, and a NaN in
 another branch is not selected. An index out of range selects the last branch.
 """
@@ -26,22 +27,22 @@ _WORK = 2**14
 
 
 def is_cheap(op: Any) -> bool:
-    """Whether all branches together compute little and have no loop."""
+    """Whether the branches of a conditional together compute little, and contain no loop."""
     inner = within(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
     types = [y.type for x in inner for y in x.results]
-    return all(map(is_static, types)) and sum(map(count_of, inner)) <= _WORK
+    return all(map(is_static, types)) and sum(map(work_of, inner)) <= _WORK
 
 
-def count_of(op: Any) -> int:
-    """The number of elements that an op computes, or of multiplications for a product."""
+def work_of(op: Any) -> int:
+    """The number of elements that an op computes; of multiplications for a product."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
 
-def as_choice(b: Emitter, op: Any) -> Sequence[Any]:
-    """The results of a conditional as selects among those of all branches."""
+def as_selects(b: Emitter, op: Any) -> Sequence[Any]:
+    """The results of a conditional, by selects among the results of all its branches."""
     (index,) = op.operands
     *others, results = (b.inlined(region, ()) for region in op.regions)
     for i, branch in reversed(list(enumerate(others))):
@@ -53,9 +54,9 @@ def as_choice(b: Emitter, op: Any) -> Sequence[Any]:
 
 
 def is_one_slice(op: Any) -> bool:
-    """Whether an op is a gather of one slice, whose index legalization has clamped.
+    """Whether an op is a gather of one slice; its index has been clamped by legalization.
 
-    Outside of kernels such a gather stays, since for a slice the host would have to read the index.
+    Outside of kernels such a gather stays a gather, since IREE's host code would read the index of a slice.
     """
     if op.name != GATHER:
         return False
@@ -76,7 +77,7 @@ def as_slice(b: Emitter, gather: Any) -> Sequence[Any]:
 
 
 def as_concatenation(b: Emitter, pad: Any) -> Sequence[Any]:
-    """A pad as concatenations: IREE compiles a pad to one operation on a vector as large as the array."""
+    """A pad as concatenations: IREE compiles a pad in a kernel to one vector as large as the array."""
     x, value = pad.operands
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
     for d, counts in enumerate(zip(low, high, strict=True)):

@@ -1,11 +1,11 @@
 """Linearize rules applied to placeholders of tangents, and how the series of an op's results follow from them.
 
-A rule gives dy = L(x, y) dx. A placeholder stands for one of two series that are made from the series of x:
+A rule gives dy = L(x, y) dx. The placeholder dx stands for one of two series that follow from the series of x:
 
     derivative            x'(t) = x_1 + 2 x_2 t + ...          then dy stands for y'(t),              y_k = dy_{k-1} / k
     difference quotient   (x(t) - x_0) / t = x_1 + x_2 t + ... then dy stands for (y(t) - y_0) / t,   y_k = dy_{k-1}
 
-The second is right only where f(x) - f(x_0) = L (x - x_0). There it needs no factors k and 1 / k. There are two cases:
+The second needs no factors k and 1 / k, but is right only if f(x) - f(x_0) = L (x - x_0). There are two such cases:
 
     constant    L depends on no value with a series: the op is linear along the curve
     solve       the op solves A y = b. Its rule is A dy = db - dA y, and for the quotients A_0 q(y) = q(b) - q(A) y,
@@ -32,15 +32,15 @@ from tiduc.passes.rules.registry import OpSet
 SOLVES = frozenset(
     {"stablehlo.divide", "stablehlo.triangular_solve", *(f"{CUSTOM_CALL} @{target}" for target in TARGETS)}
 )
-"""The ops that solve an equation A y = b, by the keys of their rules. A y is bilinear in A and y."""
+"""The keys of ops that solve an equation A y = b, where A y is bilinear in A and y."""
 
 
 @dataclass(frozen=True)
-class Form:
-    """The ops that a linearize rule emits, in a graph of their own.
+class AppliedRule:
+    """The ops that a linearize rule emitted, in a separate graph.
 
-    `tangents` align with the op's results, None for a symbolic zero. `placeholders` maps inputs of the graph to the
-    values that they are tangents of.
+    `tangents` has the tangent of each result of the op, None for a symbolic zero. `placeholders` maps the inputs of the
+    graph, which are tangents, to the values whose tangents they are.
     """
 
     graph: Graph
@@ -53,7 +53,7 @@ class Form:
 
     @property
     def inactive_reads(self) -> list[Value]:
-        """The values that are not computed from placeholders, and that ops on placeholders read."""
+        """The values that ops on placeholders read, and that do not depend on placeholders themselves."""
         return [x for op in self.graph.definitions if op.active is not None for x in inactive_reads(op)]
 
 
@@ -63,12 +63,12 @@ def inactive_reads(op: Definition) -> list[Value]:
     return [x for x, flag in zip(op.operands, flags, strict=True) if not flag] + list(op.captures)
 
 
-def linearized(
+def apply_rule(
     view: View, opset: OpSet, op: Definition, has_series: Callable[[Value], bool], name: str
-) -> Form:
-    """The op's linearize rule, applied to a placeholder for each value with a series.
+) -> AppliedRule:
+    """The linearize rule of an op, applied to a placeholder for each value with a series.
 
-    The graph has that name. It is not added to the view: the ops are copied where they are needed.
+    `name` is that of the graph, which is not added to the view: its ops are copied where they are needed.
     """
     b: Any = opset.builder(view, name)
     b.location = op.location
@@ -93,16 +93,18 @@ def linearized(
         if any(dx[len(op.operands) :]):
             raise opset.unsupported("jvp", op, "its region reads an active value from outside")
         del dx[len(op.operands) :]
-    return Form(b.graph, tuple(rule(b, op, dx)), placeholders)
+    return AppliedRule(b.graph, tuple(rule(b, op, dx)), placeholders)
 
 
-def solve_of(form: Form, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]) -> Any | None:
-    """The op with which the form of a solve ends, if it solves with the op's own matrix; else None."""
+def solve_of(
+    rule: AppliedRule, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]
+) -> Any | None:
+    """The last op of the applied rule of a solve, if it is a solve with the same matrix; else None."""
     if opset.key(op) not in SOLVES:
         return None
-    ends = {dy.definition for dy in form.tangents if dy is not None}
+    ends = {dy.definition for dy in rule.tangents if dy is not None}
     end = ends.pop() if len(ends) == 1 else None
-    if end is None or end.active is None or end.graph is not form.graph or opset.key(end) != opset.key(op):
+    if end is None or end.active is None or end.graph is not rule.graph or opset.key(end) != opset.key(op):
         return None
     is_same = all(
         x is own
@@ -112,6 +114,6 @@ def solve_of(form: Form, op: Definition, opset: OpSet, has_series: Callable[[Val
     return end if is_same and not end.captures else None
 
 
-def is_constant(form: Form, has_series: Callable[[Value], bool]) -> bool:
+def is_constant(rule: AppliedRule, has_series: Callable[[Value], bool]) -> bool:
     """Whether no op on placeholders reads a value with a series."""
-    return not any(map(has_series, form.inactive_reads))
+    return not any(map(has_series, rule.inactive_reads))

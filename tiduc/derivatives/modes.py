@@ -1,10 +1,11 @@
-"""The order of the chain rule: forward, reverse, or both, from a bottleneck outwards.
+"""computed_blocks: computes the blocks of a Jacobian by forward mode, by reverse mode, or by both at a bottleneck.
 
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
                                        cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The cost table (`dialect/costs.py`) gives the time of each order: that of every linear op, for each seed that the op
-runs for. A bottleneck is a minimum cut of the linear graph, weighted by numbers of elements (`passes/cut.py`).
+The mode of least estimated time is chosen: the sum over the linear ops of the op's time (`dialect/costs.py`) times the
+number of seeds for which the op runs. A bottleneck is a minimum cut of the linear graph, weighted by numbers of
+elements (`passes/cut.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +18,14 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.derivatives.blocks import (
-    MOST,
+    MOST_SEEDS,
     Block,
-    along_inputs,
-    along_outputs,
     blocks_of,
     forward,
     linear_in,
     reverse,
+    with_common_input_dimensions,
+    with_common_output_dimensions,
 )
 from tiduc.derivatives.coloured import (
     Coloured,
@@ -51,13 +52,13 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
 _LEAST_SHARE = 0.2
-"""Seeds are kept as a diagonal if that saves at least this share of the time."""
+"""Seeds stay a diagonal if that saves at least this share of the time."""
 
 _WORTH = 0.8
-"""A cut is made if it takes at most this share of the estimated time of forward and of reverse mode."""
+"""A bottleneck is used if it takes at most this share of the estimated time of forward and of reverse mode."""
 
 
-def ordered_blocks(
+def computed_blocks(
     program: Function,
     inputs: Sequence[Port],
     outputs: Sequence[Port],
@@ -66,15 +67,17 @@ def ordered_blocks(
     given: Given | None = None,
     symmetric: bool = False,
 ) -> list[Block]:
-    """The blocks of all outputs and inputs, with their values, by the mode; "auto" is the order of least cost.
+    """The blocks of all outputs and inputs with their values, by the given mode; "auto" chooses the cheapest.
 
-    With `sparse`, dimensions along which blocks are diagonal share their seeds. `given` has the patterns of blocks, or
-    is None; with patterns, columns and rows share seeds by colour where that takes fewer seeds. With `symmetric`, the
+    With `sparse`, positions along aligned dimensions share their seeds. If `given` is not None, columns and rows share
+    seeds by colour where that takes fewer seeds; it has the patterns that the user specified. With `symmetric`, the
     only block is a symmetric matrix.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
-    by_input = [along_inputs([block for block in blocks if block.input is x]) for x in inputs]
-    by_output = [along_outputs([block for block in blocks if block.output is y]) for y in outputs]
+    by_input = [with_common_input_dimensions([block for block in blocks if block.input is x]) for x in inputs]
+    by_output = [
+        with_common_output_dimensions([block for block in blocks if block.output is y]) for y in outputs
+    ]
     columns = [_Group(g, g[0].seeds_of_input) for g in by_input if g]
     rows = [_Group(g, g[0].seeds_of_output) for g in by_output if g]
     if given is not None:
@@ -109,9 +112,10 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 
 @dataclass(frozen=True)
 class _Group:
-    """The blocks of one input or of one output, and how many seeds they take, in runs of the whole linear graph.
+    """The blocks of one input or of one output, which are computed together.
 
-    The blocks share seeds by colour if `coloured` is set. Seeds along the dimension `diagonal` are batched late.
+    `seeds` is their cost, as the number of runs of the whole linear graph. The blocks share seeds by colour if
+    `coloured` is set. Seeds along the dimension `diagonal` stay a diagonal.
     """
 
     blocks: Sequence[Block]
@@ -128,7 +132,7 @@ def _coloured(
     symmetric: bool,
     mode: str,
 ) -> tuple[list[_Group], list[_Group]]:
-    """The groups, coloured where that takes fewer seeds and their patterns are known."""
+    """The groups, coloured if their patterns are known and colours take fewer seeds."""
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     entries = [entries_of(program, ys, x, given) for x in xs]
     if mode != "reverse":
@@ -155,7 +159,7 @@ def _with_colours(
 
 
 def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
-    """The group, with the dimension along which keeping seeds as a diagonal saves most, if it saves enough."""
+    """The group with the dimension along which a diagonal of seeds saves most time, if it saves enough."""
     block = group.blocks[0]
     port, free = (block.input, block.free) if mode == "forward" else (block.output, block.free_of_output)
     if group.coloured is not None or isinstance(port.value, Zero) or is_complex(port):
@@ -174,7 +178,7 @@ def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
 
 
 def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
-    """The linear graph that a group is computed with; None where an op has no rule."""
+    """The linear graph that computes a group; None if an op has no transpose rule."""
     if mode == "forward":
         graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
         return graph
@@ -265,11 +269,11 @@ def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
 def _bottleneck(
     program: Function, linear: Graph, xs: Sequence[Port], ys: Sequence[Port]
 ) -> tuple[list[Value], float]:
-    """The values of fewest elements through which the outputs depend on the inputs, and the time of a cut there."""
+    """The bottleneck, as the values at the cut, and the time of both modes together; no values if there is none."""
     view, wanted = program.view, [dy for dy in linear.outputs if dy is not None]
     at = bottleneck(view, linear, _elements, wanted)
     count = sum(map(_elements, at))
-    if not 0 < count <= MOST:
+    if not 0 < count <= MOST_SEEDS:
         return [], 0.0
     tangents = [linear.tangent_of[x] for x in at]
     ops = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
@@ -280,7 +284,7 @@ def _bottleneck(
 
 
 def _elements(x: Value) -> int:
-    """The number of elements; `UNLIMITED` for a value that has no real basis vectors, or is of dynamic shape."""
+    """The number of elements of a value; `UNLIMITED` if it is not a real float of static shape."""
     is_real = isinstance(x.type, ir.RankedTensorType) and x.type.has_static_shape and is_float(x.type)
     return size(x) if is_real else UNLIMITED
 
@@ -290,7 +294,7 @@ def _through(
 ) -> list[Block]:
     """The blocks as products of two Jacobians: of the outputs in the values `at`, and of these in the inputs.
 
-    All elements of the values are numbered, and there is one seed for each.
+    There is one seed for each element of these values.
     """
     view, opset, count = program.view, program.opset, sum(map(size, at))
     first, second = cut(view, linear, at, opset)
@@ -312,7 +316,7 @@ def _through(
 
 
 def _numbered_basis(b: Any, values: Sequence[Value]) -> list[Any]:
-    """For each value, its part of the basis vectors of all elements of the values, along a leading dimension."""
+    """The basis vectors of the elements of all values together: the part of each value, stacked."""
     sizes = [size(x) for x in values]
     count = sum(sizes)
     parts = []
@@ -339,6 +343,6 @@ def _seeded(program: Function, b: Any, graph: Graph, seeds: Sequence[Any], count
 
 
 def _product(b: Any, dy: Any, cx: Any) -> Any:
-    """The sum over all seeds of the products of their tangents and cotangents: J[y..., x...]."""
+    """J[y..., x...], the sum over all seeds of the products of tangents dy and cotangents cx."""
     precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
     return b.dot_general(dy, b.convert(cx, element(dy)), ([], []), ([0], [0]), precision)

@@ -23,8 +23,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_static, signless, within
-from tiduc.backends.iree.fast.counted import is_index, loop_counter, step_of_carry
 from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.backends.iree.fast.loops_by_count import is_index, loop_counter, step_of_carry
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
@@ -33,17 +33,17 @@ from tiduc.dialect.graph import operations
 from tiduc.dialect.types import bits, shape
 
 _LARGE = 2**18
-"""The bytes of a loop's stacks from which on their copies take longer than the dispatches of an iteration, about."""
+"""The bytes of a loop's stacks for which their copies take about as long as the dispatches of an iteration."""
 
-_ROWS = 16  # of a stack, at least
+_ROWS = 16  # the fewest rows of a stack
 
 _LONG = 128
-"""The rows of a stack from which on chunks of chunks pay."""
+"""The fewest rows of a stack for which chunks of chunks are faster."""
 
 
 @dataclass(frozen=True)
 class _Stack:
-    """A carry of which each iteration updates a row: its number, the update, and by how much the row's index rises."""
+    """A carry of which each iteration updates one row: its index, the update, and the step of the row's index."""
 
     carry: int
     update: Any
@@ -56,11 +56,11 @@ class _Stack:
 
     @property
     def index(self) -> Any:
-        """The number of the row, a value of the loop's body."""
+        """The index of the row, a value of the loop's body."""
         return self.update.operands[2 + self.dimension]
 
 
-@slow("Copies a carry before each update of it: loops on the host update chunks of their stacks.")
+@slow("Copies a carry before each update of it: host loops update chunks of their stacks instead.")
 @stage
 def stacks_in_chunks(module: Any) -> int:
     """Splits the loops of a module that write large stacks, in place; gives the number of stacks."""
@@ -69,7 +69,7 @@ def stacks_in_chunks(module: Any) -> int:
 
 
 def _split(loop: Any) -> int:
-    """Replaces a loop by a loop of chunks if its stacks are large, and splits chunks; gives the number of stacks."""
+    """Replaces a loop by a loop over chunks if its stacks are large; splits long chunks; gives the number of stacks."""
     stacks = _stacks(loop)
     most = max((stack.rows for stack in stacks), default=1)
     rows = math.ceil(most ** (2 / 3 if most >= _LONG else 1 / 2))
@@ -94,7 +94,7 @@ def _bytes(x: Any) -> int:
     return int(math.prod(shape(x))) * max(bits(x) // 8, 1)
 
 
-# ---- which ----------------------------------------------------------------------------------------------------
+# ---- choosing stacks --------------------------------------------------------------------------------------------
 
 
 def _stacks(loop: Any) -> list[_Stack]:
@@ -105,7 +105,7 @@ def _stacks(loop: Any) -> list[_Stack]:
 
 
 def _stack(loop: Any, i: int) -> _Stack | None:
-    """The i-th carry as a stack: static, read only by an update of one row, which nothing else reads."""
+    """Carry i as a stack: of static shape, read only by the update of a row, which only the end of the body reads."""
     body = loop.regions[1].blocks[0]
     carry, new = body.arguments[i], list(operations(body))[-1].operands[i]
     update = defined_by(new, "stablehlo.dynamic_update_slice")
@@ -125,7 +125,7 @@ def _stack(loop: Any, i: int) -> _Stack | None:
 
 
 def _step(x: Any, loop: Any, depth: int = 8) -> int | None:
-    """By how much an index of a loop's body rises per iteration; None if that is unknown."""
+    """The constant that is added to an index of a loop's body in each iteration; None if unknown."""
     body = loop.regions[1].blocks[0]
     if not is_index(x.type) or not depth:
         return None
@@ -144,15 +144,15 @@ def _step(x: Any, loop: Any, depth: int = 8) -> int | None:
     return first - second if op.name == "stablehlo.subtract" else first + second
 
 
-# ---- how ------------------------------------------------------------------------------------------------------
+# ---- rewriting --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The body of the outer loop: at most `rows` iterations of `loop`; its stacks, by number of carry, become chunks.
+    """The body of the outer loop: at most `rows` iterations of `loop`, whose stacks, by index of carry, become chunks.
 
-    If the loop counts its iterations, `counter` is the carry that does, and `limit` the trip count: the host counts
-    the iterations of both loops. If not, `counter` is None, and the inner loop checks the condition of `loop`, too.
+    If the loop counts its iterations, `counter` is the index of that carry, and `limit` the trip count: the host counts
+    the iterations of both loops. If not, `counter` is None, and the inner loop also checks the condition of `loop`.
     """
 
     loop: Any
@@ -162,7 +162,7 @@ class _Chunk:
     limit: Any
 
     def begins(self, b: Emitter, *carries: Any) -> Any:
-        """Whether there is an iteration for these carries: the condition of `loop`."""
+        """Whether another iteration follows: the condition of `loop` for these carries."""
         return b.inlined(self.loop.regions[0], carries)[0]
 
     def run(self, b: Emitter, *carries: Any) -> list[Any]:
@@ -195,15 +195,15 @@ class _Chunk:
         return results
 
     def _without_counter(self, xs: Sequence[Any]) -> list[Any]:
-        """Carries of the loop as those of the inner loop."""
+        """The carries of the loop without its counter: those of the inner loop."""
         return [x for i, x in enumerate(xs) if i != self.counter]
 
     def _with_counter(self, xs: Sequence[Any], t: Any) -> list[Any]:
-        """Carries of the inner loop as those of the loop, in iteration t."""
+        """The carries of the inner loop with the counter t: those of the loop."""
         return list(xs) if self.counter is None else [*xs[: self.counter], t, *xs[self.counter :]]
 
     def _start(self, b: Emitter, stack: _Stack, carries: Sequence[Any]) -> Any:
-        """The first row of a chunk: that of the next iteration, or that of the iteration at the end of the chunk."""
+        """The first row of a chunk: the row of its first iteration, or of its last one if the row's index decreases."""
         block = self.loop.regions[1].blocks[0]
         index = _computed(b, stack.index, block, dict(zip(block.arguments, carries, strict=True)))
         zero = b.constant(0, index)
@@ -213,7 +213,7 @@ class _Chunk:
         return b.clamp(zero, index, b.constant(stack.rows - self.rows, index))
 
     def _iteration(self, b: Emitter, starts: Mapping[int, Any], xs: Sequence[Any]) -> list[Any]:
-        """The carries after one iteration, which updates chunks that begin at the rows `starts`."""
+        """The carries after one iteration, which updates chunks; their first rows are `starts`."""
         block = self.loop.regions[1].blocks[0]
         updates = {stack.update.operation: i for i, stack in self.stacks.items()}
         values = dict(zip(block.arguments, xs, strict=True))
@@ -243,7 +243,7 @@ def _computed(b: Emitter, x: Any, body: Any, values: dict[Any, Any]) -> Any:
 
 
 def _at(b: Emitter, stack: _Stack, row: Any) -> list[Any]:
-    """The starts of a slice that begins at a row of a stack."""
+    """The start indices of a slice that begins at a row of a stack."""
     starts = [b.constant(0, row)] * len(shape(stack.update.results[0]))
     starts[stack.dimension] = row
     return starts

@@ -23,18 +23,16 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import element
 
-_LARGE = 2**14  # elements; for fewer, the dispatches cost what they save
+_LARGE = 2**14  # the fewest elements; for fewer, the dispatches cost more than they save
 _FUSED = Settings(fused=True)
 
 
-@slow(
-    "Sines of large arrays select bits for huge arguments in any case; a kernel skips that if there are none."
-)
+@slow("Sines of large arrays always select bits for huge arguments; a kernel skips that if there are none.")
 @stage
 def sines_to_kernels(module: Any) -> int:
     """Rewrites sines, cosines and tangents in place, before tidu-legalize-for-iree; gives their number.
 
-    Skips ops in loops and conditionals, since these may become kernels themselves.
+    Ops in loops and conditionals stay, since a loop may become a kernel itself.
     """
     return rewrite(module, dict.fromkeys(FUNCTIONS, lambda b, op: _in_kernel(b, op) if _pays(op) else None))
 
@@ -47,9 +45,9 @@ def _pays(op: Any) -> bool:
 
 
 def _in_kernel(b: Emitter, op: Any) -> list[Any]:
-    """The function of each element of an array, from one dispatch.
+    """The function of each element of an array, in one dispatch.
 
-    IREE fuses elementwise ops itself, but not within kernels, where each op would need an array.
+    Ops are emitted on scalars: IREE does not fuse elementwise ops in kernels, where each op would need an array.
     """
     (x,), function = op.operands, FUNCTIONS[op.name]
     flat = b.reshape(x, [prod(x.type.shape)])
@@ -65,13 +63,13 @@ def _in_kernel(b: Emitter, op: Any) -> list[Any]:
             return lambda k: [Kernel(k.place, k.location, _FUSED).generic([flat], output, at_place)]
 
         far = k.at_most(k.number(limit, most.type.element_type), k.element(most))
-        return [k.choice(far, flat.type, values(False), values(True))]
+        return [k.if_(far, flat.type, values(False), values(True))]
 
     return [b.reshape(y, x.type.shape) for y in dispatch(b, [flat.type], fill)]
 
 
 def _largest(b: Emitter, x: Any) -> tuple[Any, int]:
-    """The largest |x| and `NEAR`, by their bits: these are ordered as the numbers are, and NaN comes last."""
+    """The bits of the largest |x|, and of `NEAR`; bits have the order of the numbers, and NaN is the largest."""
     width = element(x).width
     sizes = b.and_(b.bitcast(x, signless(width)), (1 << (width - 1)) - 1)
     zero = b.constant(0, ir.RankedTensorType.get([], signless(width)))

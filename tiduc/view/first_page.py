@@ -1,0 +1,23 @@
+"""first_page: what is shown first: one scene, several with arrows between them, a derivative, or a map of scenes."""
+
+from tiduc.view.dot import is_large
+from tiduc.view.fold import add_map
+from tiduc.view.parts import FITS, PARTS, split_into_parts
+from tiduc.view.scene import Picture
+from tiduc.view.side_by_side import SideBySide, side_by_side
+
+_PARTS_BESIDE = 7  # the number of parts of a scene that is drawn beside another one
+_FITS_BESIDE = 18  # the most boxes of such a scene that is not split into parts
+
+
+def first_page(picture: Picture, names: list[str], fold: bool = True) -> SideBySide:
+    """The scenes to show first; with `fold`, large scenes of the picture are folded into parts in place."""
+    parts, fits = (_PARTS_BESIDE, _FITS_BESIDE) if len(names) > 1 else (PARTS, FITS)
+    for name in names if fold else ():
+        split_into_parts(picture, picture.scenes[name], parts, fits)
+    derivative = side_by_side(picture, names)
+    if derivative is not None:
+        return derivative
+    if len(names) > 1 and is_large(picture, names):
+        return SideBySide(picture, (add_map(picture, names),), None)
+    return SideBySide(picture, tuple(names), None)
