@@ -16,6 +16,7 @@ from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.reruns import select_reruns
 from tiduc.backends.iree.fast.sines import sines_to_kernels
+from tiduc.backends.iree.fast.tiles import products_in_tiles
 from tiduc.backends.iree.fast.stacks import stacks_in_chunks
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
@@ -76,6 +77,12 @@ PIPELINE = (
         "speed",
         convolutions_to_products,
         "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+    ),
+    Entry(
+        "speed",
+        products_in_tiles,
+        "Puts large products of matrices into dispatches of their own, with tile sizes for the CPU's caches.",
+        takes_settings=True,
     ),
     Entry(
         "speed",
