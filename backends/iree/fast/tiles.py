@@ -23,7 +23,7 @@ from tiduc.backends.iree.fast.kernels import KERNEL, alone
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import context, stage
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, shape, with_shape
 
@@ -75,7 +75,9 @@ class Matrix:
 @slow("Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own.")
 @stage
 def products_in_tiles(module: Any, settings: Settings) -> int:
-    """Rewrites large products of matrices in place; gives their number."""
+    """Rewrites large products of matrices in place, for CPUs with vectors of 512 bits; gives their number."""
+    if not settings.wide:
+        return 0
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 
 
@@ -182,6 +184,7 @@ def _compilation(batches: int, rows: int, columns: int, summed: int, vector: int
         "vector_reduction": [0 for _ in ones] + [0, 0, step],
     }
     text = ", ".join(f"{level} = {sizes}" for level, sizes in levels.items())
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     return ir.Attribute.parse(
         f"#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<{text}>, translation_info = "
         f"<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>{', {enable_loop_peeling}' if peel else ''}>>"
