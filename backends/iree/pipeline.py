@@ -16,8 +16,8 @@ from tiduc.backends.iree.fast.lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.loops import loops_to_kernels
 from tiduc.backends.iree.fast.reruns import select_reruns
 from tiduc.backends.iree.fast.sines import sines_to_kernels
-from tiduc.backends.iree.fast.tiles import products_in_tiles
 from tiduc.backends.iree.fast.stacks import stacks_in_chunks
+from tiduc.backends.iree.fast.tiles import products_in_tiles
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last

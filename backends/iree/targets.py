@@ -277,7 +277,9 @@ def find_target(name: str) -> Target:
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
     target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen))
-    target = replace(target, wide=target.shared and (_here("avx512f") if chosen == "host" else chosen in _WIDE))
+    target = replace(
+        target, wide=target.shared and (_here("avx512f") if chosen == "host" else chosen in _WIDE)
+    )
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))

@@ -1,4 +1,4 @@
-"""products_in_tiles: products of matrices in dispatches of their own, with tile sizes for the CPU's registers and caches.
+"""products_in_tiles: products of matrices in dispatches of their own, in tiles for the CPU's registers and caches.
 
     %0 = dot_general %x, %y, contracting_dims = [1] x [0]
     ->
@@ -32,7 +32,7 @@ _WORK = 2**20
 _LEAST = 8
 """The least size of each dimension of a product."""
 _TILE = 64
-"""Rows and columns of a tile that one thread computes at a time."""
+"""Rows of a tile that one thread computes at a time; it has four vectors of columns."""
 _SUMMED = 64
 """Summed elements of such a tile: rows of large matrices that are apart by the size of a page share few cache lines."""
 _FEW = 16
@@ -72,7 +72,9 @@ class Matrix:
         return place
 
 
-@slow("Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own.")
+@slow(
+    "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own."
+)
 @stage
 def products_in_tiles(module: Any, settings: Settings) -> int:
     """Rewrites large products of matrices in place, for CPUs with vectors of 512 bits; gives their number."""
@@ -125,7 +127,7 @@ def _is_transposed(y: Any) -> bool:
 
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix, transposed: bool = False) -> Any:
-    """The product of two matrices: (batches, rows of x, columns of y); `transposed` if it is read in the other order."""
+    """The product of two matrices, (batches, rows of x, columns of y); `transposed` if it is read transposed."""
     results = x.of(x.kept) * y.of(y.kept) * math.prod(x.of(d) for d in x.batches)
     if y.copied + transposed * results <= x.copied + (not transposed) * results:
         return _product(b, x, y)
@@ -171,7 +173,7 @@ def _compilation(batches: int, rows: int, columns: int, summed: int, vector: int
     width = 2 * vector if columns % (2 * vector) == 0 else vector
     height = 16 if width == vector and rows % 16 == 0 else 8
     step = next(n for n in (4, 2, 1) if summed % n == 0)
-    tall, wide = _divisor(rows, _TILE, height) or _TILE, _divisor(columns, _TILE, width)
+    tall, wide = _divisor(rows, _TILE, height) or _TILE, _divisor(columns, 4 * vector, width)
     deep = _divisor(summed, _SUMMED, step)
     deep = deep if deep >= _FEW else summed
     peel = rows % height
