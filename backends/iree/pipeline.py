@@ -13,6 +13,7 @@ from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
+from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.sines_to_kernels import sines_to_kernels
@@ -76,6 +77,12 @@ PIPELINE = (
         "speed",
         convolutions_to_products,
         "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+    ),
+    Entry(
+        "speed",
+        products_in_tiles,
+        "Puts large products of matrices into dispatches of their own, with tile sizes for the CPU's caches.",
+        takes_settings=True,
     ),
     Entry(
         "speed",

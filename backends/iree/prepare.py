@@ -70,7 +70,7 @@ def _settings(target: Target, options: Options) -> Settings:
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
-    return Settings(cpu, target.spirv, options.lapack, target.fused, options.fast)
+    return Settings(cpu, target.spirv, options.lapack, target.fused, target.wide, options.fast)
 
 
 def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:

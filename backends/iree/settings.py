@@ -25,6 +25,7 @@ class Settings:
     spirv: bool = _setting(False, "the target's code is SPIR-V; false by default")
     lapack: str = _setting(LOOPS, "how to factorize: loops, or a callback of the host; loops by default")
     fused: bool = _setting(False, "the target has a fused multiply-add; false by default")
+    wide: bool = _setting(False, "the target has vectors of 512 bits; false by default")
     fast: bool = _setting(True, "rewrite for speed, too; true by default")
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ class Target:
     `device` is empty if nothing on this kind of machine runs the compiled module. `lacks` maps each element type
     without arithmetic to the variants that do have it; `remark` says what else does not work. With `spirv`, code is
     SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `fused`, all CPUs of this variant
-    are known to have a fused multiply-add instruction.
+    are known to have a fused multiply-add instruction; with `wide`, vectors of 512 bits.
 
     `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
     crashes on names that it does not know. `variant` is the flags' template that takes the variant's name.
@@ -32,6 +32,7 @@ class Target:
     remark: str = ""
     spirv: bool = False
     fused: bool = False
+    wide: bool = False
     library: bool = False  # IREE's runtime does not load modules: static libraries only
 
     @property
@@ -83,16 +84,27 @@ _HERE = _X86 if platform.machine().lower() in ("x86_64", "amd64") else _ARM
 _WITHOUT_FUSED = "generic", "x86-64", "x86-64-v2"
 
 
-def _here_fused() -> bool:
-    """Whether this machine's CPU is known to have a fused multiply-add instruction."""
-    if _HERE is _ARM:
-        return platform.machine().lower() in ("aarch64", "arm64")
+_WIDE = (
+    "x86-64-v4 znver4 znver5 skylake-avx512 cascadelake icelake-client icelake-server tigerlake "
+    "sapphirerapids graniterapids"
+).split()
+
+
+def _here(feature: str) -> bool:
+    """Whether this machine's x86 CPU is known to have a feature, named as Linux names it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
     except OSError:
         return False
-    return "fma" in flags
+    return feature in flags
+
+
+def _here_fused() -> bool:
+    """Whether this machine's CPU is known to have a fused multiply-add instruction."""
+    if _HERE is _ARM:
+        return platform.machine().lower() in ("aarch64", "arm64")
+    return _here("fma")
 
 
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
@@ -265,6 +277,9 @@ def find_target(name: str) -> Target:
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
     target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen))
+    target = replace(
+        target, wide=target.shared and (_here("avx512f") if chosen == "host" else chosen in _WIDE)
+    )
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))

@@ -1,19 +1,21 @@
-"""Networks of images in plain PyTorch, of the sizes of torchvision's, with random weights."""
+"""Networks in plain PyTorch, of the sizes of the published ones, with random weights."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from attention import LSTM, Text, ViT
 from torch import nn
 from torch.nn import functional
 
 
 class Network(NamedTuple):
-    """A module that returns a scalar, made by `make`; `shape` is that of its image, with channels first."""
+    """A module, made by `make`; `shape` is that of its image, with channels first, or of its tokens."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     training: bool = False
+    vocabulary: int = 0
 
 
 class Loss(nn.Module):
@@ -228,6 +230,10 @@ NETWORKS = {
     "efficientnet": Network(efficientnet, (1, 3, 112, 112)),
     "convnext": Network(convnext, (1, 3, 112, 112)),
     "unet": Network(UNet, (1, 3, 64, 64)),
+    "vit": Network(ViT, (1, 3, 224, 224)),
+    "gpt2": Network(lambda: Text(50257, True), (1, 128), vocabulary=50257),
+    "bert": Network(lambda: Text(30522, False), (1, 128), vocabulary=30522),
+    "lstm": Network(LSTM, (4, 32), vocabulary=1000),
 }
 """By name."""
 
@@ -241,4 +247,6 @@ def made(name: str) -> tuple[nn.Module, Any]:
         if isinstance(part, nn.BatchNorm2d):  # running statistics would be results besides the loss
             part.track_running_stats, part.running_mean, part.running_var = False, None, None
             part.num_batches_tracked = None
+    if network.vocabulary:
+        return module, torch.randint(network.vocabulary, network.shape)
     return module, torch.randn(network.shape)

@@ -1,4 +1,4 @@
-"""Gradients of networks of images, of real sizes, by IREE and PyTorch: python test/bench/real_sizes.py [--help]
+"""Gradients of networks of real sizes by IREE and PyTorch: python test/bench/real_sizes.py [--help]
 
 For the networks of networks.py, in f32: the gradient of the loss toward all parameters, as `tiduc compile` has IREE
 compile it, and by PyTorch op by op. The figures are the least time of a call in milliseconds, and the ratio; the peak

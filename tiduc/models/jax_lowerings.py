@@ -82,8 +82,9 @@ def _of_chlo(jax: Any) -> dict[str, Any]:
 
 def _as_custom_call(jax: Any, name: str) -> Callable[..., Any]:
     def call(*operands: Any, **_: Any) -> Any:
-        like = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
-        return jax.ffi.ffi_call(PREFIX + name, like)(*operands)
+        equal = jax.numpy.broadcast_arrays(*operands)  # an operand of polygamma may be a scalar
+        like = jax.ShapeDtypeStruct(equal[0].shape, equal[0].dtype)
+        return jax.ffi.ffi_call(PREFIX + name, like)(*equal)
 
     return call
 

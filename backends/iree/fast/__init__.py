@@ -1,6 +1,7 @@
 """Rewrites for speed: programs that IREE computes correctly, but slowly.
 
     loops_by_count, loops_to_kernels, stacks_in_chunks      passes on loops, with carries.py and packing.py
+    products_in_tiles                                       a pass on large dense products
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise
     reductions_in_lanes, sines_to_kernels, select_reruns    further passes

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import is_static, within
@@ -48,10 +49,22 @@ def work(module: Any) -> Work:
             least, multiplications, batches = _product(op)
             tiled |= least >= TILED
             total += multiplications * batches
+        elif op.name == "linalg.generic" and sizes:
+            total += _places(op)
         elif op.name == "stablehlo.convolution" and sizes and is_static(op.operands[1].type):
             total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
         in_loops += total - before if op in looping else 0
     return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
+
+
+def _places(op: Any) -> int:
+    """The number of places of a loop nest, each of whose loops runs along a dimension of an operand."""
+    counts = {}
+    for x, each in zip(op.operands, op.attributes["indexing_maps"], strict=True):
+        for n, loop in zip(x.type.shape, each.value.results, strict=True):
+            if isinstance(loop, ir.AffineDimExpr):
+                counts[loop.position] = n
+    return math.prod(counts.values())
 
 
 def contracted_size(op: Any) -> int:
