@@ -151,7 +151,7 @@ def test_no_budgets(text: str) -> None:
 
 def test_curve_falls_and_costs_more_and_more() -> None:
     program, _ = network(12, 64, 8)
-    peaks, times = zip(*memory_curve(program.merged), strict=True)
+    peaks, times = zip(*memory_curve(program.view, program.merged), strict=True)
     assert list(peaks) == sorted(set(peaks), reverse=True) and list(times) == sorted(set(times))
     assert times[0] == 1 and times[-1] < 4 and peaks[-1] < 0.5 * peaks[0]
 
@@ -340,7 +340,7 @@ def test_programs_without_ops() -> None:
     text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
     program = tiduc.load(text)
     assert program.rematerialize("min").text == program.text
-    assert memory_curve(program.merged) == [(8, 1.0)]
+    assert memory_curve(program.view, program.merged) == [(8, 1.0)]
 
 
 def test_pass_takes_a_budget() -> None:
