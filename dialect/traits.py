@@ -265,6 +265,7 @@ CONTROL = _of_kind("control")
 ELEMENTWISE = _of_kind("elementwise")
 PRODUCTS = _of_kind("product")
 VIEWS = _of_kind("view")
+UPDATES = frozenset(row.op for row in TRAITS.values() if row.bytes == "formula")
 
 CHEAP = _with("cheap")
 COMPLEX_PARTS = _with("parts")

@@ -14,8 +14,9 @@ For higher orders, `linearize` runs again on a view that holds linear graphs; no
 those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -32,8 +33,10 @@ from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
+from tiduc.passes.rematerialize.loops import Loops
 from tiduc.passes.rematerialize.rematerialize import rematerialize
 from tiduc.passes.resolve import resolve
+from tiduc.passes.structure.plan import loop_choices
 from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
 
@@ -79,18 +82,18 @@ def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Grap
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
     """The graph within the program's budget; loops whose memory is "auto" keep less where the budget asks for it."""
-    return rematerialize(flat, program.opset, program.memory, _with_less(program, separated))
+    return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 
-def _with_less(program: Function, separated: Sequence[Any]) -> Iterator[Graph]:
-    """The flat graph with loops that keep less, and with those that keep the least, if their memory is "auto"."""
-    for memory in ("sqrt", "log") if program.loop_memory == "auto" else ():
-        yield structure(program.view, program.merged, program.opset, memory, separated)
+def loops_of(program: Function, separated: Sequence[Any] = ()) -> Loops:
+    """The loops of a program, which a budget lets keep less if their memory is "auto"."""
+    view, opset, is_free = program.view, program.opset, program.loop_memory == "auto"
 
+    def structured(memory: str, chosen: Mapping[int, str]) -> Graph:
+        return structure(view, program.merged, opset, memory, separated, chosen)
 
-def with_other_loops(program: Function) -> tuple[Graph, Iterator[Graph]]:
-    """The flat graph of a program before `rematerialize`, and those in its place whose loops keep less."""
-    return run_stages(program, lowering("structure")[1:], program.merged), _with_less(program, ())
+    choices = partial(loop_choices, view, opset, program.merged, separated) if is_free else list
+    return Loops(view, is_free, choices, structured)
 
 
 def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:

@@ -9,8 +9,8 @@ the ops behind it. Arguments are live throughout; results of the graph are live 
 counts as 1.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Liveness:
     `size` is in bytes, 0 for virtual ops. `needs` are the ops whose results an op takes; `reads` are the ops of
     nonzero size that must be live when the op runs, none for a virtual op. `roots` are the ops behind a virtual op;
     every other op is its own root. `kept` are the roots of the graph's results, and `arguments` the bytes of the
-    graph's inputs.
+    graph's inputs. `inside` are the bytes that live in the regions of control flow while it runs (`inside.py`).
     """
 
     ops: Sequence[Definition]
@@ -44,6 +44,7 @@ class Liveness:
     roots: list[tuple[int, ...]]
     kept: frozenset[int]
     arguments: int
+    inside: Mapping[Definition, int] = field(default_factory=dict)
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
         """The live bytes at each place of a schedule, in time linear in ops and their operands."""
@@ -58,7 +59,10 @@ class Liveness:
         change = np.zeros(count + 2)  # floats, since sizes of invalid programs exceed 64 bits
         change[:count] = np.asarray(self.size, np.float64)[places]
         np.subtract.at(change, np.asarray(last, np.int64)[places] + 1, change[:count].copy())
-        return np.cumsum(change[: count + 1])[:count] + self.arguments
+        live = np.cumsum(change[: count + 1])[:count] + self.arguments
+        if self.inside:
+            live += [self.inside.get(self.ops[i], 0) for i in order]
+        return live
 
     def peak(self, order: Sequence[int]) -> int:
         """The most bytes that are live at once."""

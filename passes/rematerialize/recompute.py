@@ -13,7 +13,7 @@ rematerialization" (2021), the price.
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,14 +109,19 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
     base = unchanged(model)
     points = [(base.peak, 0.0)]
     while True:
-        lowest = base
+        least = base
         for _, _, choice in _one_level(base):
             points.append((choice.peak, choice.time))
-            if choice.peak < lowest.peak:
-                lowest = choice
-        if lowest.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
+            if choice.peak < least.peak:
+                least = choice
+        if least.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
             break
-        base = lowest
+        base = least
+    return lowest(points)
+
+
+def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The peaks, falling, below which no point has less time; each with its least time."""
     best: list[tuple[int, float]] = []
     for peak, time in sorted(points):
         if not best or time < best[-1][1]:
@@ -290,4 +295,5 @@ class _Reruns:
             roots,
             kept,
             old.arguments,
+            old.inside,
         )

@@ -7,8 +7,8 @@ the peak of live bytes falls to the budget at the least time of recomputation th
 model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch_mlir import ir
 
@@ -21,52 +21,50 @@ from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
 from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit
+from tiduc.passes.rematerialize.inside import total_seconds, with_inside
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
+from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
 from tiduc.passes.rematerialize.order import SMALL, lowest_order
-from tiduc.passes.rematerialize.recompute import Choice, curve, within, without_checkpointed
+from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
 
 @stage
-def rematerialize(graph: Graph, opset: OpSet, memory: str = "", others: Iterable[Graph] = ()) -> Graph:
-    """The flat graph with a lower peak of live bytes; the graph itself where there is nothing to gain.
+def rematerialize(
+    view: View, graph: Graph, opset: OpSet, memory: str = "", loops: Loops | None = None
+) -> Graph:
+    """The flat graph, of the view, with a lower peak of live bytes; itself where there is nothing to gain.
 
     `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as "0.3x" of
-    the peak without a budget; "min" for the lowest peak; empty for no budget. `others` are graphs in its place whose
-    loops keep less and recompute more: the first one that fits is taken. `RequestError` for another text, and for a
-    budget below the lowest peak that is found, with that peak.
+    the peak without a budget; "min" for the lowest peak; empty for no budget. `loops` gives graphs in its place whose
+    loops keep less and recompute more. `RequestError` for another text, and for a budget below the lowest peak that
+    is found, with that peak.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
         if total < SMALL and not any(CHECKPOINT in op.attributes for op in graph.definitions):
             return graph
-        return _emitted(graph, opset, _planned(graph))
-    graph, choice = _fitted(graph, memory, others)
-    return _emitted(graph, opset, choice.model)
+        return _emitted(graph, opset, _planned(view, graph))
+    plan = _fitted(view, graph, memory, loops)
+    return _emitted(plan.graph, opset, plan.choice.model)
 
 
-def _fitted(graph: Graph, memory: str, others: Iterable[Graph]) -> tuple[Graph, Choice]:
-    """The first of the graphs that fits a budget, and its schedule; errors as in `rematerialize`."""
-    first = _planned(graph)
+def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
+    """The best plan within a budget; errors as in `rematerialize`."""
+    first = _planned(view, graph)
     budget = budget_in_bytes(memory, first.peak(range(len(first.ops))))
-    lowest = graph, within(first, budget)
-    for other in others:
-        if lowest[1].peak <= budget:
-            break
-        choice = within(_planned(other), budget)
-        if choice.peak < lowest[1].peak:
-            lowest = other, choice
-    if memory != LEAST and lowest[1].peak > budget:
-        least = shown_bytes(lowest[1].peak)
+    plan = planned_within(graph, first, budget, loops, partial(_planned, view))
+    if memory != LEAST and plan.choice.peak > budget:
+        least = shown_bytes(plan.choice.peak)
         raise RequestError(
             f"the program does not fit memory {memory}; the least budget that it fits is {least}"
         )
-    return lowest
+    return plan
 
 
-def _planned(graph: Graph) -> Liveness:
+def _planned(view: View, graph: Graph) -> Liveness:
     """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
-    return without_checkpointed(cheaper(graph, ordered(liveness(graph)))).model
+    return without_checkpointed(cheaper(graph, ordered(with_inside(view, liveness(graph))))).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
@@ -91,12 +89,12 @@ class Recomputed:
 
 
 @stage
-def recomputed(graph: Graph, memory: str, others: Iterable[Graph] = ()) -> list[Recomputed]:
+def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None) -> list[Recomputed]:
     """The ops of a flat graph that run again within a budget, in order; ops that compilers fuse are left out.
 
     Arguments and errors are those of `rematerialize`.
     """
-    model = _fitted(graph, memory, others)[1].model
+    model = _fitted(view, graph, memory, loops).choice.model
     places: dict[Definition, list[int]] = {}
     for place, op in enumerate(model.ops):
         if model.size[place]:
@@ -119,14 +117,21 @@ def recomputed(graph: Graph, memory: str, others: Iterable[Graph] = ()) -> list[
 
 
 @stage
-def memory_curve(graph: Graph) -> list[tuple[int, float]]:
+def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[tuple[int, float]]:
     """Peaks in bytes that a flat graph can have, falling, each with its time as a multiple of that without a budget.
 
-    Both follow from the types of values alone.
+    Both follow from the types of values alone. `loops` is as in `rematerialize`; in a point, all loops keep the same.
     """
-    model = cheaper(graph, ordered(liveness(graph)))
-    time = sum(map(seconds, model.ops))
-    return [(peak, 1 + more / time if time else 1.0) for peak, more in curve(model)]
+    points = list(curve(cheaper(graph, ordered(with_inside(view, liveness(graph))))))
+    if loops is not None and has_choices(graph, loops):
+        choices = loops.choices()
+        for memory in ("sqrt", "log"):
+            more = recomputation(loops, choices, memory, {})
+            points += [
+                (peak, time + more) for peak, time in curve(_planned(view, loops.structured(memory, {})))
+            ]
+    total = total_seconds(view, graph)
+    return [(peak, 1 + more / total if total else 1.0) for peak, more in lowest(points)]
 
 
 def ordered(model: Liveness) -> Liveness:

@@ -43,6 +43,7 @@ def _path(
     reads = {i: sum(bit[j] for j in set(model.reads[i])) for i in runs}
     sizes = {i: model.size[i] for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}
+    inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 
     def steps(state: _State, held: int) -> Iterator[tuple[int | None, _State, int, float]]:
         """The op that a step runs, None for a drop; the next state, its live bytes, and the time of the step."""
@@ -66,7 +67,7 @@ def _path(
         if (peak, time) > best[state]:
             continue
         for op, after, bytes_, more in steps(state, held):
-            reached = max(peak, bytes_), time + more
+            reached = max(peak, bytes_ + (0 if op is None else inside[op])), time + more
             if after not in best or reached < best[after]:
                 best[after], came[after] = reached, (state, op)
                 heapq.heappush(queue, (*reached, next(numbers), after, bytes_))
@@ -122,4 +123,5 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         roots.append((n,) if is_run else behind)
     sizes = [old.size[i] for i in taken]
     kept = frozenset(first[i] for i in old.kept)
-    return Liveness([old.ops[i] for i in taken], sizes, needs, reads, roots, kept, old.arguments)
+    ops = [old.ops[i] for i in taken]
+    return Liveness(ops, sizes, needs, reads, roots, kept, old.arguments, old.inside)

@@ -8,13 +8,16 @@ loop stores. Emitters read the plan and never change it.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tiduc.dialect.control import Loop, draws
+from tiduc.dialect.control_ops import MEMORIES
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.types import is_empty
 from tiduc.dialect.view import View
+from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import (
     Cluster,
@@ -77,6 +80,39 @@ class Plan:
         return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 
 
+@dataclass(frozen=True)
+class LoopChoice:
+    """A loop whose memory can be chosen, by the number of its cluster: it reads residuals of the loops `recomputed`.
+
+    `bytes` are those of the residuals of all iterations.
+    """
+
+    number: int
+    bytes: int
+    trip_count: int
+    recomputed: tuple[Graph, ...]
+
+
+def loop_choices(view: View, opset: OpSet, graph: Graph, separated: Collection[str] = ()) -> list[LoopChoice]:
+    """The loops of a flat graph whose memory can be chosen; loops inside of others, or of branches, are left out."""
+    outputs = [y for y in graph.outputs if y is not None]
+    values = [graph.inputs[key] for key in separated]
+    decided = plan(view, opset, live(graph.definitions, outputs), outputs, MEMORIES[0], values)
+    choices = []
+    for cluster, own in decided.loops.items():
+        read = [x for m in cluster.members for x in m.record.sequences]
+        sources = [c for x in read if (c := _source(decided.fusion, x)) not in (None, cluster)]
+        opposite = any(c.leader.reverse != cluster.leader.reverse for c in sources if c is not None)
+        is_free = own.memory == MEMORIES[0] and all(m.record.memory is None for m in cluster.members)
+        if opposite and is_free and own.trip_count is not None:
+            bodies = tuple(
+                [m.record.body for c in dict.fromkeys(sources) if c is not None for m in c.members]
+            )
+            size = sum(stored_bytes(x.type) or 0 for x in dict.fromkeys(read))
+            choices.append(LoopChoice(cluster.number, size, own.trip_count, bodies))
+    return choices
+
+
 def plan(
     view: View,
     opset: OpSet,
@@ -84,11 +120,13 @@ def plan(
     outputs: Sequence[Value],
     memory: str,
     separated: Collection[Value] = (),
+    chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Plan:
     """The plan of a graph with the ops `order`; `memory` is that of loops that do not say so themselves.
 
-    Ops that depend on the values `separated` are not fused with ops that do not. `Unsupported` where a loop would have
-    to be recomputed that draws random numbers, or runs backwards for more iterations than 32 bits can number.
+    `chosen` is the memory of some of these loops, by the numbers of their clusters. Ops that depend on the values
+    `separated` are not fused with ops that do not. `Unsupported` where a loop would have to be recomputed that draws
+    random numbers, or runs backwards for more iterations than 32 bits can number.
     """
     fusion = fuse(view, opset, order, outputs, separated)
     nodes = fusion.nodes()
@@ -102,7 +140,7 @@ def plan(
     sources: dict[Cluster, Cluster | None] = {}
     for cluster in loops:
         read = [x for m in cluster.members for x in m.record.sequences if not fusion.is_result_of(x, cluster)]
-        memories[cluster] = _memory(cluster, read, memory)
+        memories[cluster] = _memory(cluster, read, chosen.get(cluster.number, memory))
         keeps = memories[cluster] == "stack"
         recomputed[cluster] = () if keeps else _recomputed(view, fusion, cluster, read, recomputed)
         has_bound = cluster.leader.cond is None and _bound(cluster) is not None

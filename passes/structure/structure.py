@@ -11,8 +11,10 @@ directly. Between loops that run in opposite directions, residuals are stored in
 from checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses which.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from torch_mlir import ir
@@ -48,12 +50,18 @@ _READ = Cache[Graph, set[Value]]()
 
 @stage
 def structure(
-    view: View, graph: Graph, opset: OpSet, memory: str = "auto", separated: Collection[str] = ()
+    view: View,
+    graph: Graph,
+    opset: OpSet,
+    memory: str = "auto",
+    separated: Collection[str] = (),
+    chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Graph:
     """The flat graph with loops in the form of `stablehlo.while`; the graph itself where it has no control flow.
 
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
-    precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not.
+    precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` is
+    the memory of some loops, by the numbers of `loop_choices`.
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
@@ -62,7 +70,7 @@ def structure(
         return graph
     b = opset.builder(View(ir.Module.create()), graph.name)
     values = [graph.inputs[key] for key in separated]
-    flat = _build(view, graph, b, opset, memory, values, reuses_ops=control == {CALL})
+    flat = _build(view, graph, b, opset, memory, values, chosen, reuses_ops=control == {CALL})
     flat.held += (view, graph)
     flat.attributes = graph.attributes
     return flat
@@ -100,6 +108,7 @@ def _build(
     opset: OpSet,
     memory: str,
     separated: Collection[Value] = (),
+    chosen: Mapping[int, str] = MappingProxyType({}),
     reuses_ops: bool = False,
 ) -> Graph:
     """Builds the structured graph; with `reuses_ops`, it reuses the old inputs, and the ops whose operands stay."""
@@ -110,14 +119,19 @@ def _build(
         local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     outputs = [y for y in graph.outputs if y is not None]
     order = live(graph.definitions, outputs)  # not `y.definition`: merging gave some ops other operands
-    decided = plan(view, opset, order, outputs, memory, separated)
-    scope = Scope(
-        view, opset, memory, decided, b, local, lambda graph: structured(view, graph, opset, memory)
-    )
+    decided = plan(view, opset, order, outputs, memory, separated, chosen)
+
+    def of_memory(memory: str) -> Callable[[Graph], Graph]:
+        return lambda graph: structured(view, graph, opset, memory)
+
+    scope = Scope(view, opset, memory, decided, b, local, of_memory(memory))
     for node in decided.nodes:
         if isinstance(node, Cluster):
+            own, within = chosen.get(node.number), scope
+            if own is not None:  # also of the loops inside of it
+                within = replace(scope, memory=own, structured=of_memory(own))
             b.location = node.ops[0].location
-            (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(scope, node)
+            (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(within, node)
         elif is_control(node):  # a call of a graph that stays a function
             b.location = node.location
             (called,) = branches(view, node).graphs

@@ -16,12 +16,12 @@ def test_times_follow_from_the_rates(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Where functions are slow, a second run of a tanh takes long, compared with the matrix products."""
     program, _ = network(4, 64, 8)
     assert rates() == Rates()
-    usual = memory_curve(program.merged)
+    usual = memory_curve(program.view, program.merged)
     file = tmp_path / "costs.json"
     file.write_text(as_json(Rates(functions=1e5)))
     monkeypatch.setenv("TIDUC_COSTS", str(file))
     assert rates() == Rates(functions=1e5)
-    slow = memory_curve(program.merged)
+    slow = memory_curve(program.view, program.merged)
     assert slow[0] == usual[0] and slow[-1][1] > 1.1 * usual[-1][1]
 
 

@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases.memory_graphs import MIB, binomial, chain, graph_of, lowest_peak, random_dag
 from harness.allocations import allocated
 from harness.example_files import EXAMPLES
+from harness.exports import exported
+from jax import lax
 from torch_mlir import ir
 
 import tiduc
@@ -151,7 +154,7 @@ def test_no_budgets(text: str) -> None:
 
 def test_curve_falls_and_costs_more_and_more() -> None:
     program, _ = network(12, 64, 8)
-    peaks, times = zip(*memory_curve(program.merged), strict=True)
+    peaks, times = zip(*memory_curve(program.view, program.merged), strict=True)
     assert list(peaks) == sorted(set(peaks), reverse=True) and list(times) == sorted(set(times))
     assert times[0] == 1 and times[-1] < 4 and peaks[-1] < 0.5 * peaks[0]
 
@@ -226,6 +229,33 @@ def test_loops_keep_what_the_budget_allows() -> None:
         _ = gradient.rematerialize("10kB").text
     with pytest.raises(RequestError, match="the least budget that it fits is"):
         _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
+
+
+def test_each_loop_is_a_choice() -> None:
+    """Two loops of one loss: the one with large stacks sets checkpoints, the other one keeps its stack."""
+
+    def loss(x: Any, y: Any) -> Any:
+        wide, small = (
+            lax.scan(lambda c, _: (jnp.sin(c), None), c, None, n)[0] for c, n in ((x, 100), (y, 50))
+        )
+        return wide.sum() + small.sum()
+
+    gradient = tiduc.load(exported(loss, jnp.ones((64, 64)), jnp.ones((16, 16)))).grad()
+    stacks = "tensor<100x64x64xf32>", "tensor<50x16x16xf32>"
+    for memory, kept in (("3MB", [True, True]), ("700kB", [False, True])):
+        text = gradient.rematerialize(memory).text
+        assert [stack in text for stack in stacks] == kept
+
+
+def test_memory_inside_of_loops_counts() -> None:
+    """The body holds an array of 8 MB, which is no result."""
+
+    def body(c: Any, _: Any) -> Any:
+        return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
+
+    program = tiduc.load(exported(lambda x: lax.scan(body, x, None, 5)[0], jnp.ones((2, 1000))))
+    graph = run_stages(program, lowering("structure")[1:], program.merged)
+    assert memory_curve(program.view, graph)[0][0] > 4e6
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:
@@ -340,7 +370,7 @@ def test_programs_without_ops() -> None:
     text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
     program = tiduc.load(text)
     assert program.rematerialize("min").text == program.text
-    assert memory_curve(program.merged) == [(8, 1.0)]
+    assert memory_curve(program.view, program.merged) == [(8, 1.0)]
 
 
 def test_pass_takes_a_budget() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.derivatives.jets import check_order
 from tiduc.dialect.context import stage
-from tiduc.dialect.costs import seconds
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph import operations
 from tiduc.explain.costs import Cost, OpCost, find_cost
@@ -21,8 +20,9 @@ from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
+from tiduc.passes.rematerialize.inside import total_seconds
 from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed
-from tiduc.pipeline import lowering, run_stages, with_other_loops
+from tiduc.pipeline import loops_of, lowering, run_stages
 from tiduc.ports import Wrt
 from tiduc.program import Program, lowered
 from tiduc.splitting import split
@@ -183,16 +183,17 @@ def explain(
 def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` of the peaks that a program can have, evenly spread."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
-    points = [Peak(*point) for point in memory_curve(structured)]
+    points = [Peak(*point) for point in memory_curve(program.view, structured, loops_of(program))]
     step = (len(points) - 1) / (_POINTS - 1)
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 
 
 def _recomputed(program: Program, budget: str) -> list[Recomputed]:
     """What a program recomputes within a budget, the most bytes first."""
-    structured, others = with_other_loops(program)
-    total = sum(map(seconds, structured.definitions))
-    found = sorted(recomputed(structured, budget, others), key=lambda each: -each.bytes * (each.times - 1))
+    structured = run_stages(program, lowering("structure")[1:], program.merged)
+    total = total_seconds(program.view, structured)
+    values = recomputed(program.view, structured, budget, loops_of(program))
+    found = sorted(values, key=lambda each: -each.bytes * (each.times - 1))
     return [
         Recomputed(
             each.op.name.removeprefix("stablehlo."),

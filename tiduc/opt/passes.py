@@ -310,7 +310,7 @@ def rematerialize_in_place(module: Any, memory: str = "", opset: OpSet = OPSET) 
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
             _check_flat(graph)
-            fitted = rematerialize(graph, opset, memory)
+            fitted = rematerialize(view, graph, opset, memory)
             if fitted is not graph:
                 write_graph(fitted, module)
                 graph.op.erase()

@@ -1,0 +1,87 @@
+"""inside: the bytes that are live in the regions of loops, branches and calls, and the time that these take.
+
+    while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
+
+A loop-carried value is live outside, as a result of the loop. An update of one, such as the stack s, is in place.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from tiduc.dialect.cache import Cache
+from tiduc.dialect.control import Branches, Loop, control, is_control
+from tiduc.dialect.costs import seconds, size_in_bytes
+from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
+from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.traits import UPDATES
+from tiduc.dialect.trip_count import most_iterations
+from tiduc.dialect.view import View
+from tiduc.passes.rematerialize.liveness import Liveness, liveness
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The most bytes that are live in the regions of an op, beside its operands and results; its time in seconds."""
+
+    bytes: int
+    seconds: float
+
+
+_OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
+
+
+def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
+    """The model with the bytes inside control flow; `inputs` are values that the ops may write over.
+
+    A loop takes the memory of an initial value that nothing else reads.
+    """
+    within: dict[Definition, int] = {}
+    if not any(is_control(op) for op in model.ops):
+        return model
+    readers = Counter(x for op in model.ops for x in dict.fromkeys(op.reads))
+    stored = set(inputs)
+    for i, op in enumerate(model.ops):
+        if model.size[i] and i not in model.kept:
+            stored.update(op.results)
+    for op in filter(is_control, model.ops):
+        record = control(view, op)
+        within[op] = inside(view, op).bytes
+        if isinstance(record, Loop):
+            reused = [x for x in record.inits if readers[x] == 1 and x in stored]
+            within[op] -= sum(map(size_in_bytes, reused))
+    return replace(model, inside=within)
+
+
+def total_seconds(view: View, graph: Graph) -> float:
+    """The estimated time of a graph; a loop of unknown trip count counts as one iteration, or as many as its bound."""
+    return sum(inside(view, op).seconds if is_control(op) else seconds(op) for op in graph.definitions)
+
+
+def inside(view: View, op: Definition) -> Inside:
+    """What the regions of a control flow op take: of branches, the most."""
+    record = control(view, op)
+    if isinstance(record, Branches):
+        every = [_of_graph(view, graph) for graph in record.graphs]
+        return Inside(max(each.bytes for each in every), max(each.seconds for each in every))
+    count = record.trip_count or record.bound or most_iterations(record)
+    if count is None and record.cond is None and record.sequences:
+        length = sizes_in(record.sequences[0].type)[0]
+        count = length if length != DYNAMIC else None
+    body = _of_graph(view, record.body, len(record.inits))
+    return Inside(body.bytes, body.seconds * (count or 1))
+
+
+def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:
+    """What a graph takes that may write over its first inputs, `carries` of them."""
+    return _OF_GRAPHS.get(view, (graph, carries), lambda: _measured(view, graph, carries))
+
+
+def _measured(view: View, graph: Graph, carries: int) -> Inside:
+    updated = set(list(graph.inputs.values())[:carries])
+    model = with_inside(view, liveness(graph), updated)
+    for i, op in enumerate(model.ops):
+        if op.name in UPDATES and op.operands[0] in updated:
+            model.size[i] = 0
+            updated.update(op.results)
+    return Inside(model.peak(range(len(model.ops))) - model.arguments, total_seconds(view, graph))

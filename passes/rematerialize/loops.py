@@ -1,0 +1,109 @@
+"""loops: which loops of a program keep stacks, and which keep checkpoints, as a budget asks.
+
+Each loop that reads residuals of another one is one decision: stacks of all iterations, or checkpoints of sqrt n or
+log n of them. First all loops keep the same; then each loop, those with the largest stacks first, keeps what is best
+beside the others. A plan is better if its peak is lower, down to the budget, and then if it takes less time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiduc.dialect.control import is_control
+from tiduc.dialect.graph import Graph
+from tiduc.dialect.view import View
+from tiduc.passes.rematerialize.inside import total_seconds
+from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.recompute import Choice, within
+from tiduc.passes.structure.plan import LIMIT, LoopChoice
+
+_GROUPS = 8
+"""Into as many groups loops are divided, where there are more; the loops of a group are one decision."""
+
+
+Planner = Callable[[Graph], Liveness]
+"""Gives the model of a graph in the order of lowest peak."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a program whose memory can be chosen, before they are lowered.
+
+    `choices` lists them. `structured` gives the flat graph in which loops have a memory, one of `MEMORIES`, but for
+    loops that have one of their own, by number. `are_free`: the program leaves the memory of loops to the budget.
+    """
+
+    view: View
+    are_free: bool
+    choices: Callable[[], Sequence[LoopChoice]]
+    structured: Callable[[str, Mapping[int, str]], Graph]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A flat graph and its schedule within a budget; the memory of its loops, and of some of them by number.
+
+    `time` is the estimated time in seconds of what is recomputed, in loops and outside.
+    """
+
+    graph: Graph
+    choice: Choice
+    time: float
+    memory: str = "auto"
+    chosen: Mapping[int, str] = field(default_factory=dict)
+
+
+def planned_within(graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner) -> Plan:
+    """The best plan of a program: of its graph, with that model, or of graphs whose loops keep less."""
+    choice = within(model, budget)
+    best = Plan(graph, choice, choice.time)
+    if loops is None or not has_choices(graph, loops) or (choice.peak <= budget and not choice.time):
+        return best
+    choices = loops.choices()
+
+    def tried(memory: str, chosen: Mapping[int, str]) -> Plan:
+        other = loops.structured(memory, chosen)
+        choice = within(plan(other), budget)
+        return Plan(
+            other, choice, choice.time + recomputation(loops, choices, memory, chosen), memory, chosen
+        )
+
+    def rank(plan: Plan) -> tuple[int, float]:
+        return max(plan.choice.peak, budget), plan.time
+
+    best = min((best, tried("sqrt", {}), tried("log", {})), key=rank)
+    for group in _groups(choices) if len(choices) > 1 else ():
+        for memory in ("stack", "sqrt", "log"):
+            chosen = {**best.chosen, **dict.fromkeys(group, memory)}
+            if any(best.chosen.get(i, best.memory) != memory for i in group):
+                best = min(best, tried(best.memory, chosen), key=rank)
+    return best
+
+
+def has_choices(graph: Graph, loops: Loops) -> bool:
+    """Whether a flat graph has control flow, whose loops may keep less."""
+    return loops.are_free and any(is_control(op) for op in graph.definitions)
+
+
+def recomputation(
+    loops: Loops, choices: Sequence[LoopChoice], memory: str, chosen: Mapping[int, str]
+) -> float:
+    """The estimated seconds of recomputed iterations: one more run with sqrt n checkpoints, log n / 2 with log n."""
+    time = 0.0
+    for choice in choices:
+        own = chosen.get(choice.number, memory)
+        if own == "sqrt" or (own == "auto" and choice.bytes > LIMIT):
+            runs = 1.0
+        else:
+            runs = choice.trip_count.bit_length() / 2 if own == "log" else 0.0
+        if runs:
+            bodies = sum(total_seconds(loops.view, body) for body in choice.recomputed)
+            time += runs * choice.trip_count * bodies
+    return time
+
+
+def _groups(choices: Sequence[LoopChoice]) -> Iterator[list[int]]:
+    """The numbers of the loops, those with the largest stacks first, in groups that are one decision."""
+    numbers = [choice.number for choice in sorted(choices, key=lambda choice: -choice.bytes)]
+    length = -(-len(numbers) // _GROUPS)
+    for i in range(0, len(numbers), length):
+        yield numbers[i : i + length]
