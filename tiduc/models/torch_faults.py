@@ -37,10 +37,6 @@ _WAYS_OUT = (
         re.compile("Found .* in output, which is not a known type"),
         "return tensors only; models of transformers do with use_cache=False",
     ),
-    (
-        re.compile("Deserializing .* in pytree is not registered"),
-        "export a module that returns tensors, or import the package of that type first and use tiduc.from_torch",
-    ),
     (re.compile(r"\.numpy\(\)"), "compute with functions of PyTorch in place of NumPy's"),
     (re.compile("positional argument"), "example_inputs needs a value for each argument of forward"),
     (
