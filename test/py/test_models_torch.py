@@ -272,7 +272,7 @@ def test_a_file_with_a_container_of_another_package(tmp_path: Path) -> None:
     class Result(tuple[Any, ...]):
         pass
 
-    class Inner(torch.nn.Module):
+    class Inner(torch.nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: Any) -> Any:
             return Result([x * x])
 
