@@ -19,6 +19,7 @@ _REFUSED = {
     "stablehlo.outfeed": "an IREE module has no outfeed",
     "stablehlo.send": "an IREE module runs alone",
     "stablehlo.recv": "an IREE module runs alone",
+    "sdy.manual_computation": "it needs several devices, on which XLA runs it (engine='xla')",
     **dict.fromkeys(COLLECTIVES, "collectives compile, then fail when they run"),
 }
 """Ops that no pattern can rewrite, with the reason."""

@@ -16,6 +16,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import tiduc
+from tiduc import cli
 from tiduc.models.jax_export import read_export
 
 
@@ -96,6 +97,17 @@ def test_shardings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(tiduc.ParseError, match=r"sharded.jaxexport: error: .*pip install 'tiduc\[jax\]'"):
         tiduc.import_model(file)
+
+
+def test_commands_take_manual_computations(tmp_path: Path) -> None:
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,))
+    spec = PartitionSpec("i")
+    summed = jax.shard_map(
+        lambda x: jax.lax.psum(x.sum(), "i"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec()
+    )
+    file = tmp_path / "manual.jaxexport"
+    file.write_bytes(jax.export.export(jax.jit(summed))(jnp.ones(4, np.float32)).serialize())
+    assert cli.run(["grad", str(file), "-o", str(tmp_path / "gradient.mlir")]) == 0
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tiduc
@@ -97,3 +97,28 @@ def test_a_size_that_depends_on_data_is_asked_for() -> None:
         tiduc.from_onnx(model("Unique", [ROWS], ["y"]))
     with pytest.raises(tiduc.RequestError, match=r"no result of a node has the dimension 'z\.0'"):
         tiduc.from_onnx(model("Unique", [ROWS], ["y"]), sizes={"z.0": 3})
+
+
+def test_parts_of_a_sequence() -> None:
+    """PyTorch's exporter writes `chunk` so if it does not optimize a model."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("SplitToSequence", ["x", "two"], ["parts"], axis=-1),
+            helper.make_node("SequenceAt", ["parts", "last"], ["part"]),
+            helper.make_node("CastLike", ["w", "part"], ["wide"]),
+            helper.make_node("Mul", ["part", "wide"], ["y"]),
+        ],
+        "parts",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1])],
+        [
+            numpy_helper.from_array(np.array(2), "two"),
+            numpy_helper.from_array(np.array(-1), "last"),
+            numpy_helper.from_array(np.array([3], np.float32), "w"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    program = tiduc.from_onnx(model, lift_constants=True)
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(evaluate(str(program), [np.float32([3]), x])[0], 3 * x[:, 4:])
+    assert not program.held

@@ -266,6 +266,31 @@ def test_commands_that_read_other_files_read_a_file_of_torch_export(
     assert run([*arguments, str(file)]) == 0
 
 
+def test_a_file_with_a_container_of_another_package(tmp_path: Path) -> None:
+    """As of a model of transformers, whose results have a type that only its package registers."""
+
+    class Result(tuple[Any, ...]):
+        pass
+
+    class Inner(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return Result([x * x])
+
+    pytree = torch.utils._pytree
+    of_context = {"to_dumpable_context": lambda c: c, "from_dumpable_context": lambda c: c}
+    pytree.register_pytree_node(
+        Result,
+        lambda y: (list(y), None),
+        lambda y, _: Result(y),
+        serialized_type_name="a.Result",
+        **of_context,
+    )
+    file, x = tmp_path / "inner.pt2", torch.ones(3)
+    torch.export.save(torch.export.export(Inner(), (x,)), file)
+    pytree._deregister_pytree_node(Result)
+    assert str(tiduc.from_torch(file).vjp().signature).endswith("-> (result0: 3xf32, x.cotangent: 3xf32)")
+
+
 def test_a_dynamic_batch() -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.LayerNorm(3))
     sizes = ({0: torch.export.Dim("batch")},)

@@ -11,8 +11,8 @@ import click
 
 from tiduc.cli.colours import is_coloured
 from tiduc.cli.models import imported, is_model, model_options, with_relus
-from tiduc.dialect import progress
-from tiduc.dialect.context import parse, read
+from tiduc.dialect import progress, shardy
+from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.emit import EMITTERS
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.reading import read_stream
@@ -99,11 +99,18 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
     """
     progress.work_on(file)
     if is_model(file):
-        return with_relus(imported(file).module)
+        return with_relus(_with_calls(imported(file).module))
     if file != "-" and (contents is None or os.path.isfile(file)):
         return with_relus(read(file, dialects))
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
     return with_relus(parse(read_input(file) if contents is None else contents, name, dialects))
+
+
+@stage
+def _with_calls(module: Any) -> Any:
+    """The module with the calls that stand for Shardy's ops, which have rules."""
+    shardy.fold(module)
+    return module
 
 
 def write(data: bytes | str, output: str = "-") -> None:

@@ -37,6 +37,7 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "STFT": (1, 3),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
+    "SplitToSequence": (1,),
     "Squeeze": (1,),
     "Tile": (1,),
     "TopK": (1,),

@@ -45,6 +45,8 @@ class Nodes:
         self.straight_through = straight_through
         self.floats: dict[str, str] = {}
         """The float with the value and the derivative of each quantized number, with `straight_through`."""
+        self.sequences: dict[str, list[str]] = {}
+        """The values in each sequence."""
         self.emitted: list[Any] = []
         self.renamed: dict[str, str] = {}
         self.again = False

@@ -8,7 +8,7 @@ _STRINGS = (
     "StableHLO has no strings; apply the operator before the model runs and give its result as an input"
 )
 _DATA = "the result's size depends on data; declare the size in the model's output"
-_SEQUENCE = "StableHLO has no sequences; use Split, Concat, or a loop's scan outputs"
+SEQUENCE = "StableHLO has no sequences of unknown length; use Split, Concat, or a loop's scan outputs"
 
 _REFUSED = {
     "ImageDecoder": "StableHLO has no image formats; decode the image before the model runs and give it as an input",
@@ -17,20 +17,7 @@ _REFUSED = {
     "StringNormalizer": _STRINGS,
     "StringSplit": _STRINGS,
     "TfIdfVectorizer": "StableHLO has no tables of n-grams; count before the model runs and give the counts",
-    **dict.fromkeys(
-        (
-            "ConcatFromSequence",
-            "SequenceAt",
-            "SequenceConstruct",
-            "SequenceEmpty",
-            "SequenceErase",
-            "SequenceInsert",
-            "SequenceLength",
-            "SequenceMap",
-            "SplitToSequence",
-        ),
-        _SEQUENCE,
-    ),
+    "SequenceMap": SEQUENCE,
 }
 
 
@@ -42,7 +29,7 @@ def refuse_types(onnx: Any, graph: Any) -> None:
     for value in (*graph.input, *graph.output):
         kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
         if value.type.HasField("sequence_type"):
-            raise Unsupported(f"{value.name!r} is a sequence: {_SEQUENCE}")
+            raise Unsupported(f"{value.name!r} is a sequence: {SEQUENCE}")
         if kind in _REFUSED_TYPES:
             way = (
                 "give the operands of the first numeric nodes as inputs"

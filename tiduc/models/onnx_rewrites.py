@@ -27,6 +27,7 @@ from tiduc.models.onnx_pools import largest, mean, norm
 from tiduc.models.onnx_quantized import QUANTIZED
 from tiduc.models.onnx_resize import resize
 from tiduc.models.onnx_sampling import deformable, grid_sample
+from tiduc.models.onnx_sequences import SEQUENCES
 
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
 """(nodes, node) -> the names that replace its outputs, one as a string; None where the node stays."""
@@ -124,5 +125,6 @@ REWRITES: dict[str, Rewrite] = {
     **MOVES,
     **OPTIMIZERS,
     **QUANTIZED,
+    **SEQUENCES,
 }
 """The rewrite of each node type."""

@@ -40,7 +40,7 @@ SHARED = "shared"
 """The first word of the reason why a weight of several nodes is held."""
 
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
-_MOVES = frozenset({"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
 """Nodes whose first operand keeps its elements: an initializer behind them is read by their readers."""
 
 _MASKED = -1e4
@@ -75,12 +75,13 @@ def _reads(graph: Any) -> dict[str, list[_Use]]:
 
 def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
     """The reads of a value, those behind nodes that only move elements included."""
-    uses = []
-    for node, i in reads.get(name, ()):
-        if node.op_type in _MOVES and i == 0:
-            uses += _uses(node.output[0], reads)
-        else:
-            uses.append((node, i))
+    uses, waiting = [], [name]
+    while waiting:
+        for node, i in reads.get(waiting.pop(), ()):
+            if node.op_type in _MOVES and i == 0:
+                waiting.append(node.output[0])
+            else:
+                uses.append((node, i))
     return uses
 
 

@@ -33,6 +33,10 @@ _WAYS_OUT = (
         re.compile(r"fake tensor in the exported program|no attribute 'constant'|data pointer of Tensor"),
         "a derivative in the module must be torch.func.jvp, or be that of a program of tiduc",
     ),
+    (
+        re.compile("Found .* in output, which is not a known type"),
+        "return tensors only; models of transformers do with use_cache=False",
+    ),
     (re.compile(r"\.numpy\(\)"), "compute with functions of PyTorch in place of NumPy's"),
     (re.compile("positional argument"), "example_inputs needs a value for each argument of forward"),
     (

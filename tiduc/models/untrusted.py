@@ -36,6 +36,7 @@ def load_export(torch: Any, path: str, trust: bool) -> Any:
         return torch.export.load(path)
     with without_pickles(path):
         _check(torch, path)
+        _register_types(torch, path)
         return torch.export.load(path)
 
 
@@ -91,6 +92,28 @@ def _check(torch: Any, path: str) -> None:
         if name.endswith(".json"):
             for entry in _dicts(reader.get_record(name)):
                 _check_entry(path, entry)
+
+
+def _register_types(torch: Any, path: str) -> None:
+    """Registers a stand-in for each container type of the file's arguments and results that PyTorch does not know.
+
+    Results of models of transformers have such types. The package that defines a type replaces its stand-in.
+    """
+    from torch.utils import _pytree
+
+    reader = torch._C.PyTorchFileReader(path)
+    records = [reader.get_record(name) for name in reader.get_all_records() if name.endswith(".json")]
+    specs = [entry for record in records for entry in _dicts(record) if "children_spec" in entry]
+    names = {entry["type"] for entry in specs if isinstance(entry.get("type"), str)}
+    for name in names.difference(_pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE):
+        _pytree.register_pytree_node(
+            type("StandIn", (tuple,), {}),
+            lambda xs: (list(xs), None),
+            lambda xs, _: tuple(xs),
+            serialized_type_name=name,
+            to_dumpable_context=lambda context: context,
+            from_dumpable_context=lambda context: context,
+        )
 
 
 def _check_entry(path: str, entry: dict[str, Any]) -> None:

@@ -168,6 +168,13 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
     raise refused(op, f"there is no @{target} in IREE; --rules names a module with its lowering")
 
 
+@legalize("sdy.mesh")
+@missing("Does not know meshes of devices; drops them, since a module runs on one device.", "mesh")
+def mesh(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Nothing."""
+    return []
+
+
 @legalize("stablehlo.replica_id")
 @missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
 def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:

@@ -339,6 +339,23 @@ CASES = {
     "outer_product": multiplied(
         "?N", "?M", "?Nx?M", "contracting_dims = [] x []", (numbers(5), numbers(3)), N=5, M=3
     ),
+    "dot_of_one_batch": multiplied(
+        "1x2x?N",
+        "1x?Nx3",
+        "1x2x3",
+        "batching_dims = [0] x [0], contracting_dims = [2] x [1]",
+        (numbers(1, 2, 5), numbers(1, 5, 3)),
+        N=5,
+    ),
+    "outer_products": multiplied(
+        "?Nx?Mx1x2",
+        "3x?Nx?Mx1",
+        "?Nx?Mx2x3",
+        "batching_dims = [0, 1] x [1, 2], contracting_dims = [2] x [3]",
+        (numbers(5, 4, 1, 2), numbers(3, 5, 4, 1)),
+        N=5,
+        M=4,
+    ),
     "scatters_by_equal_indices": scattered_twice(),
     "while_of_matrices": while_of_matrices(),
     "barrier_of_matrix": behind_barrier(),

@@ -1,4 +1,4 @@
-"""dot_general with dynamic dimensions and no batch, as a product of matrices."""
+"""dot_general with dynamic dimensions, as a product of matrices or as sums of products of elements."""
 
 import math
 from collections.abc import Sequence
@@ -17,34 +17,51 @@ from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, sprea
     "Products with vectors, rows or columns do not compile without a batch; sums products of elements.",
     "dynamic/dot_of_vector",
 )
+@crash("Batches of one product do not compile; drops the batch dimensions.", "dynamic/dot_of_one_batch")
+@crash("Batches of outer products do not compile; multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A product of matrices, or sums of products of elements if a matrix is a row or a column."""
     x, y = op.operands
     d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batch, contracted = list(d.lhs_batching_dimensions), list(d.lhs_contracting_dimensions)
     are_matrices = all(len(v.type.shape) == 2 and 1 not in v.type.shape for v in (x, y))
-    if d.lhs_batching_dimensions or are_matrices and len(d.lhs_contracting_dimensions) == 1:
+    if not batch and are_matrices and len(contracted) == 1:
         return None
-    left, outer, common = _matrix(b, x, d.lhs_contracting_dimensions, last=True)
-    right, inner, _ = _matrix(b, y, d.rhs_contracting_dimensions, last=False)
+    of_x = sizes_of(b, x)
+    kept = [of_x[i] for i in batch] if any(of_x[i] != 1 for i in batch) else []
+    if kept and any(of_x[i] != 1 for i in contracted):
+        return None
+    left, outer, common = _matrices(b, x, batch, contracted, kept, last=True)
+    right, inner, _ = _matrices(
+        b, y, d.rhs_batching_dimensions, d.rhs_contracting_dimensions, kept, last=False
+    )
     type_ = op.results[0].type
-    sizes = [math.prod(outer), common, math.prod(inner)]
-    if 1 in sizes:
+    rows, columns = math.prod(outer), math.prod(inner)
+    if 1 in (rows, common, columns):
         left, right = (b.convert(v, type_.element_type) for v in (left, right))
-        elements = b.multiply(spread(b, left, [0, 1], sizes), spread(b, right, [1, 2], sizes))
-        z = b.reduce_sum(elements, [1])
+        n, sizes = len(kept), [*kept, rows, common, columns]
+        elements = b.multiply(
+            spread(b, left, range(n + 2), sizes), spread(b, right, [*range(n), n + 1, n + 2], sizes)
+        )
+        z = b.reduce_sum(elements, [n + 1])
     else:
         attributes = {name: op.attributes[name] for name in op.attributes}
         attributes["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get([], [], [1], [0])
-        z = b.emit(op.name, (left, right), type_of(sizes[::2], type_.element_type), attributes)
-    return [in_shape(b, z, [*outer, *inner])]
+        z = b.emit(op.name, (left, right), type_of([rows, columns], type_.element_type), attributes)
+    return [in_shape(b, z, [*(of_x[i] for i in batch), *outer, *inner])]
 
 
-def _matrix(b: Emitter, x: Any, contracted: Sequence[int], last: bool) -> tuple[Any, list[Any], Any]:
-    """x as a matrix, whose columns (`last`) or rows are contracted; the other sizes, and the number contracted."""
-    free = [i for i in range(len(x.type.shape)) if i not in contracted]
-    order = [*free, *contracted] if last else [*contracted, *free]
+def _matrices(
+    b: Emitter, x: Any, batch: Sequence[int], contracted: Sequence[int], kept: Sequence[Any], last: bool
+) -> tuple[Any, list[Any], Any]:
+    """x as matrices, one for each place of a batch of the sizes `kept`, whose columns (`last`) or rows are contracted.
+
+    Also the other sizes, and the number of elements that are contracted.
+    """
+    free = [i for i in range(len(x.type.shape)) if i not in contracted and i not in batch]
+    order = [*batch, *free, *contracted] if last else [*batch, *contracted, *free]
     sizes = sizes_of(b, x)
     outer = [sizes[i] for i in free]
     pair = [math.prod(outer), math.prod(sizes[i] for i in contracted)]
     x = b.transpose(x, order)
-    return in_shape(b, x, pair if last else pair[::-1]), outer, pair[1]
+    return in_shape(b, x, [*kept, *(pair if last else pair[::-1])]), outer, pair[1]
