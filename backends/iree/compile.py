@@ -9,9 +9,9 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler.tools.binaries import find_tool
 
@@ -41,13 +41,23 @@ PHASES = tuple(
 
 @dataclass(frozen=True)
 class Source:
-    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name."""
+    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
+
+    `otherwise` gives a program of equal results, to compile if this one does not compile.
+    """
 
     stablehlo: str | bytes
     target: str = "cpu"
     name: str = "<stdin>"  # the program's name in diagnostics
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
-    otherwise: "Source | None" = None  # a program with equal results, compiled if this one fails to compile
+    otherwise: "Callable[[], Source] | None" = None
+
+    def mapped(self, change: "Callable[[Source], Source]") -> "Source":
+        """The source that `change` makes of this one; its alternatives are changed, too."""
+        changed, otherwise = change(self), self.otherwise
+        if otherwise is None:
+            return changed
+        return replace(changed, otherwise=lambda: otherwise().mapped(change))
 
 
 def compile_module(
@@ -137,7 +147,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
         return compiled
     ended = _ended(source, target, compiler, limits, stop)
     while ended.code and source.otherwise is not None:
-        source = source.otherwise
+        source = source.otherwise()
         ended = _ended(source, target, compiler, limits, stop)
     if ended.code == 0 and ended.output:
         if key:

@@ -1,7 +1,7 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "kernels", "legal" and "loops"; `legalize_for_iree` runs "legal" alone. Rewrites
-of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
+`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal" and "loops"; `legalize_for_iree` runs "legal"
+alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "host", "kernels", "legal", "loops"]
+Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops"]
 """Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches."""
 
 
@@ -80,14 +80,14 @@ PIPELINE = (
     ),
     Entry(
         "speed",
+        reductions_in_lanes,
+        "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+    ),
+    Entry(
+        "tiles",
         products_in_tiles,
         "Puts large products of matrices into dispatches of their own, with tile sizes for the CPU's caches.",
         takes_settings=True,
-    ),
-    Entry(
-        "speed",
-        reductions_in_lanes,
-        "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
     ),
     Entry(
         "host",

@@ -1,5 +1,7 @@
 """Prepares a program for IREE's compiler: runs the pipeline and attaches the program's signature."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -24,42 +26,48 @@ def source_of(program: Lowered, options: Options) -> Source:
     """The source of a program for the target that the options name.
 
     If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects
-    some of these dispatches, and some of the loops whose iterations the host counts: the source has an alternative
-    without them (`otherwise`). Raises `CompileError` if the target lacks one of the element types, `RequestError` if
-    it cannot call LAPACK back and the options ask for that.
+    some of these dispatches, some products in tiles, and some of the loops whose iterations the host counts: the
+    source has alternatives without them (`otherwise`). Raises `CompileError` if the target lacks one of the element
+    types, `RequestError` if it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
-    settings = _settings(target, options)
+    return _source(program, target, _settings(target, options))
+
+
+@stage
+def _source(program: Lowered, target: Target, settings: Settings, by_count: bool = True) -> Source:
+    """The source of a program; with `by_count`, the host counts the iterations of loops."""
     module = program.module.operation.clone().operation
     refuse_types(module, target)
     # Products that convolutions become are as fast without data tiling.
-    tiled = settings.cpu and settings.fast and work(module).tiled
+    data_tiled = settings.cpu and settings.fast and work(module).tiled
     walk("speed", module, settings)
+    in_tiles = walk("tiles", module, settings)
     alone = target.device == "local-sync"
     others = module.clone().operation if settings.fast else None
-    rewritten = walk("host", module, settings)
+    counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
     name = f"@{program.name}"
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
     much = work(module)
-    flags = (*REASSOCIATED, *(TILED if tiled else ()))
+    flags = (*REASSOCIATED, *(TILED if data_tiled else ()))
     device = "local-task" if alone and much.threaded else ""
-    uncounted = None
-    if rewritten and others is not None:
-        original = others.clone().operation
-        legalize(original, settings)
-        uncounted = Source(_described(program, original, device), target.name, name, flags)
-    plain = Source(_described(program, module, device), target.name, name, flags, uncounted)
+    otherwise = None
+    if counted:
+        otherwise = partial(_source, program, target, settings, by_count=False)
+    elif in_tiles:
+        otherwise = partial(_source, program, target, replace(settings, wide=False))
+    plain = Source(_described(program, module, device), target.name, name, flags, otherwise)
     if not alone or much.threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
-    if count or rewritten:  # loops in kernels need no rewrites for the host
+    if count or counted:  # loops in kernels need no rewrites for the host
         legalize(others, settings)
         module = others
     if walk("loops", module, settings) + count:
         kernels = _described(program, module, target.device)
-        return Source(kernels, target.name, name, (*flags, *KERNELS), plain)
+        return Source(kernels, target.name, name, (*flags, *KERNELS), lambda: plain)
     return plain
 
 

@@ -55,8 +55,7 @@ def stopped(program: Program, stage: str, source: Callable[[], Source], limits: 
 
 def with_flags(source: Source, flags: Sequence[str]) -> Source:
     """A source that is compiled with further flags."""
-    otherwise = None if source.otherwise is None else with_flags(source.otherwise, flags)
-    return replace(source, flags=(*source.flags, *flags), otherwise=otherwise)
+    return source.mapped(lambda each: replace(each, flags=(*each.flags, *flags)))
 
 
 def dumping_flags(folder: str) -> tuple[str, ...]:

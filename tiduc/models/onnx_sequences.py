@@ -5,6 +5,7 @@
 PyTorch's exporter writes such sequences for `split` and `chunk` if it does not optimize the model.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def _position(nodes: Nodes, node: Any, i: int, last: int, default: int = 0) -> i
     return at
 
 
-SEQUENCES = {
+SEQUENCES: dict[str, Callable[[Nodes, Any], str | list[str]]] = {
     "ConcatFromSequence": _concat,
     "SequenceAt": _at,
     "SequenceConstruct": _construct,

@@ -40,7 +40,9 @@ def source_with_parameters(
 
     `RequestError` where an input does not exist or its type differs from the array's.
     """
-    return _rewritten(program.source(target, lapack, fast), program, _kept(program, arrays))
+    kept = _kept(program, arrays)
+    source = program.source(target, lapack, fast)
+    return source.mapped(lambda each: replace(each, stablehlo=_text(each.stablehlo, program, kept)))
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
@@ -60,11 +62,6 @@ def _kept(program: Program, arrays: Mapping[str, Array]) -> list[int]:
                 f"input {name!r} is {type_}, and the parameter is {array.dtype}{list(array.shape)}"
             )
     return [i for i, port in enumerate(program.inputs) if port.name not in arrays]
-
-
-def _rewritten(source: Source, program: Program, kept: Sequence[int]) -> Source:
-    otherwise = source.otherwise and _rewritten(source.otherwise, program, kept)
-    return replace(source, stablehlo=_text(source.stablehlo, program, kept), otherwise=otherwise)
 
 
 @stage

@@ -67,16 +67,15 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in _TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-    source: Source | None = source_of(_named(program, name), options)
-    while source is not None:
+    source = source_of(_named(program, name), options)
+    while True:
         try:
             source = replace(source, flags=(*source.flags, *flags))
             return _compiled(source, target, program.signature, name, options.limits or Limits())
         except CompileError:
             if source.otherwise is None:
                 raise
-            source = source.otherwise
-    raise AssertionError("the last source compiles or raises")
+            source = source.otherwise()
 
 
 def _named(program: Lowered, name: str) -> Lowered:
