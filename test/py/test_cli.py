@@ -89,7 +89,6 @@ def test_a_derivative_needs_no_iree(file):
     [
         (b"", "error: the module is empty"),
         (b"\x93NUMPY", "error: an array of NumPy, not a program; arrays follow --input"),
-        (b"# A model.\n\nimport jax\n", "error: Python source: export its function first"),
         (b"\xff\x01", "bad.mlir:1:1: error: unexpected character"),
         (b"\xff\xfef\0", "error: the file begins with UTF-16"),
         (b"\xef\xbb\xbffunc.func @main() { return }", "error: the file begins with a byte order mark"),

@@ -30,6 +30,7 @@ INTEGER = (
             function("stablehlo.sine %x", "f") + function("stablehlo.cosine %x", "g"),
             "choose one with --entry",
         ),
+        ("grad", "# A model.\n\nimport jax\n", "error: Python source: export its function first"),
         ("grad", INTEGER, "the outputs are (tensor<i32>); none of them has a derivative"),
         ("grad", CALL, "unknown call target: mine; --rules names a module with its rule"),
         ("compile", CALL, "there is no @mine in IREE; --rules names a module with its lowering"),
