@@ -6,8 +6,9 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Other graphs that the derivative reads are one box each, without the arrows into them. A transposed graph is drawn
-from bottom to top, so that an op stands near the op that it is the derivative of.
+Other graphs that the derivative reads are one box each, without the arrows into them, and without the arrows out of
+them where these are many. A transposed graph is drawn from bottom to top, so that an op stands near the op that it is
+the derivative of.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from tiduc.view.scene import Arrow, Box, Picture, Scene
 
 OTHERS = "other graphs"
+_ARROWS = 6  # most arrows from other graphs
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ def beside(picture: Picture, names: list[str]) -> Beside | None:
     drawn = {box for scene in made.scenes.values() for box in scene.boxes}
     for scene in made.scenes.values():
         scene.arrows = [arrow for arrow in scene.arrows if arrow.source in drawn]
+        from_others = {arrow for arrow in scene.arrows if arrow.source in rest.boxes}
+        if len(from_others) > _ARROWS:
+            scene.arrows = [arrow for arrow in scene.arrows if arrow not in from_others]
     upward = {last} if _runs_backward(made.scenes[first], made.scenes[last]) else set()
     order = [first, *([OTHERS] if rest.boxes else []), last]
     return Beside(made, tuple(order), frozenset(upward))

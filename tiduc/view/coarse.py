@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from tiduc.view.fold import drop_inputs_of_one_fold, fold_stretch
 from tiduc.view.label import clipped
-from tiduc.view.scene import OPS, Picture, Scene
+from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 FITS = 24  # most boxes in a scene that is shown whole
 DEEP = 15  # most boxes on a path of a scene that is shown whole
 PARTS = 8  # parts of one scene
 _REACH = 0.4  # how far a boundary may be from where the parts would be equal, in parts
 _OUTPUTS = 4  # most outputs that are shown beside the part that computes them
+_INPUTS = 4  # most inputs, read by several parts, that are shown one by one
 
 
 def coarsen(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
@@ -27,6 +28,7 @@ def coarsen(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS
             continue
         made = _split(picture, at, parts)
         drop_inputs_of_one_fold(picture, at)
+        _join_inputs(picture, at)
         _drop_outputs(picture, at)
         waiting += made
 
@@ -92,6 +94,31 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
         now += step
         live.append(now)
     return live
+
+
+def _join_inputs(picture: Picture, scene: Scene) -> None:
+    """Draws many inputs, where no other scene reads them, as one box for each activity."""
+    others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
+    shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
+    inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]
+    if len(inputs) <= _INPUTS:
+        return
+    joined: dict[str, list[Box]] = {}
+    for box in inputs:
+        joined.setdefault(box.activity, []).append(box)
+    stands_for = {box.id: f"{scene.name} {of} inputs" for of, boxes in joined.items() for box in boxes}
+    boxes = {
+        (id_ := f"{scene.name} {of} inputs"): Box(
+            id_, "input", f"{len(boxes)} inputs", detail=", ".join(box.name for box in boxes), activity=of
+        )
+        for of, boxes in joined.items()
+    }
+    scene.boxes = boxes | {id_: box for id_, box in scene.boxes.items() if id_ not in stands_for}
+    arrows = [
+        Arrow(stands_for[arrow.source], arrow.target) if arrow.source in stands_for else arrow
+        for arrow in scene.arrows
+    ]
+    scene.arrows = list(dict.fromkeys(arrows))
 
 
 def _drop_outputs(picture: Picture, scene: Scene) -> None:
