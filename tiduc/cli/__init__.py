@@ -202,8 +202,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)
     except click.ClickException as error:
-        error.message += _advice(error)
-        error.show()
+        _advised(error).show()
         return error.exit_code
     except click.Abort:  # an interrupt from the keyboard
         return 130
@@ -213,18 +212,18 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
         return 1
 
 
-def _advice(error: click.ClickException) -> str:
-    """Where inputs and arrays belong, if they stand in a command line as if they were files."""
+def _advised(error: click.ClickException) -> click.ClickException:
+    """The error, which says where inputs and arrays belong if they stand in a command line as if they were files."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or not error.message.startswith("Got unexpected extra argument"):
-        return ""
+        return error
     spellings = {
         "--wrt": "inputs to differentiate follow --wrt",
         "--input": "arrays follow --input, as in --input @x.npy",
     }
     known = {spelled for each in context.command.params for spelled in each.opts}
     places = [place for option, place in spellings.items() if option in known]
-    return "; ".join([". The only argument is FILE", *places])
+    return click.UsageError("; ".join([f"{error.message}. The only argument is FILE", *places]), context)
 
 
 def _from_the_system(error: Exception) -> TiducError | None:
