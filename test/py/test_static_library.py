@@ -164,6 +164,8 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["size", net]) == 0
     shown = capsys.readouterr().out
     assert "file, for arm of 32 bits" in shown and "heap of a call, at most" in shown
+    assert run(["compile", file, "--target", "wasm32", "--emit", "static-library", "-o", net]) == 0
+    assert run(["size", net]) == 0 and "file, for wasm of 32 bits" in capsys.readouterr().out
     assert run(["compile", file, "--target", "aarch64", "-o", module]) == 0
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)
