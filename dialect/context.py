@@ -15,7 +15,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect import bindings, progress, shardy
 from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
-from tiduc.dialect.foreign import foreign, of_another_compiler, oversized, without_words
+from tiduc.dialect.foreign import foreign, of_another_compiler, of_python, oversized, without_words
 from tiduc.dialect.reading import read_whole
 from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
@@ -227,8 +227,10 @@ def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
         return ParseError(other, file)
     if not error.error_diagnostics and (message := without_words(text := _text(source))):
         return ParseError(message[0], _place(text, message[1], file))
+    if instead := of_python(text := _text(source)):
+        return ParseError(instead, file)
     diagnosis = diagnosed(error, file)
-    if _NO_DIALECT.search(diagnosis.message) and (instead := of_another_compiler(_text(source))):
+    if _NO_DIALECT.search(diagnosis.message) and (instead := of_another_compiler(text)):
         diagnosis.message = instead
     return diagnosis
 

@@ -5,6 +5,7 @@ import re
 _BYTECODE = b"ML\xefR"
 _ZIP = b"PK\x03\x04"
 _COMPILED = b"IREE"  # at byte 4 of a compiled module that is not a zip archive
+_NUMPY = b"\x93NUMPY"
 _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -17,11 +18,13 @@ def foreign(contents: bytes) -> str | None:
             "a compiled module, from which the program cannot be recovered: "
             "give the file that the module was compiled from"
         )
+    if contents.startswith(_NUMPY) or contents.startswith(_ZIP) and b".npy" in contents[:256]:
+        return "an array of NumPy, not a program; arrays follow --input, as in --input @x.npy"
     for prefix, name in _ENCODINGS.items():
         if contents.startswith(prefix):
             return f"the file begins with {name}: MLIR reads plain UTF-8, so save the file as UTF-8"
     if b"\0" in contents[:4096]:
-        return "neither MLIR text nor bytecode; 'tiduc import' reads models of PyTorch, ONNX and JAX"
+        return "neither MLIR text, bytecode nor a compiled module; 'tiduc import' reads models of PyTorch, ONNX and JAX"
     return None
 
 
@@ -53,6 +56,14 @@ def of_another_compiler(source: str) -> str | None:
     """Advice for a text that holds ops of another compiler's dialect; None for other texts."""
     match = _OP_ELSEWHERE.search(source)
     return f"the program is in the dialect {match[1]}: {_ELSEWHERE[match[1]]}" if match else None
+
+
+def of_python(source: str) -> str | None:
+    """Advice for the source of a Python module; None for other texts."""
+    lines = (line for line in source.splitlines() if line.strip() and not line.startswith("#"))
+    if next(lines, "").startswith(("import ", "from ", "def ", '"""')):
+        return "Python source: export its function first, by jax.export or torch.export, for 'tiduc import'"
+    return None
 
 
 def oversized(source: str) -> tuple[str, int] | None:

@@ -91,6 +91,8 @@ def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
     if len(wanted) == 1:
         inner, name = wanted[0]
         return module if inner is None else _unnested(inner), name
+    if next(iter(operations(module.body)), None) is None:
+        raise RequestError("the module is empty")
     names = ", ".join(f"@{_spelled(*each)}" for each in candidates) or "none"
     how_many = "several public functions" if wanted else "no public function"
     choose = "; choose one with --entry" if len(candidates) > 1 else ""

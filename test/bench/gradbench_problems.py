@@ -17,8 +17,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Json = dict[str, Any]
 
-VALUE, GRADIENT, NEWTON = "value", "gradient", "newton"
-"""What a function of a problem asks for: the objective, its gradient, or the gradient over the Hessian's diagonal."""
+VALUE, GRADIENT, NEWTON, BLOCKS = "value", "gradient", "newton", "blocks"
+"""What a function of a problem asks for: the objective, its gradient, the gradient over the Hessian's diagonal, or the
+blocks of its Jacobian, where a row of the results depends on the same row of the arguments."""
+
+
+Form = Callable[[Json, Sequence[Array]], Any]
+"""Of an input and arrays: what GradBench expects."""
 
 
 class Problem(NamedTuple):
@@ -28,15 +33,17 @@ class Problem(NamedTuple):
     arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
     wrt: tuple[int, ...]
     functions: dict[str, str]  # GradBench's name of each function, and what it asks for
-    output: Callable[[Sequence[Array]], Any]  # a derivative in GradBench's form
+    output: Form  # a derivative in GradBench's form
     inputs: Callable[[np.random.Generator], list[tuple[str, Json]]]
+    value: Form = lambda _, results: results[0].tolist()  # the objective in GradBench's form
+    whole: Callable[[Json], Json] = lambda given: given  # the input, with the arrays that it abbreviates
 
 
-def flat(derivatives: Sequence[Array]) -> list[float]:
+def flat(_: Json, derivatives: Sequence[Array]) -> list[float]:
     return np.concatenate([derivative.reshape(-1) for derivative in derivatives]).tolist()
 
 
-def first(derivatives: Sequence[Array]) -> Any:
+def first(_: Json, derivatives: Sequence[Array]) -> Any:
     return derivatives[0].tolist()
 
 
@@ -212,7 +219,80 @@ def det_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
     return [(f"{ell}", {"A": rng.uniform(size=ell * ell).tolist(), "ell": ell}) for ell in (5, 8)]
 
 
-def _named(derivatives: Sequence[Array]) -> Any:
+# ---- ba: bundle adjustment, where p observations see points through cameras ------------------------------------------
+
+CAMERA, POINT = 11, 3
+
+
+def ba(_: Json) -> Callable[..., Any]:
+    """Of rows of cameras and points, one for each observation: the error of the projection, and that of the weight.
+
+    A camera is a rotation vector, a center, the focal length, the principal point, and two coefficients of distortion.
+    """
+
+    def errors(camera: Any, point: Any, weight: Any, seen: Any) -> Any:
+        place = rotated(camera[:, :3], point - camera[:, 3:6])
+        plane = place[:, :2] / place[:, 2:]
+        square = jnp.sum(plane**2, axis=1)
+        distortion = 1 + camera[:, 9] * square + camera[:, 10] * square**2
+        projected = plane * (distortion * camera[:, 6])[:, None] + camera[:, 7:9]
+        return jnp.concatenate([weight[:, None] * (projected - seen), 1 - weight[:, None] ** 2], axis=1)
+
+    return errors
+
+
+def rotated(vectors: Any, points: Any) -> Any:
+    """Points, each turned around a vector by its length, by Rodrigues' formula."""
+    angle = jnp.sqrt(jnp.sum(vectors**2, axis=1, keepdims=True))
+    axis = vectors / angle
+    along = jnp.sum(axis * points, axis=1, keepdims=True)
+    return (
+        points * jnp.cos(angle)
+        + jnp.cross(axis, points) * jnp.sin(angle)
+        + axis * along * (1 - jnp.cos(angle))
+    )
+
+
+def ba_whole(given: Json) -> Json:
+    """The input with one camera, point, weight and feature for each observation; GradBench sends one of each."""
+    rows = {name: [given[name]] * given["p"] for name in ("cam", "x", "w", "feat")}
+    return {**given, **rows}
+
+
+def ba_value(_: Json, results: Sequence[Array]) -> Json:
+    (errors,) = results
+    p, *_ = errors.shape
+    return {
+        "reproj_error": {"elements": errors[0, :2].tolist(), "repeated": p},
+        "w_err": {"element": float(errors[0, 2]), "repeated": p},
+    }
+
+
+def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
+    """Of a matrix with compressed rows, the part of the first observation, and the last number of each array."""
+    by_camera, by_point, by_weight = blocks
+    rows = np.concatenate([by_camera[0], by_point[0], by_weight[0][:, None]], axis=1)[:2]
+    points, weights = CAMERA * given["n"], CAMERA * given["n"] + POINT * given["m"]
+    columns = [*range(CAMERA), *range(points, points + POINT), weights]
+    width, p = len(columns), given["p"]
+    return {
+        "rows": [*range(0, 2 * width * width, width), (2 * width + 1) * p],
+        "cols": [*columns, *columns, weights + p - 1],
+        "vals": [*rows.reshape(-1).tolist(), float(by_weight[-1, 2])],
+    }
+
+
+def ba_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
+    """A camera that looks at a point from afar."""
+    camera = np.concatenate([rng.uniform(-1, 1, 3), [3, 4, 50], [400], rng.uniform(-9, 9, 2), [0.09, 0.003]])
+    arrays = {"cam": camera.tolist(), "x": rng.uniform(0, 7, 3).tolist(), "feat": [270.0, 830.0]}
+    return [
+        (f"n={n},m={m},p={p}", {"n": n, "m": m, "p": p, "w": 0.4, **arrays})
+        for n, m, p in ((49, 7776, 31843),)
+    ]
+
+
+def _named(_: Json, derivatives: Sequence[Array]) -> Any:
     return {name: array.tolist() for name, array in zip(("alpha", "mu", "q", "l"), derivatives, strict=True)}
 
 
@@ -230,4 +310,14 @@ PROBLEMS = {
         lstm, ("main_params", "extra_params", "state", "sequence"), (0, 1), ADBENCH, flat, lstm_inputs
     ),
     "det": Problem(det, ("A",), (0,), PLAIN, first, det_inputs),
+    "ba": Problem(
+        ba,
+        ("cam", "x", "w", "feat"),
+        (0, 1, 2),
+        {"objective": VALUE, "jacobian": BLOCKS},
+        ba_jacobian,
+        ba_inputs,
+        ba_value,
+        ba_whole,
+    ),
 }

@@ -18,7 +18,7 @@ CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
 _NO_PLACE = (
-    "neither MLIR text nor bytecode",  # about the file as a whole
+    "neither MLIR text, bytecode nor",  # about the file as a whole
     "Failure while executing pass pipeline",  # a pass of MLIR does not say why
     "reading ",  # another process died, or took too long
     "StableHLO's reference interpreter cannot run it",

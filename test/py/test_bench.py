@@ -74,7 +74,7 @@ def test_gradbench_messages() -> None:
     lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}
     messages = [
         {"kind": "start", "eval": "lse"},
-        {"kind": "define", "module": "ba"},
+        {"kind": "define", "module": "ht"},
         {"kind": "define", "module": "lse"},
         {**lse, "function": "gradient"},
         {**lse, "function": "cost"},
@@ -96,4 +96,4 @@ def test_gradbench_messages() -> None:
 def test_gradbench_table() -> None:
     """Each derivative equals that of JAX; the script fails where the two differ."""
     rows = run("gradbench.py", "--table", "--seconds", "0")
-    assert len(rows) == 2 + 28 and not any("fails" in row for row in rows)
+    assert len(rows) == 2 + 30 and not any("fails" in row for row in rows)

@@ -87,11 +87,15 @@ def test_a_derivative_needs_no_iree(file):
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (b"", "no public function @main"),
+        (b"", "error: the module is empty"),
+        (b"\x93NUMPY", "error: an array of NumPy, not a program; arrays follow --input"),
         (b"\xff\x01", "bad.mlir:1:1: error: unexpected character"),
         (b"\xff\xfef\0", "error: the file begins with UTF-16"),
         (b"\xef\xbb\xbffunc.func @main() { return }", "error: the file begins with a byte order mark"),
-        (b"\x08\x09\x12\x00onnx", "error: neither MLIR text nor bytecode; 'tiduc import' reads models"),
+        (
+            b"\x08\x09\x12\x00onnx",
+            "error: neither MLIR text, bytecode nor a compiled module; 'tiduc import' reads models",
+        ),
         (b"PK\x03\x04" + 26 * b"\0" + b"module.fb", "error: a compiled module"),
         (b"ML\xefR\x0dMLIR", "error:"),
         (b"ML\xefR\x01StableHLO_v1.0.0\x00", "error:"),

@@ -30,6 +30,7 @@ INTEGER = (
             function("stablehlo.sine %x", "f") + function("stablehlo.cosine %x", "g"),
             "choose one with --entry",
         ),
+        ("grad", "# A model.\n\nimport jax\n", "error: Python source: export its function first"),
         ("grad", INTEGER, "the outputs are (tensor<i32>); none of them has a derivative"),
         ("grad", CALL, "unknown call target: mine; --rules names a module with its rule"),
         ("compile", CALL, "there is no @mine in IREE; --rules names a module with its lowering"),
@@ -48,6 +49,7 @@ INTEGER = (
         ("opt --tidu-materialize-merge", SINE, ":1:1: error: the module has no graph"),
         ("opt --tidu-linear-transpose", SINE, ":1:1: error: the module has no linear graph"),
         ("opt --pass-pipeline=grad", SINE, "did you mean 'tidu-grad'?"),
+        ("opt --pass-pipeline=tidu-linear", SINE, "did you mean 'tidu-linear"),
         ("opt --pass-pipeline=tidu-gard", SINE, "did you mean 'tidu-grad'?"),
         (
             "opt --tidu-grad",
@@ -62,6 +64,29 @@ def test_hint(command, text, message, tmp_path, capfd):
     name, *options = command.split()
     assert run([name, str(file), *options]) == 1
     assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("model.mlir --wrt x", "The command comes before the file: tiduc grad model.mlir"),
+        (
+            "grad x f.mlir",
+            "argument (f.mlir). The only argument is FILE; inputs to differentiate follow --wrt",
+        ),
+        ("run f.mlir x.npy", "FILE; arrays follow --input, as in --input @x.npy"),
+    ],
+)
+def test_hint_about_the_command_line(line, message, capfd):
+    assert run(line.split()) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_remark_where_nothing_has_a_derivative(tmp_path, capfd):
+    file = tmp_path / "f.mlir"
+    file.write_text("func.func @main(%x: tensor<i32>) -> tensor<i32> { return %x : tensor<i32> }")
+    assert run(["vjp", str(file)]) == 0
+    assert "remark: no input is of float or complex type" in capfd.readouterr().err
 
 
 @pytest.fixture

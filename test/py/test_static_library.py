@@ -2,10 +2,13 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.example_files import EXAMPLES
 from harness.static_libraries import run_library
 
 from tiduc.backends.backend import CALLBACK, Options
@@ -46,6 +49,20 @@ LOOP = """func.func @main(%x: tensor<5xf64>, %n: tensor<i32>) -> tensor<f64> {
   return %1 : tensor<f64>
 }"""
 
+RUN_WEBASSEMBLY = """
+import sys, wasmtime
+store = wasmtime.Store(engine := wasmtime.Engine())
+system = wasmtime.WasiConfig()
+system.inherit_stdin(), system.inherit_stdout()
+store.set_wasi(system)
+linker = wasmtime.Linker(engine)
+linker.define_wasi()
+try:
+    linker.instantiate(store, wasmtime.Module.from_file(engine, sys.argv[1])).exports(store)["_start"](store)
+except wasmtime.ExitTrap as ended:
+    sys.exit(ended.code)
+"""
+
 
 def program(text: str) -> Program:
     return from_module(parse(text))
@@ -71,6 +88,32 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for a loop
+
+
+@pytest.mark.slow
+def test_a_library_runs_as_webassembly(tmp_path: Path) -> None:
+    """The gradient of a loop, linked by clang and run outside of a browser."""
+    pytest.importorskip("wasmtime"), pytest.importorskip("ziglang")
+    gradient, arrays = program(LOOP).grad("x", value=True), (RNG.standard_normal(5), np.array(37, np.int32))
+    compiler = (sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi")
+    found = run_library(
+        gradient, arrays, tmp_path, "wasm32", compiler, (sys.executable, "-c", RUN_WEBASSEMBLY)
+    )
+    for x, y in zip(found, gradient.compile(engine="reference")(*arrays), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_page_runs_in_chromium(tmp_path: Path) -> None:
+    pytest.importorskip("PyQt6.QtWebEngineCore", exc_type=ImportError), pytest.importorskip("ziglang")
+    command = [sys.executable, str(EXAMPLES / "in_a_browser.py"), str(tmp_path / "net.html"), "--run"]
+    by_iree, by_chromium = subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert by_chromium.startswith("Chromium: status 0,") and by_iree.startswith(
+        "IREE's runtime: sums: 1.39350 "
+    )
+    assert by_chromium.rpartition("sums: ")[2] == by_iree.rpartition("sums: ")[2]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +164,8 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["size", net]) == 0
     shown = capsys.readouterr().out
     assert "file, for arm of 32 bits" in shown and "heap of a call, at most" in shown
+    assert run(["compile", file, "--target", "wasm32", "--emit", "static-library", "-o", net]) == 0
+    assert run(["size", net]) == 0 and "file, for wasm of 32 bits" in capsys.readouterr().out
     assert run(["compile", file, "--target", "aarch64", "-o", module]) == 0
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)

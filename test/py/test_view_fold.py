@@ -1,13 +1,16 @@
 """Folding: repeated ops become one box, no op is lost, and the chosen repeats are the best."""
 
 import itertools
+import re
 from pathlib import Path
 
+import pytest
 from harness.example_files import EXAMPLES
 from harness.pictures import EXP, blocks_of, layers, picture_of, view
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiduc.cli import run
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw
 from tiduc.view.fold import fold
@@ -45,6 +48,23 @@ def test_many_layers_in_a_row_are_one_box() -> None:
     )
     (svg,) = draw([dot(picture, ["@main"])])
     assert "70 in a row" in svg
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sgd_mlp.mlir"],  # parts side by side, without arrows between them
+        ["convnet_f32.mlir", "--derivative", "jet"],  # twenty inputs that several parts read
+        ["convnet_f32.mlir", "--derivative", "hvp"],  # many arrows from other graphs
+    ],
+)
+def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
+    """At the scale where labels have 10 pixels, in the drawing's part of 1600 x 1000 pixels."""
+    page = tmp_path / "f.html"
+    assert run(["view", str(EXAMPLES / command[0]), *command[1:], "-o", str(page)]) == 0
+    drawn = page.read_text().partition('"drawn"')[2]
+    size = re.search(r"viewBox=[^ ]+ [^ ]+ ([\d.]+) ([\d.]+)", drawn)
+    assert size is not None and float(size[1]) <= 1300 and float(size[2]) <= 960
 
 
 def test_very_many_externals_are_counted(tmp_path: Path) -> None:

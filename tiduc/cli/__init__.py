@@ -103,6 +103,8 @@ class _Commands(click.Group):
             return args[0], stored, args[1:]
         if args[0] not in names and (close := get_close_matches(args[0], names)):
             ctx.fail(f"No such command '{args[0]}'. Did you mean {' or '.join(close)}?")
+        if args[0] not in names and ("." in args[0] or "/" in args[0]):
+            ctx.fail(f"No such command '{args[0]}'. The command comes before the file: tiduc grad {args[0]}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
@@ -200,7 +202,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)
     except click.ClickException as error:
-        error.show()
+        _advised(error).show()
         return error.exit_code
     except click.Abort:  # an interrupt from the keyboard
         return 130
@@ -208,6 +210,20 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
         with suppress(OSError):
             report(TiducError(f"cannot write: {error.strerror}", "<stdout>"))
         return 1
+
+
+def _advised(error: click.ClickException) -> click.ClickException:
+    """The error, which says where inputs and arrays belong if they stand in a command line as if they were files."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or not error.message.startswith("Got unexpected extra argument"):
+        return error
+    spellings = {
+        "--wrt": "inputs to differentiate follow --wrt",
+        "--input": "arrays follow --input, as in --input @x.npy",
+    }
+    known = {spelled for each in context.command.params for spelled in each.opts}
+    places = [place for option, place in spellings.items() if option in known]
+    return click.UsageError("; ".join([f"{error.message}. The only argument is FILE", *places]), context)
 
 
 def _from_the_system(error: Exception) -> TiducError | None:

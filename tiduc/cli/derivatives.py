@@ -76,6 +76,8 @@ def _derivative(
         program = from_module(module, entry, opset, inline, loop_memory).rematerialize(memory)
         positions = wanted(program, wrt)
         derivative, module = derived(program, name, positions, stop_after, **options)
+        if not program.differentiated(positions):
+            remark(file, "no input is of float or complex type, so none has a derivative")
         if name == "grad":
             _remark_on_order(file, program, positions)
         if as_data:

@@ -53,7 +53,7 @@ _PRINTED = (
         "tree_dir",
         metavar="DIR",
         type=click.Path(),
-        help="Write the IR after each pass to files in this directory.",
+        help="Write the IR to files in this directory instead: after each pass, unless other options choose.",
     ),
     click.option(
         "--mlir-pass-statistics",

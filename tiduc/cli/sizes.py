@@ -9,6 +9,7 @@ import click
 from tiduc.backends.iree.elf import Elf, is_elf, read_elf
 from tiduc.backends.iree.sizes import Sizes, sizes_of
 from tiduc.backends.iree.static.library import HEAP_BYTES
+from tiduc.backends.iree.wasm import is_wasm, read_wasm
 from tiduc.cli.files import JSON, OUTPUT, PATH, read_input, write, write_json
 from tiduc.dialect.errors import TiducError
 
@@ -20,6 +21,8 @@ from tiduc.dialect.errors import TiducError
 def _size(file: str, as_data: bool, output: str) -> None:
     """Show the sizes in bytes of a module (.vmfb) or of the kernels of a static library (.o).
 
+    For WebAssembly, files .wasm are read too, and functions are not listed.
+
     'buffers' are the bytes that a call of a module allocates, at most at once, besides arguments and constants. In a
     function with loops or branches, each place that allocates counts once. 'heap' is the memory that a call of a static
     library takes from malloc, as NAME.h beside NAME.o says; it is not known for programs with loops.
@@ -27,7 +30,10 @@ def _size(file: str, as_data: bool, output: str) -> None:
     contents = read_input(file)
     sizes: Sizes | Elf
     try:
-        sizes = read_elf(contents) if is_elf(contents) else sizes_of(contents, file)
+        if is_wasm(contents):
+            sizes = read_wasm(contents)
+        else:
+            sizes = read_elf(contents) if is_elf(contents) else sizes_of(contents, file)
     except ValueError as error:
         raise TiducError(str(error), file) from None
     heap = _heap_beside(file) if isinstance(sizes, Elf) else None

@@ -50,8 +50,8 @@ class Observe:
     """The IR and reports that a pipeline prints to standard error, and whether each pass is verified.
 
     `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change
-    the IR or fail. With `tree_dir`, the IR after each pass is written to files in that directory. `reproducer` is the
-    file that holds the module and the pipeline if the pipeline fails or crashes.
+    the IR or fail. With `tree_dir`, the IR is written to files in that directory, and only that of `before` and `after`
+    is printed too. `reproducer` is the file that holds the module and the pipeline if the pipeline fails or crashes.
     """
 
     before_all: bool = False
@@ -73,16 +73,18 @@ class Observe:
         """Sets the options of a `PassManager`."""
         any_after = bool(self.after_all or self.after or self.after_change or self.after_failure)
         shared = dict(self.printing.options, print_module_scope=self.module_scope)
-        if self.before_all or self.before or any_after:
-            manager.enable_ir_printing(
-                print_before_all=bool(self.before_all or self.before),
-                print_after_all=any_after,
-                print_after_change=self.after_change,
-                print_after_failure=self.after_failure,
-                **shared,
-            )
+        printed = dict(
+            shared,
+            print_before_all=bool(self.before_all or self.before),
+            print_after_all=any_after,
+            print_after_change=self.after_change,
+            print_after_failure=self.after_failure,
+        )
         if self.tree_dir is not None:
-            manager.enable_ir_printing(tree_printing_dir_path=self.tree_dir, **shared)
+            whole = printed if self.before_all or self._after_any else shared
+            manager.enable_ir_printing(tree_printing_dir_path=self.tree_dir, **whole)
+        if self.before or self.after or (self.tree_dir is None and (self.before_all or any_after)):
+            manager.enable_ir_printing(**printed)
         if self.timing:
             manager.enable_timing()
         manager.enable_verifier(self.verify_each)

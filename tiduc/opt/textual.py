@@ -203,7 +203,9 @@ def _inside(text: str) -> tuple[int, int]:
 def _own(element: str, name: str, position: int, passes: Mapping[str, Pass | Pipeline]) -> list[Own]:
     known = passes.get(name)
     if known is None:
-        close = difflib.get_close_matches(name, passes, 1)
+        close = [each for each in passes if each.startswith(name)] or difflib.get_close_matches(
+            name, passes, 1
+        )
         raise _misspelled(
             f"unknown pass '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""), position
         )

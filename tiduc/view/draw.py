@@ -6,10 +6,31 @@ messages of Graphviz's font library about the machine's configuration can be hid
 
 import json
 import os
+import re
 import sys
 
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.process import Limits, run_within
+
+_WINDOW = 1300, 960  # what a page shows of a drawing in 1600 x 1000 pixels, at the smallest legible size
+
+
+def fitting(sources: list[str]) -> list[tuple[str, str]]:
+    """Each source and its `<svg>`; what a window cannot show legibly is drawn from left to right where that helps."""
+    drawn = list(zip(sources, draw(sources), strict=True))
+    large = [i for i, (_, svg) in enumerate(drawn) if _scale(svg) < 1]
+    turned = [sources[i].replace("rankdir=TB", "rankdir=LR", 1) for i in large]
+    for i, source, svg in zip(large, turned, draw(turned) if turned else (), strict=True):
+        if _scale(svg) > _scale(drawn[i][1]):
+            drawn[i] = source, svg
+    return drawn
+
+
+def _scale(svg: str) -> float:
+    """How many pixels a point of the drawing takes when the window shows all of it."""
+    size = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', svg)
+    assert size is not None, "Graphviz writes the size of each drawing"
+    return min(room / float(length) for room, length in zip(_WINDOW, size.groups(), strict=True))
 
 
 def draw(sources: list[str]) -> list[str]:

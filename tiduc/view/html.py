@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from tiduc.view.dot import dot, place
-from tiduc.view.draw import draw
+from tiduc.view.draw import fitting
 from tiduc.view.first_page import first_page
 from tiduc.view.scene import Box, Picture, Scene
 from tiduc.view.side_by_side import OTHERS
@@ -31,7 +31,8 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
         {OVERVIEW: dot(first.picture, first.names, file, False, upward=first.upward)} if together else {}
     )
     sources |= {name: dot(picture, [name], file, legend=False) for name in reached}
-    drawn = dict(zip(sources, draw(list(sources.values())), strict=True))
+    pictures = fitting(list(sources.values()))
+    drawn = {name: svg for name, (_, svg) in zip(sources, pictures, strict=True)}
     others = [first.picture.scenes[OTHERS]] if OTHERS in first.names else []
     data = {
         "title": picture.title,

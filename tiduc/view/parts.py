@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from tiduc.view.fold import drop_inputs_of_one_fold, fold_stretch
 from tiduc.view.label import clipped
-from tiduc.view.scene import OPS, Picture, Scene
+from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 FITS = 24  # the most boxes of a scene that is not split
 DEEP = 15  # the most boxes on a path of a scene that is not split
 PARTS = 8  # the number of parts of a scene
 _REACH = 0.4  # how far a boundary may be from the place that makes parts equal, as a share of a part
 _OUTPUTS = 4  # the most outputs that have boxes of their own
+_INPUTS = 4  # the most inputs, read by several parts, that have boxes of their own
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
@@ -27,6 +28,7 @@ def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: i
             continue
         made = _split(picture, at, parts)
         drop_inputs_of_one_fold(picture, at)
+        _join_inputs(picture, at)
         _drop_outputs(picture, at)
         waiting += made
 
@@ -92,6 +94,31 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
         now += step
         live.append(now)
     return live
+
+
+def _join_inputs(picture: Picture, scene: Scene) -> None:
+    """Draws many inputs, where no other scene reads them, as one box for each activity."""
+    others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
+    shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
+    inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]
+    if len(inputs) <= _INPUTS:
+        return
+    joined: dict[str, list[Box]] = {}
+    for box in inputs:
+        joined.setdefault(box.activity, []).append(box)
+    stands_for = {box.id: f"{scene.name} {of} inputs" for of, boxes in joined.items() for box in boxes}
+    boxes = {
+        (id_ := f"{scene.name} {of} inputs"): Box(
+            id_, "input", f"{len(boxes)} inputs", detail=", ".join(box.name for box in boxes), activity=of
+        )
+        for of, boxes in joined.items()
+    }
+    scene.boxes = boxes | {id_: box for id_, box in scene.boxes.items() if id_ not in stands_for}
+    arrows = [
+        Arrow(stands_for[arrow.source], arrow.target) if arrow.source in stands_for else arrow
+        for arrow in scene.arrows
+    ]
+    scene.arrows = list(dict.fromkeys(arrows))
 
 
 def _drop_outputs(picture: Picture, scene: Scene) -> None:

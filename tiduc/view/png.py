@@ -1,7 +1,7 @@
 """png: the first page as a picture that other programs show: the program, or the program beside its derivative."""
 
 from tiduc.view.dot import dot
-from tiduc.view.draw import draw_png
+from tiduc.view.draw import draw_png, fitting
 from tiduc.view.first_page import first_page
 from tiduc.view.scene import Picture
 
@@ -11,7 +11,8 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
     """The scenes as PNG; `fold` folds large scenes into parts, as the page does."""
     first = first_page(picture, names, fold)
-    return png_of(dot(first.picture, first.names, file, upward=first.upward))
+    ((source, _),) = fitting([dot(first.picture, first.names, file, upward=first.upward)])
+    return png_of(source)
 
 
 def png_of(source: str) -> bytes:

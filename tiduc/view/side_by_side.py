@@ -6,8 +6,8 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Each other graph that the derivative reads is one box, without the arrows into it. A transposed graph is drawn from
-bottom to top, so that an op is near the op whose derivative it is.
+Each other graph that the derivative reads is one box, without the arrows into it, and without the arrows out of it where
+these are many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it is.
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tiduc.view.scene import Arrow, Box, Picture, Scene
 
 OTHERS = "other graphs"
+_ARROWS = 6  # most arrows from other graphs
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
     drawn = {box for scene in made.scenes.values() for box in scene.boxes}
     for scene in made.scenes.values():
         scene.arrows = [arrow for arrow in scene.arrows if arrow.source in drawn]
+        from_others = {arrow for arrow in scene.arrows if arrow.source in rest.boxes}
+        if len(from_others) > _ARROWS:
+            scene.arrows = [arrow for arrow in scene.arrows if arrow not in from_others]
     upward = {last} if _runs_backward(made.scenes[first], made.scenes[last]) else set()
     order = [first, *([OTHERS] if rest.boxes else []), last]
     return SideBySide(made, tuple(order), frozenset(upward))

@@ -61,7 +61,14 @@ enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2 };
 #define TIDUC_FREE free
 #endif
 
-static inline int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *result) {
+// A program may call only some of the functions below: clang would warn of the others.
+#ifdef __GNUC__
+#define TIDUC_LOCAL static inline __attribute__((unused))
+#else
+#define TIDUC_LOCAL static inline
+#endif
+
+TIDUC_LOCAL int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *result) {
   if ((uint64_t)size > SIZE_MAX - sizeof(tiduc_block) - TIDUC_ALIGNMENT) return TIDUC_NO_MEMORY;
   tiduc_block *block = TIDUC_MALLOC(sizeof(tiduc_block) + (size_t)size + TIDUC_ALIGNMENT);
   if (!block) return TIDUC_NO_MEMORY;
@@ -75,7 +82,7 @@ static inline int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *r
 }
 
 // A buffer with these bytes: the argument's own memory if it is aligned, else a copy.
-static inline int tiduc_aligned(tiduc_pool *pool, unsigned char *data, int64_t size, tiduc_buffer *result) {
+TIDUC_LOCAL int tiduc_aligned(tiduc_pool *pool, unsigned char *data, int64_t size, tiduc_buffer *result) {
   if ((uintptr_t)data % TIDUC_ALIGNMENT == 0) {
     *result = (tiduc_buffer){data, size};
     return 0;
@@ -86,7 +93,7 @@ static inline int tiduc_aligned(tiduc_pool *pool, unsigned char *data, int64_t s
 }
 
 // Frees the blocks to which none of the live buffers points.
-static inline void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int count) {
+TIDUC_LOCAL void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int count) {
   for (tiduc_block **at = &pool->first; *at;) {
     tiduc_block *block = *at;
     int used = 0;
@@ -101,6 +108,6 @@ static inline void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int
   }
 }
 
-static inline void tiduc_fill(unsigned char *data, int64_t length, const void *value, size_t width) {
+TIDUC_LOCAL void tiduc_fill(unsigned char *data, int64_t length, const void *value, size_t width) {
   for (int64_t i = 0; i < length; i += (int64_t)width) memcpy(data + i, value, width);
 }

@@ -4,6 +4,8 @@
 // RUN: tiduc opt %s --canonicalize --tidu-import --symbol-dce --mlir-print-ir-after-change -o %t 2>&1 | filecheck %s --check-prefix=CHANGE
 // RUN: not tiduc opt %s --tidu-import --tidu-linear-transpose --mlir-print-ir-after-failure -o %t 2>&1 | filecheck %s --check-prefix=FAILURE
 // RUN: tiduc opt %s --tidu-import=inline=true --cse --mlir-print-ir-tree-dir=%t.tree -o %t
+// RUN: tiduc opt %s --canonicalize --tidu-import --mlir-print-ir-after-change --mlir-print-ir-tree-dir=%t.changed -o %t 2>&1 | not grep .
+// RUN: ls %t.changed/builtin_module_no-symbol-name | filecheck %s --check-prefix=CHANGED
 // RUN: filecheck %s --check-prefix=TREE < %t.tree/builtin_module_no-symbol-name/0_tidu-import.mlir
 // RUN: tiduc opt %s --tidu-vjp --cse --mlir-pass-statistics -o %t 2>&1 | filecheck %s --check-prefix=STATISTICS
 // RUN: tiduc opt %s --mlir-print-op-generic --mlir-print-debuginfo | filecheck %s --check-prefix=GENERIC
@@ -34,6 +36,9 @@
 // FAILURE:    error: the module has no linear graph: run tidu-linearize first
 // FAILURE:    IR Dump After tidu-linear-transpose Failed
 // FAILURE:    "tidu.graph"
+
+// CHANGED-NOT: canonicalize
+// CHANGED:     0_tidu-import.mlir
 
 // TREE:       "tidu.graph"
 

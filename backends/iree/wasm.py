@@ -1,0 +1,37 @@
+"""Reads the sections of a WebAssembly file: the kernels in a static library, or a library that was linked."""
+
+from tiduc.backends.iree.elf import Elf
+
+_CODE, _DATA = 10, 11
+
+
+def is_wasm(data: bytes) -> bool:
+    return data.startswith(b"\0asm")
+
+
+def read_wasm(data: bytes) -> Elf:
+    """The bytes of code and of data, which count as constants; functions are left out. ValueError if it is damaged."""
+    sizes: dict[int, int] = {}
+    at = 8
+    try:
+        while at < len(data):
+            kind = data[at]
+            size, at = _number(data, at + 1)
+            sizes[kind] = sizes.get(kind, 0) + size
+            at += size
+    except IndexError:
+        at = -1
+    if at != len(data):
+        raise ValueError("a damaged WebAssembly file")
+    return Elf("wasm", 32, sizes.get(_CODE, 0), sizes.get(_DATA, 0), 0, {})
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number of variable length, and the position after it."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
