@@ -55,7 +55,7 @@ def dot(
     scenes = [picture.scenes[name] for name in names]
     lines = [
         "digraph tiduc {",
-        f'  graph [fontname="{FONT}" fontsize=13 fontcolor="{DARK}" rankdir=TB ranksep=0.35 nodesep=0.22 '
+        f'  graph [fontname="{FONT}" fontsize=13 fontcolor="{DARK}" rankdir=TB ranksep=0.35 nodesep=0.2 '
         "splines=true compound=true bgcolor=transparent pad=0.2 newrank=true];",
         f'  node [fontname="{FONT}" fontsize=11 fontcolor="{DARK}" margin="0.09,0.05" height=0.2 style=filled];',
         f'  edge [fontname="{FONT}" fontsize=10 fontcolor="{GREY}" color="#7d7d7d" arrowsize=0.6];',

@@ -6,8 +6,9 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Each other graph that the derivative reads is one box, without the arrows into it, and without the arrows out of it where
-these are many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it is.
+Each other graph that the derivative reads is one box, without the arrows into it, and without the arrows out of it
+where these are many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it
+is.
 """
 
 from collections import Counter
