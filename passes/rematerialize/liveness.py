@@ -61,7 +61,7 @@ class Liveness:
         np.subtract.at(change, np.asarray(last, np.int64)[places] + 1, change[:count].copy())
         live = np.cumsum(change[: count + 1])[:count] + self.arguments
         if self.inside:
-            live += [self.inside.get(self.ops[i], 0) for i in order]
+            live += np.asarray([self.inside.get(self.ops[i], 0) for i in order], np.float64)
         return live
 
     def peak(self, order: Sequence[int]) -> int:
