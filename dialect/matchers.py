@@ -4,7 +4,6 @@ JAX exports `logistic` in this form, and `logaddexp` with the functions built on
 `cumlogsumexp`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
@@ -60,27 +59,6 @@ def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
         if difference is not None and all(map(_are_equal, larger.operands, difference.operands)):
             return u, v, gap
     return None
-
-
-@dataclass(frozen=True)
-class Masked:
-    """select(predicate, x, zero), or select(predicate, zero, x) if `keeps` is false."""
-
-    predicate: Any
-    keeps: bool
-    x: Any
-    zero: Any
-
-
-def masked(y: Any) -> Masked | None:
-    """The parts of y, if it is a select between a value and zero; else None."""
-    op = defined_by("stablehlo.select", y)
-    if op is None:
-        return None
-    predicate, x, other = op.operands
-    if splat(other) == 0:
-        return Masked(predicate, True, x, other)
-    return Masked(predicate, False, other, x) if splat(x) == 0 else None
 
 
 def defined_by(name: str, x: Any) -> Definition | None:

@@ -5,6 +5,7 @@ The wheel has attribute builders for StableHLO, but no op classes, so the emitte
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
 from tiduc.dialect.elementwise import Elementwise
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.matchers import Masked, masked
+from tiduc.dialect.masks import Masked, apply_mask, masked, moves
 from tiduc.dialect.types import (
     along,
     dims,
@@ -92,8 +93,12 @@ class StablehloBuilder(Elementwise):
                 summands.append(of_predicate[0][0])
                 continue
             sides = [[mask.x for _, mask in of_predicate if mask.keeps is keeps] for keeps in (True, False)]
-            zero = of_predicate[0][1].zero
-            summands.append(self.select(predicate, *(self.sum(xs) if xs else zero for xs in sides)))
+            if all(sides):
+                summands.append(self.select(predicate, *map(self.sum, sides)))
+                continue
+            (y, mask), *_ = of_predicate
+            total = self.sum(sides[0] or sides[1])
+            summands.append(apply_mask(self, replace(mask, x=total), moves(self, y)))
         return super().sum(summands)
 
     # ---- constants --------------------------------------------------------------------------------------------

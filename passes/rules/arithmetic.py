@@ -1,33 +1,16 @@
 """Ops that are linear in some or all operands: sums, products, quotients, complex parts, conversions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.matchers import log_add_exp, logistic, masked
+from tiduc.dialect.masks import Masked, apply_mask, has_infinite_slope, unless_masked
+from tiduc.dialect.matchers import log_add_exp, logistic
 from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-
-_DEEPEST = 8
-"""The most selects, one around the other, that `unless_masked` moves."""
-
-
-def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
-    """function(ct), for a linear elementwise function; where selects mask the cotangent, they mask the result.
-
-        y = select(p, log x, 0)    the cotangent of log x is select(p, c, 0), and that of x is
-                                   select(p, c / x, 0) rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
-
-    So a branch that is not chosen adds zero to a gradient, even where its slope is infinite.
-    """
-    mask = masked(ct) if depth else None
-    if mask is None:
-        return function(ct)
-    x = unless_masked(b, mask.x, function, depth - 1)
-    zero = b.zeros_like(x)
-    return b.select(mask.predicate, *((x, zero) if mask.keeps else (zero, x)))
 
 
 @linearize("stablehlo.add")  # by hand: a single tangent needs no add
@@ -150,8 +133,10 @@ def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 @linear("stablehlo.select", [1, 2])
 def select(b: Any, op: Definition, ct: Any) -> list[Any]:
-    condition, zero = op.operands[0], b.zeros_like(ct)
-    return [None, lambda: b.select(condition, ct, zero), lambda: b.select(condition, zero, ct)]
+    predicate, *branches = op.operands
+    moves, zero = any(map(has_infinite_slope, branches)), b.zeros_like(ct)
+    masks = (Masked(predicate, keeps, ct, zero) for keeps in (True, False))
+    return [None, *(partial(apply_mask, b, mask, moves) for mask in masks)]
 
 
 @linearize("stablehlo.subtract")  # by hand: a single tangent needs no subtract

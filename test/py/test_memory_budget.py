@@ -240,7 +240,9 @@ def test_each_loop_is_a_choice() -> None:
         )
         return wide.sum() + small.sum()
 
-    gradient = tiduc.load(exported(loss, jnp.ones((64, 64), jnp.float32), jnp.ones((16, 16), jnp.float32))).grad()
+    gradient = tiduc.load(
+        exported(loss, jnp.ones((64, 64), jnp.float32), jnp.ones((16, 16), jnp.float32))
+    ).grad()
     stacks = "tensor<100x64x64xf32>", "tensor<50x16x16xf32>"
     for memory, kept in (("3MB", [True, True]), ("700kB", [False, True])):
         text = gradient.rematerialize(memory).text

@@ -29,15 +29,16 @@
 // VJP-NEXT:    %[[C3:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>
 // VJP-NEXT:    %[[V0:.*]] = chlo.broadcast_minimum %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
 // VJP-NEXT:    %[[V1:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f64>) -> tensor<3xf64>
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.compare EQ, %[[V1]], %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V3:.*]] = stablehlo.select %[[V2]], %[[C0]], %[[C1]]
-// VJP-NEXT:    %[[V4:.*]] = stablehlo.multiply %[[V3]], %arg2
-// VJP-NEXT:    %[[V5:.*]] = stablehlo.compare LE, %[[V1]], %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V6:.*]] = stablehlo.select %[[V5]], %[[V4]], %[[C2]]
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.compare LE, %[[V1]], %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.select %[[V2]], %arg2, %[[C2]]
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.compare EQ, %[[V1]], %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.select %[[V4]], %[[C0]], %[[C1]]
+// VJP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %[[V3]]
 // VJP-NEXT:    %[[V7:.*]] = stablehlo.reduce(%[[V6]] init: %[[C3]]) applies stablehlo.add across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
 // VJP-NEXT:    %[[V8:.*]] = stablehlo.compare GE, %[[V1]], %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V8]], %[[V4]], %[[C2]]
-// VJP-NEXT:    return %[[V0]], %[[V7]], %[[V9]]
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V8]], %arg2, %[[C2]]
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.multiply %[[V5]], %[[V9]]
+// VJP-NEXT:    return %[[V0]], %[[V7]], %[[V10]]
 
 func.func @main(%x: tensor<f64>, %y: tensor<3xf64>) -> tensor<3xf64> {
   %0 = chlo.broadcast_minimum %x, %y : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>

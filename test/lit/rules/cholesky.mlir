@@ -37,16 +37,16 @@
 // VJP-NEXT:    %[[V4:.*]] = stablehlo.compare GE, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
 // VJP-NEXT:    %[[V5:.*]] = stablehlo.select %[[V4]], %[[V0]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
 // VJP-NEXT:    %[[V6:.*]] = stablehlo.dot_general %[[V5]], %arg1, contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V7:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V8:.*]] = stablehlo.select %[[V7]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V9:.*]] = stablehlo.multiply %[[V8]], %[[V6]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V10:.*]] = stablehlo.select %[[V4]], %[[V9]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V7:.*]] = stablehlo.select %[[V4]], %[[V6]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V8:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V8]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.multiply %[[V9]], %[[V7]] : tensor<3x3xf64>
 // VJP-NEXT:    %[[V11:.*]] = "stablehlo.triangular_solve"(%[[V0]], %[[V10]]) <{left_side = false, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V12:.*]] = "stablehlo.triangular_solve"(%[[V0]], %[[V11]]) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V13:.*]] = stablehlo.transpose %[[V12]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V14:.*]] = stablehlo.add %[[V12]], %[[V13]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.multiply %[[V8]], %[[V14]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.select %[[V4]], %[[V15]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.select %[[V4]], %[[V14]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.multiply %[[V9]], %[[V15]] : tensor<3x3xf64>
 // VJP-NEXT:    return %[[V0]], %[[V16]] : tensor<3x3xf64>, tensor<3x3xf64>
 
 func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {

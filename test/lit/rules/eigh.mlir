@@ -62,10 +62,10 @@
 // VJP-NEXT:    %[[V19:.*]] = stablehlo.dot_general %[[V18]], %[[V0]]#0, contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V20:.*]] = stablehlo.transpose %[[V19]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
 // VJP-NEXT:    %[[V21:.*]] = stablehlo.add %[[V19]], %[[V20]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.select %[[V5]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V23:.*]] = stablehlo.multiply %[[V22]], %[[V21]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V24:.*]] = stablehlo.compare GE, %[[V4]], %[[V3]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V25:.*]] = stablehlo.select %[[V24]], %[[V23]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V22:.*]] = stablehlo.compare GE, %[[V4]], %[[V3]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V23:.*]] = stablehlo.select %[[V22]], %[[V21]], %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V24:.*]] = stablehlo.select %[[V5]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V25:.*]] = stablehlo.multiply %[[V24]], %[[V23]] : tensor<3x3xf64>
 // VJP-NEXT:    return %[[V0]]#0, %[[V0]]#1, %[[V25]] : tensor<3x3xf64>, tensor<3xf64>, tensor<3x3xf64>
 
 func.func @main(%x: tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>) {

@@ -25,14 +25,15 @@
 // VJP-NEXT:    %[[C1:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<3xf64>
 // VJP-NEXT:    %[[C2:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3xf64>
 // VJP-NEXT:    %[[V0:.*]] = stablehlo.maximum %arg0, %arg1
-// VJP-NEXT:    %[[V1:.*]] = stablehlo.compare EQ, %arg0, %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.select %[[V1]], %[[C0]], %[[C1]]
-// VJP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %arg2
-// VJP-NEXT:    %[[V4:.*]] = stablehlo.compare GE, %arg0, %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V5:.*]] = stablehlo.select %[[V4]], %[[V3]], %[[C2]]
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.compare GE, %arg0, %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.select %[[V1]], %arg2, %[[C2]]
+// VJP-NEXT:    %[[V3:.*]] = stablehlo.compare EQ, %arg0, %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.select %[[V3]], %[[C0]], %[[C1]]
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.multiply %[[V4]], %[[V2]]
 // VJP-NEXT:    %[[V6:.*]] = stablehlo.compare LE, %arg0, %arg1 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// VJP-NEXT:    %[[V7:.*]] = stablehlo.select %[[V6]], %[[V3]], %[[C2]]
-// VJP-NEXT:    return %[[V0]], %[[V5]], %[[V7]]
+// VJP-NEXT:    %[[V7:.*]] = stablehlo.select %[[V6]], %arg2, %[[C2]]
+// VJP-NEXT:    %[[V8:.*]] = stablehlo.multiply %[[V4]], %[[V7]]
+// VJP-NEXT:    return %[[V0]], %[[V5]], %[[V8]]
 
 func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> {
   %0 = stablehlo.maximum %x, %y : tensor<3xf64>

@@ -44,24 +44,24 @@
 // VJP-NEXT:    %[[V2:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
 // VJP-NEXT:    %[[V3:.*]] = stablehlo.broadcast_in_dim %[[V1]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
 // VJP-NEXT:    %[[V4:.*]] = stablehlo.compare GE, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V5:.*]] = stablehlo.select %[[V4]], %arg1, %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V6:.*]] = stablehlo.compare EQ, %[[V0]]#1, %[[C]] : (tensor<i32>, tensor<i32>) -> tensor<i1>
-// VJP-NEXT:    %[[V7:.*]] = stablehlo.broadcast_in_dim %[[V6]], dims = [] : (tensor<i1>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V8:.*]] = stablehlo.select %[[V7]], %[[V0]]#0, %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V4]], %[[V8]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V10:.*]] = stablehlo.dot_general %[[V9]], %[[V5]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.multiply %[[V12]], %[[V10]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V4]], %[[V13]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V15:.*]] = "stablehlo.triangular_solve"(%[[V8]], %[[V14]]) <{left_side = false, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V16:.*]] = "stablehlo.triangular_solve"(%[[V8]], %[[V15]]) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V17:.*]] = stablehlo.transpose %[[V16]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V18:.*]] = stablehlo.add %[[V16]], %[[V17]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V19:.*]] = stablehlo.multiply %[[V12]], %[[V18]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.select %[[V4]], %[[CST_2]], %arg1 : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V6:.*]] = stablehlo.select %[[V4]], %arg1, %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V7:.*]] = stablehlo.compare EQ, %[[V0]]#1, %[[C]] : (tensor<i32>, tensor<i32>) -> tensor<i1>
+// VJP-NEXT:    %[[V8:.*]] = stablehlo.broadcast_in_dim %[[V7]], dims = [] : (tensor<i1>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V8]], %[[V0]]#0, %[[CST_1]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.select %[[V4]], %[[V9]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.dot_general %[[V10]], %[[V6]], contracting_dims = [0] x [0], precision = [HIGHEST, HIGHEST] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V4]], %[[V11]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V13:.*]] = stablehlo.compare EQ, %[[V3]], %[[V2]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V13]], %[[CST]], %[[CST_0]] : tensor<3x3xi1>, tensor<3x3xf64>
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.multiply %[[V14]], %[[V12]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V16:.*]] = "stablehlo.triangular_solve"(%[[V9]], %[[V15]]) <{left_side = false, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V17:.*]] = "stablehlo.triangular_solve"(%[[V9]], %[[V16]]) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}> : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V18:.*]] = stablehlo.transpose %[[V17]], dims = [1, 0] : (tensor<3x3xf64>) -> tensor<3x3xf64>
+// VJP-NEXT:    %[[V19:.*]] = stablehlo.add %[[V17]], %[[V18]] : tensor<3x3xf64>
 // VJP-NEXT:    %[[V20:.*]] = stablehlo.select %[[V4]], %[[V19]], %[[CST_2]] : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V21:.*]] = stablehlo.select %[[V4]], %[[CST_2]], %arg1 : tensor<3x3xi1>, tensor<3x3xf64>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.add %[[V21]], %[[V20]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V21:.*]] = stablehlo.multiply %[[V14]], %[[V20]] : tensor<3x3xf64>
+// VJP-NEXT:    %[[V22:.*]] = stablehlo.add %[[V21]], %[[V5]] : tensor<3x3xf64>
 // VJP-NEXT:    return %[[V0]]#0, %[[V22]] : tensor<3x3xf64>, tensor<3x3xf64>
 
 func.func @main(%a: tensor<3x3xf64>) -> tensor<3x3xf64> {

@@ -47,8 +47,8 @@
 // VJP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<5xf64>
 // VJP-NEXT:    %[[V0:.*]] = "stablehlo.scatter"(%arg0, %arg1, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = true}> ({
 // VJP-NEXT:    ^bb0(%arg4: tensor<f64>, %arg5: tensor<f64>):
-// VJP-NEXT:    %[[V23:.*]] = stablehlo.divide %arg4, %arg5 : tensor<f64>
-// VJP-NEXT:    stablehlo.return %[[V23]] : tensor<f64>
+// VJP-NEXT:    %[[V22:.*]] = stablehlo.divide %arg4, %arg5 : tensor<f64>
+// VJP-NEXT:    stablehlo.return %[[V22]] : tensor<f64>
 // VJP-NEXT:    }) : (tensor<4xf64>, tensor<5x1xi32>, tensor<5xf64>) -> tensor<4xf64>
 // VJP-NEXT:    %[[V1:.*]] = stablehlo.clamp %[[C_0]], %arg1, %[[C_1]] : tensor<5x1xi32>
 // VJP-NEXT:    %[[V2:.*]] = stablehlo.iota dim = 0 : tensor<4xi32>
@@ -60,8 +60,8 @@
 // VJP-NEXT:    %[[V8:.*]] = stablehlo.compare NE, %[[V7]], %[[C_2]] : (tensor<5xi32>, tensor<5xi32>) -> tensor<5xi1>
 // VJP-NEXT:    %[[V9:.*]] = stablehlo.select %[[V8]], %arg2, %[[CST]] : tensor<5xi1>, tensor<5xf64>
 // VJP-NEXT:    %[[V10:.*]] = "stablehlo.gather"(%arg3, %[[V1]]) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<4xf64>, tensor<5x1xi32>) -> tensor<5xf64>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.divide %[[V10]], %[[V9]] : tensor<5xf64>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V6]], %[[V11]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.select %[[V6]], %[[V10]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.divide %[[V11]], %[[V9]] : tensor<5xf64>
 // VJP-NEXT:    %[[V13:.*]] = stablehlo.select %[[V6]], %[[V12]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
 // VJP-NEXT:    %[[V14:.*]] = "stablehlo.scatter"(%arg3, %arg1, %[[CST]]) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = true}> ({
 // VJP-NEXT:    ^bb0(%arg4: tensor<f64>, %arg5: tensor<f64>):
@@ -69,17 +69,16 @@
 // VJP-NEXT:    }) : (tensor<4xf64>, tensor<5x1xi32>, tensor<5xf64>) -> tensor<4xf64>
 // VJP-NEXT:    %[[V15:.*]] = "stablehlo.scatter"(%[[V14]], %[[V1]], %[[V13]]) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false}> ({
 // VJP-NEXT:    ^bb0(%arg4: tensor<f64>, %arg5: tensor<f64>):
-// VJP-NEXT:    %[[V23]] = stablehlo.add %arg4, %arg5 : tensor<f64>
-// VJP-NEXT:    stablehlo.return %[[V23]] : tensor<f64>
+// VJP-NEXT:    %[[V22:.*]] = stablehlo.add %arg4, %arg5 : tensor<f64>
+// VJP-NEXT:    stablehlo.return %[[V22]] : tensor<f64>
 // VJP-NEXT:    }) : (tensor<4xf64>, tensor<5x1xi32>, tensor<5xf64>) -> tensor<4xf64>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.negate %[[V11]] : tensor<5xf64>
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.negate %[[V12]] : tensor<5xf64>
 // VJP-NEXT:    %[[V17:.*]] = "stablehlo.gather"(%arg0, %[[V1]]) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>}> : (tensor<4xf64>, tensor<5x1xi32>) -> tensor<5xf64>
 // VJP-NEXT:    %[[V18:.*]] = stablehlo.select %[[V6]], %[[V17]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
 // VJP-NEXT:    %[[V19:.*]] = stablehlo.divide %[[V18]], %[[V9]] : tensor<5xf64>
 // VJP-NEXT:    %[[V20:.*]] = stablehlo.multiply %[[V19]], %[[V16]] : tensor<5xf64>
-// VJP-NEXT:    %[[V21:.*]] = stablehlo.select %[[V6]], %[[V20]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.select %[[V8]], %[[V21]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
-// VJP-NEXT:    return %[[V0]], %[[V15]], %[[V22]] : tensor<4xf64>, tensor<4xf64>, tensor<5xf64>
+// VJP-NEXT:    %[[V21:.*]] = stablehlo.select %[[V8]], %[[V20]], %[[CST]] : tensor<5xi1>, tensor<5xf64>
+// VJP-NEXT:    return %[[V0]], %[[V15]], %[[V21]] : tensor<4xf64>, tensor<4xf64>, tensor<5xf64>
 
 func.func @main(%x: tensor<4xf64>, %i: tensor<5x1xi32>, %u: tensor<5xf64>) -> tensor<4xf64> {
   %0 = "stablehlo.scatter"(%x, %i, %u) ({

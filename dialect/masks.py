@@ -1,0 +1,122 @@
+"""masks: selects between a cotangent and zero, which keep the branch that is not chosen out of a gradient.
+
+    y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
+                                rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
+
+A mask moves behind the elementwise ops of its branch if one of their slopes may be infinite; else it stays, since a
+mask that moves must be applied to the cotangent of each operand.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tiduc.dialect.graph import Definition
+from tiduc.dialect.matchers import defined_by, splat
+from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS
+from tiduc.dialect.types import is_complex, is_float
+
+_MOVING = "cotangents whose masks move"
+"""The key of a set of values in a builder's notes."""
+
+_DEEPEST = 8
+"""The most masks, one around the other, that move."""
+
+_REACH = 32
+"""The most ops of a branch, and of a slope, that are looked at; a longer one counts as infinite."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """select(predicate, x, zero), or select(predicate, zero, x) if `keeps` is false."""
+
+    predicate: Any
+    keeps: bool
+    x: Any
+    zero: Any
+
+
+def masked(y: Any) -> Masked | None:
+    """The parts of y, if it is a select between a value and zero; else None."""
+    op = defined_by("stablehlo.select", y)
+    if op is None:
+        return None
+    predicate, x, other = op.operands
+    if splat(other) == 0:
+        return Masked(predicate, True, x, other)
+    return Masked(predicate, False, other, x) if splat(x) == 0 else None
+
+
+def apply_mask(b: Any, mask: Masked, moves: bool) -> Any:
+    """Emits a mask; with `moves`, it moves behind the ops that the result is given to."""
+    y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
+    if moves:
+        b.notes.setdefault(_MOVING, set()).add(y)
+    return y
+
+
+def moves(b: Any, y: Any) -> bool:
+    """Whether y has a mask that moves."""
+    return y in b.notes.get(_MOVING, ())
+
+
+def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
+    """function(ct), for a linear elementwise function; a mask that moves is applied to the result instead."""
+    mask = masked(ct) if depth and moves(b, ct) else None
+    if mask is None:
+        return function(ct)
+    x = unless_masked(b, mask.x, function, depth - 1)
+    return apply_mask(b, Masked(mask.predicate, mask.keeps, x, b.zeros_like(x)), True)
+
+
+def has_infinite_slope(branch: Any) -> bool:
+    """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
+    waiting, seen = [branch], set[Definition]()
+    while waiting:
+        op = waiting.pop().definition
+        if op is None or op.name not in ELEMENTWISE or op.active is None or op in seen:
+            continue
+        seen.add(op)
+        for x, active in zip(op.operands, op.active, strict=True):
+            if active:
+                waiting.append(x)
+            elif _may_be_zero(x) if op.name == "stablehlo.divide" else _may_be_infinite(x):
+                return True
+        if len(seen) > _REACH:
+            return True
+    return False
+
+
+def _may_be_infinite(slope: Any) -> bool:
+    """Whether some elements of a value may be infinite while others are not.
+
+    A value that is broadcast is not looked into: an infinite one reaches the chosen elements, too.
+    """
+    waiting, seen = [slope], set[Definition]()
+    while waiting:
+        x = waiting.pop()
+        op = x.definition
+        if not (is_float(x) or is_complex(x)):  # the predicate of a select
+            continue
+        if op is None:  # an argument of a function, or of a loop's body
+            return True
+        if op in seen or op.name not in ELEMENTWISE:
+            number = splat(x)
+            if number is not None and not math.isfinite(number):
+                return True
+            continue
+        seen.add(op)
+        divides = op.name == "stablehlo.divide" and _may_be_zero(op.operands[1])
+        if op.name in FUNCTIONS or divides or len(seen) > _REACH:
+            return True
+        waiting += op.operands
+    return False
+
+
+def _may_be_zero(x: Any) -> bool:
+    """Whether some elements of a divisor may be zero while others are not."""
+    return x.definition is None or x.definition.name not in (
+        "stablehlo.constant",
+        "stablehlo.broadcast_in_dim",
+    )
