@@ -83,12 +83,7 @@ PIPELINE = (
         reductions_in_lanes,
         "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
     ),
-    Entry(
-        "tiles",
-        products_in_tiles,
-        "Puts large products of matrices into dispatches of their own, with tile sizes for the CPU's caches.",
-        takes_settings=True,
-    ),
+    Entry("tiles", products_in_tiles, takes_settings=True),
     Entry(
         "host",
         loops_by_count,

@@ -66,9 +66,10 @@ def _of_result(op: Definition, y: Value, found: Mapping[Value, Places], known: K
         if x in found:
             pattern = np.vstack([found[x], np.full((1, found[x].shape[1]), -1)])  # which -1 indexes
             read = sources(op, i, y, known)
-            if len(read) * read.shape[1] * pattern.shape[1] > MOST:
+            columns = read.shape[1] * pattern.shape[1]
+            if len(read) * columns > MOST:
                 raise TooManyPlaces
-            parts.append(pattern[read].reshape(len(read), -1))
+            parts.append(pattern[read].reshape(len(read), columns))
     return _distinct(np.concatenate(parts, axis=1))
 
 

@@ -58,6 +58,6 @@ def of_small_groups(b: Emitter, c: Convolution) -> Result:
 
 
 def has_small_groups(c: Convolution) -> bool:
-    """Whether groups have few features, and the window is not dilated along the last dimension."""
+    """Whether groups have few features, and there is a window, not dilated along the last dimension."""
     few = max(c.features, c.outputs) <= _GROUP * c.groups
-    return few and c.window.dilation[-1] == 1
+    return few and c.rank > 0 and c.window.dilation[-1] == 1
