@@ -396,18 +396,3 @@ def test_reduction_of_nothing_to_a_wider_type() -> None:
     x, init, dinit = np.zeros(0, np.float32), np.float32(2), np.float32(3)
     y, dy = tiduc.load(text).jvp(["init"]).compile(engine="reference")(x, init, dinit)
     assert (y, dy) == (2, 3)
-
-
-def test_sparsity_of_an_empty_array() -> None:
-    program = tiduc.load(function("tensor<0xf64>")).jacobian(sparsity="auto")
-    assert "0x0xf64" in str(program.signature)
-
-
-def test_grouped_convolutions_without_a_window() -> None:
-    text = """func.func @main(%x: tensor<2x4xf32>, %w: tensor<2x6xf32>) -> tensor<2x6xf32> {
-  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, f], window = {}
-    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
-    : (tensor<2x4xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
-  return %0 : tensor<2x6xf32>
-}"""
-    assert tiduc.load(text).source()

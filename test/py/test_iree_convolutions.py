@@ -15,6 +15,7 @@ from tiduc.backends.iree.fast import convolution, convolution_form, large_kernel
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
+from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 IMAGE, KERNEL = "bf", "io"
@@ -207,3 +208,13 @@ def test_patches_are_one_loop() -> None:
     assert text.count("linalg.generic") == 1 and text.count("flow.dispatch.region") == 2
     assert "stablehlo.slice" not in text and "stablehlo.concatenate" not in text
     assert "batching_dims" in text
+
+
+def test_grouped_convolutions_without_a_window() -> None:
+    text = """func.func @main(%x: tensor<2x4xf32>, %w: tensor<2x6xf32>) -> tensor<2x6xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+    : (tensor<2x4xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
+  return %0 : tensor<2x6xf32>
+}"""
+    assert load(text).source()

@@ -143,3 +143,11 @@ def test_unknown_sparsity_is_refused() -> None:
     for sparsity in ("diagonal", "block-diagonal"):
         with pytest.raises(RequestError, match=f"result0.jacobian.arg0 is not known to be {sparsity};"):
             program.jacobian(sparsity=sparsity)
+
+
+def test_sparsity_of_an_empty_array() -> None:
+    program = load("""func.func @main(%x: tensor<0xf64>) -> tensor<0xf64> {
+      %0 = stablehlo.sine %x : tensor<0xf64>
+      return %0 : tensor<0xf64>
+    }""").jacobian(sparsity="auto")
+    assert "0x0xf64" in str(program.signature)
