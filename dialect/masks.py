@@ -7,9 +7,10 @@ A mask moves behind the elementwise ops of its branch if one of their slopes may
 mask that moves must be applied to the cotangent of each operand.
 """
 
+import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.graph import Definition
@@ -20,7 +21,10 @@ from tiduc.dialect.types import is_complex, is_float
 _MOVING = "cotangents whose masks move"
 """The key of a set of values in a builder's notes."""
 
-_DEEPEST = 8
+_INFINITE = "whether slopes may be infinite"
+"""The key of a dictionary by value, so that each slope is looked at once."""
+
+_DEEPEST = 4
 """The most masks, one around the other, that move."""
 
 _REACH = 32
@@ -70,8 +74,43 @@ def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = 
     return apply_mask(b, Masked(mask.predicate, mask.keeps, x, b.zeros_like(x)), True)
 
 
-def has_infinite_slope(branch: Any) -> bool:
+def add_masked(b: Any, terms: Iterable[Any], depth: int = _DEEPEST) -> list[Any]:
+    """Fewer terms of one sum: those that one predicate masks are added up before they are masked."""
+    summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
+    for y in terms:
+        if depth and (mask := masked(y)) is not None:
+            masks.setdefault(mask.predicate, []).append((y, mask))
+        else:
+            summands.append(y)
+    for of_predicate in masks.values():
+        (y, mask), *others = of_predicate
+        if others:
+            sides = [[each.x for _, each in of_predicate if each.keeps is keeps] for keeps in (True, False)]
+            x, z = (add(b, add_masked(b, side, depth - 1)) if side else None for side in sides)
+            if x is None or z is None:
+                y = apply_mask(b, replace(mask, x=z if x is None else x), moves(b, y))
+            else:
+                y = _joined(b, mask.predicate, x, z)
+        summands.append(y)
+    return summands
+
+
+def add(b: Any, terms: Iterable[Any]) -> Any:
+    """The sum of one or more values, one after the other."""
+    return functools.reduce(b.add, terms)
+
+
+def _joined(b: Any, predicate: Any, x: Any, y: Any) -> Any:
+    """select(predicate, x, y), under the mask of both x and y if they have the same one."""
+    mask, other = masked(x), masked(y)
+    if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
+        return b.select(predicate, x, y)
+    return apply_mask(b, replace(mask, x=b.select(predicate, mask.x, other.x)), moves(b, x) or moves(b, y))
+
+
+def has_infinite_slope(b: Any, branch: Any) -> bool:
     """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
+    known = b.notes.setdefault(_INFINITE, {})
     waiting, seen = [branch], set[Definition]()
     while waiting:
         op = waiting.pop().definition
@@ -81,8 +120,14 @@ def has_infinite_slope(branch: Any) -> bool:
         for x, active in zip(op.operands, op.active, strict=True):
             if active:
                 waiting.append(x)
-            elif _may_be_zero(x) if op.name == "stablehlo.divide" else _may_be_infinite(x):
-                return True
+            elif op.name == "stablehlo.divide":
+                if _may_be_zero(x):
+                    return True
+            else:
+                if x not in known:
+                    known[x] = _may_be_infinite(x)
+                if known[x]:
+                    return True
         if len(seen) > _REACH:
             return True
     return False

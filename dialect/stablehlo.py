@@ -5,7 +5,6 @@ The wheel has attribute builders for StableHLO, but no op classes, so the emitte
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
 from tiduc.dialect.elementwise import Elementwise
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.masks import Masked, apply_mask, masked, moves
+from tiduc.dialect.masks import add_masked
 from tiduc.dialect.types import (
     along,
     dims,
@@ -82,24 +81,7 @@ class StablehloBuilder(Elementwise):
 
     def sum(self, terms: Iterable[Any]) -> Any:
         """The sum of values of one type. Terms that one predicate masks are added up before they are masked."""
-        summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
-        for y in terms:
-            if (mask := masked(y)) is None:
-                summands.append(y)
-            else:
-                masks.setdefault(mask.predicate, []).append((y, mask))
-        for predicate, of_predicate in masks.items():
-            if len(of_predicate) == 1:
-                summands.append(of_predicate[0][0])
-                continue
-            sides = [[mask.x for _, mask in of_predicate if mask.keeps is keeps] for keeps in (True, False)]
-            if all(sides):
-                summands.append(self.select(predicate, *map(self.sum, sides)))
-                continue
-            (y, mask), *_ = of_predicate
-            total = self.sum(sides[0] or sides[1])
-            summands.append(apply_mask(self, replace(mask, x=total), moves(self, y)))
-        return super().sum(summands)
+        return super().sum(add_masked(self, terms))
 
     # ---- constants --------------------------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 @linear("stablehlo.select", [1, 2])
 def select(b: Any, op: Definition, ct: Any) -> list[Any]:
     predicate, *branches = op.operands
-    moves, zero = any(map(has_infinite_slope, branches)), b.zeros_like(ct)
+    moves, zero = any(has_infinite_slope(b, x) for x in branches), b.zeros_like(ct)
     masks = (Masked(predicate, keeps, ct, zero) for keeps in (True, False))
     return [None, *(partial(apply_mask, b, mask, moves) for mask in masks)]
 

@@ -12,6 +12,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by
 from tiduc.models.legalize import floor_divide
 
 
@@ -28,23 +29,17 @@ def count_in_integers(module: Any) -> None:
 
 def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
     """The integers of type `op.result.type` whose quotient the op rounds up; None for any other op."""
-    ceil = _definition(op.operands[0], "stablehlo.ceil")
-    quotient = None if ceil is None else _definition(ceil.operands[0], "stablehlo.divide")
+    ceil = defined_by(op.operands[0], "stablehlo.ceil")
+    quotient = None if ceil is None else defined_by(ceil.operands[0], "stablehlo.divide")
     if quotient is None:
         return None
-    widened = [_definition(x, "stablehlo.convert") for x in quotient.operands]
+    widened = [defined_by(x, "stablehlo.convert") for x in quotient.operands]
     if any(each is None for each in widened):
         return None
     n, step = (each.operands[0] for each in widened)
     return (n, step) if n.type == step.type == op.result.type else None
 
 
-def _definition(x: Any, name: str) -> Any:
-    """The op with this name that defines a value; None if there is none."""
-    owner = None if isinstance(x.owner, ir.Block) else x.owner.operation
-    return owner if owner is not None and owner.name == name else None
-
-
 def _is_one(x: Any) -> bool:
-    constant = _definition(x, "stablehlo.constant")
+    constant = defined_by(x, "stablehlo.constant")
     return constant is not None and integer_in(constant.attributes["value"]) == 1
