@@ -120,6 +120,28 @@ def test_functions_of_chlo_keep_their_derivatives(orders: tuple[str, ...]) -> No
         np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
+def test_functions_of_an_export_have_no_nan_at_integers() -> None:
+    """An export has the expansions of these functions; their selects do not choose the branches of infinite slope."""
+    with jax.enable_x64(True):
+        x = np.array([0.5, 1.0, 2.0, 7.0, -0.5])
+        export = jax.export.export(jax.jit(lambda x: jnp.sum(lax.lgamma(x) + lax.digamma(jnp.abs(x)))))(x)
+        (dx,) = (
+            tiduc.models.from_jax.from_jax_export(export.serialize()).grad().compile(engine="reference")(x)
+        )
+        slopes = lax.digamma(x) + jnp.sign(x) * lax.polygamma(1.0, jnp.abs(x))
+        np.testing.assert_allclose(dx, slopes, rtol=1e-9)
+
+
+def test_square_of_integers() -> None:
+    i = np.arange(3, dtype=np.int32)
+    (dx,) = (
+        tiduc.from_jax(lambda x: jnp.sum(lax.square(i) * x), np.ones(3, np.float32))
+        .grad()
+        .compile(engine="reference")(np.ones(3, np.float32))
+    )
+    np.testing.assert_array_equal(dx, [0, 1, 4])
+
+
 def test_stops_of_gradients_are_kept() -> None:
     def loss(x: Any) -> Any:
         return jnp.sum(jnp.sin(x) * lax.stop_gradient(x**2))

@@ -84,6 +84,21 @@ def test_a_chain_as_passes(depth: int) -> None:
     assert count(str(module), "multiply") == depth
 
 
+def test_nested_selects() -> None:
+    """log of 2x behind 3,000 selects: their masks, one around the other, are added up in the transpose of 2x."""
+    depth = 3_000
+    body = [f"%z = stablehlo.constant dense<0.0> : {F64}", f"%two = stablehlo.add %x, %x : {F64}"]
+    body += [f"%log = stablehlo.log %two : {F64}", f"%v0 = stablehlo.add %log, %log : {F64}"]
+    for i in range(depth):
+        body += [f"%c{i} = stablehlo.constant dense<{i}.0> : {F64}"]
+        body += [f"%p{i} = stablehlo.compare GT, %a, %c{i} : ({F64}, {F64}) -> tensor<i1>"]
+        body += [f"%v{i + 1} = stablehlo.select %p{i}, %v{i}, %z : tensor<i1>, {F64}"]
+    lines = "\n".join(body)
+    p = load(f"func.func @main(%x: {F64}, %a: {F64}) -> {F64} {{\n{lines}\nreturn %v{depth} : {F64}\n}}")
+    for x, a, slope in ((0.5, 3e3, 4.0), (0.0, 2.0, 0.0)):
+        compare(run(p.vjp("x"), [x, a, 1.0])[-1:], [slope])
+
+
 # ---- diamonds
 
 

@@ -17,6 +17,9 @@ from tiduc.models.jax_export import Export, read_export
 from tiduc.models.jax_lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
 from tiduc.models.model import Model, model_of
 
+_RULES = "_override_lowering_rules"
+"""A parameter of `jax.export.export`. JAX may rename it; an export without it expands functions of CHLO."""
+
 
 def from_jax(
     function: Callable[..., Any], *example: Any, lift_constants: bool = False, **keywords: Any
@@ -30,11 +33,11 @@ def from_jax(
     jax = _jax()
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     try:
-        rules = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
-        export = jax.export.export(
-            jitted, disabled_checks=disabled_checks(jax), _override_lowering_rules=rules
-        )
-        exported = export(*example, **keywords)
+        settings: dict[str, Any] = {}
+        if _RULES in inspect.signature(jax.export.export).parameters:
+            settings[_RULES] = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
+            settings["disabled_checks"] = disabled_checks(jax)
+        exported = jax.export.export(jitted, **settings)(*example, **keywords)
     except Exception as error:  # raised by the function itself, or by tracing
         raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
     stored = Export(

@@ -68,15 +68,16 @@ def expansions(jax: Any) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
 
 
 def _of_chlo(jax: Any) -> dict[str, Any]:
-    """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names."""
+    """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names.
+
+    `conj`, the linear one, may have a real operand, and `square` an integer one; the expansion x * x is exact.
+    """
     primitives = {}
     for name in OPSET.linearize_rules:
-        primitive = (
-            getattr(jax.lax, f"{name.removeprefix(_CHLO)}_p", None) if name.startswith(_CHLO) else None
-        )
-        # The linear one is `conj`, whose operand may be real.
-        if primitive is not None and not primitive.multiple_results and OPSET.forms[name] != "linear":
-            primitives[name] = primitive
+        if name.startswith(_CHLO) and OPSET.forms[name] != "linear" and name != "chlo.square":
+            primitive = getattr(jax.lax, f"{name.removeprefix(_CHLO)}_p", None)
+            if primitive is not None and not primitive.multiple_results:
+                primitives[name] = primitive
     return primitives
 
 

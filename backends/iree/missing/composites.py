@@ -15,6 +15,8 @@ _NATIVE = (
     "stablehlo-canonicalize-dynamism",
 )
 """StableHLO's own passes."""
+_WITHOUT_CONSTRAINTS = ("remove-shape-constraints", "canonicalize")
+"""Replace the constraints of broadcasts of dynamic shapes by what they guard: `CheckSizes` has asserted them."""
 _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
 
 
@@ -28,6 +30,8 @@ def expand_composites(module: Any, settings: Settings) -> None:
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
+    if any(op.name == "shape.assuming" for op in within(module.operation)):
+        run_passes(module.operation, f"builtin.module(func.func({','.join(_WITHOUT_CONSTRAINTS)}))")
 
 
 @crash(

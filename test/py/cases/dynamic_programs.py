@@ -178,6 +178,10 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         ),
         [[a(3, 2), a(2, 3)], [a(1, 2), a(2, 4)], [a(3, 1), a(2, 3)], [a(1, 1), a(2, 3)], [a(1, 2), a(2, 0)]],
     ),
+    "broadcast_multiply": (
+        program(f"%x: {X}, %w: {XX}", XX, f"%y = chlo.broadcast_multiply %x, %w : ({X}, {XX}) -> {XX}"),
+        [[a(3), a(2, 3)], [a(1), a(2, 3)], [a(3), a(2, 1)], [a(1), a(0, 1)]],
+    ),
     "dynamic_reshape": (
         program(
             f"%x: {XX}, %w: {X}",

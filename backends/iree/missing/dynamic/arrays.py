@@ -7,6 +7,7 @@ The ops are from the dialects `tensor` and `linalg`, which IREE accepts among th
 unsigned integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.backends.iree.missing.dynamic.sizes import broadcast, read
 from tiduc.dialect.context import context
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.dynamic.origins import DYNAMIC
@@ -53,11 +54,27 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
     The integer is read behind a barrier: otherwise IREE reads it again in dispatches, some of which do not compile.
     """
     value = _constant(x, *place)
+    if value is None:
+        value = _shape(b, x, *place)
     if value is not None:
         return value
     k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `util`
     return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
+
+
+def _shape(b: Emitter, x: Any, i: int = 0) -> Any:
+    """The size at place i of the shape of an array, or of shapes broadcast together; else None.
+
+    CHLO's ops on dynamic shapes expand to such shapes.
+    """
+    if of := defined_by(x, "shape.shape_of"):
+        return sizes_of(b, of.operands[0])[i]
+    if of := defined_by(x, "shape.broadcast"):
+        rank = x.type.shape[0]
+        places = [(shape, i - rank + shape.type.shape[0]) for shape in of.operands]
+        return functools.reduce(broadcast, (number(b, shape, at) for shape, at in places if at >= 0))
+    return None
 
 
 def _constant(x: Any, i: int = 0) -> int | None:

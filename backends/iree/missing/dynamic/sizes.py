@@ -50,6 +50,13 @@ def smaller(m: Any, n: Any) -> Any:
     return min(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("minsi", m, n)
 
 
+def broadcast(m: Any, n: Any) -> Any:
+    """The size of two dimensions broadcast together: n if m is 1, else m."""
+    if isinstance(m, int):
+        return n if m == 1 else m
+    return Size(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
+
+
 def clamped(n: Any, most: Any) -> Any:
     """n, or the nearest of 0 and `most` if n is beyond them."""
     return larger(smaller(n, most), 0)
