@@ -224,3 +224,15 @@ def test_broadcasts_in_loops_state_what_they_expand() -> None:
     for _ in range(3):
         expected = expected - expected.sum(1, keepdims=True)
     np.testing.assert_allclose(run(p, [x])[0], expected)
+
+
+def test_broadcasting_ops_of_chlo_on_iree() -> None:
+    """Only the run tells which of the operands' sizes is 1."""
+    text, points = CASES["broadcast_multiply"]
+    compiled = load(text).vjp(["x"]).compile()
+    for x, w in points:
+        ct = a(*w.shape[:1], max(x.size, w.shape[1]))
+        z, cx = compiled(x, w, ct)
+        np.testing.assert_allclose(z, (x * w) ** 2)
+        of_rows = np.sum(2 * x * w * w * ct, axis=0)
+        np.testing.assert_allclose(cx, of_rows if x.size > 1 else [np.sum(of_rows)])

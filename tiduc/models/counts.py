@@ -34,9 +34,10 @@ def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
     if quotient is None:
         return None
     widened = [defined_by(x, "stablehlo.convert") for x in quotient.operands]
-    if any(each is None for each in widened):
+    integers = [each.operands[0] for each in widened if each is not None]
+    if len(integers) < len(widened):
         return None
-    n, step = (each.operands[0] for each in widened)
+    n, step = integers
     return (n, step) if n.type == step.type == op.result.type else None
 
 

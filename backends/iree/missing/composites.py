@@ -15,8 +15,6 @@ _NATIVE = (
     "stablehlo-canonicalize-dynamism",
 )
 """StableHLO's own passes."""
-_WITHOUT_CONSTRAINTS = ("remove-shape-constraints", "canonicalize")
-"""Replace the constraints of broadcasts of dynamic shapes by what they guard: `CheckSizes` has asserted them."""
 _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
 
 
@@ -30,8 +28,19 @@ def expand_composites(module: Any, settings: Settings) -> None:
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
-    if any(op.name == "shape.assuming" for op in within(module.operation)):
-        run_passes(module.operation, f"builtin.module(func.func({','.join(_WITHOUT_CONSTRAINTS)}))")
+    assume_broadcastable(module)
+
+
+def assume_broadcastable(module: Any) -> None:
+    """Removes the constraints of broadcasts of dynamic shapes, in place: `assert_sizes` has checked the sizes."""
+    constraints = [op for op in within(module.operation) if op.name == "shape.cstr_broadcastable"]
+    for op in constraints:
+        b = Emitter(ir.InsertionPoint(op), op.location)
+        passing = {"passing": ir.BoolAttr.get(True)}
+        op.result.replace_all_uses_with(b.emit("shape.const_witness", (), op.result.type, passing))
+        op.erase()
+    if constraints:
+        run_passes(module.operation, "builtin.module(func.func(canonicalize))")
 
 
 @crash(
