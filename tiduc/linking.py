@@ -10,6 +10,7 @@ are merged. Referenced graphs and declared functions that no file defines are lo
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +93,15 @@ def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
                 raise ResolveError(
                     f"symbol @{name} is ambiguous: in {public[name][0]} and in {file}", op.location
                 )
-    taken = set(public)
+    taken, names = set(public), set(public) | {symbol(op) for _, op in private}
     for module, op in private:
         name = symbol(op)
-        free, number = name, 0
-        while free in taken:
-            free, number = f"{name}_{number}", number + 1
-        taken.add(free)
-        if free != name:
+        if name in taken:
+            # No other function may have the new name: its own renaming would rename the uses of this one, too.
+            free = next(new for i in count() if (new := f"{name}_{i}") not in names)
+            names.add(free)
             _rename(module, op, free)
+        taken.add(name)
 
 
 def _rename(module: Any, op: Any, name: str) -> None:
