@@ -1,7 +1,7 @@
 """Imports JAX functions by way of `jax.export`."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from tiduc.dialect.attributes import location_name, named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.dialect.verify import NAME
+from tiduc.linking import link
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.expansions import Expansion, expand_calls
+from tiduc.models.jax_derivatives import LEVELS, OwnDerivative, OwnDerivatives, name_derivatives
 from tiduc.models.jax_export import Export, read_export
 from tiduc.models.jax_lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
 from tiduc.models.model import Model, model_of
@@ -22,24 +24,29 @@ _RULES = "_override_lowering_rules"
 
 
 def from_jax(
-    function: Callable[..., Any], *example: Any, lift_constants: bool = False, **keywords: Any
+    function: Callable[..., Any],
+    *example: Any,
+    lift_constants: bool = False,
+    custom_derivatives: bool = True,
+    **keywords: Any,
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
     The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`,
-    arrays that the function closes over are inputs too, before the others. `TiducError` where JAX cannot
-    trace the function.
+    arrays that the function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or
+    `jax.custom_vjp` keep these derivatives; without `custom_derivatives`, their ops are differentiated.
+    `TiducError` where JAX cannot trace the function, `Unsupported` where a custom derivative reads a traced array
+    of an outer function.
     """
     jax = _jax()
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
-    try:
-        settings: dict[str, Any] = {}
-        if _RULES in inspect.signature(jax.export.export).parameters:
-            settings[_RULES] = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
-            settings["disabled_checks"] = disabled_checks(jax)
-        exported = jax.export.export(jitted, **settings)(*example, **keywords)
-    except Exception as error:  # raised by the function itself, or by tracing
-        raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
+    own = OwnDerivatives(jax, LEVELS if custom_derivatives else 0)
+    exported = _exported(jax, jitted, example, keywords, own)
+    derivatives = {}
+    for derivative in own.collected:  # exports of derivatives collect more
+        if own.is_closed(derivative):
+            traced = jax.jit(derivative.function, keep_unused=True)
+            derivatives[derivative] = _exported(jax, traced, derivative.arguments, {}, own, derivative.level)
     stored = Export(
         module=exported.mlir_module_serialized,
         arguments=_names(jax, function, example, keywords),
@@ -47,7 +54,30 @@ def from_jax(
         kept=list(exported.module_kept_var_idx),
         has_effects=bool(exported.ordered_effects),
     )
-    return _model(stored, lift_constants, expand=expansions(jax))
+    modules = {derivative: export.mlir_module_serialized for derivative, export in derivatives.items()}
+    return _model(stored, lift_constants, expand=expansions(jax), derivatives=modules)
+
+
+def _exported(
+    jax: Any,
+    jitted: Any,
+    example: Sequence[Any],
+    keywords: Mapping[str, Any],
+    own: OwnDerivatives,
+    level: int = 0,
+) -> Any:
+    """JAX's export of a function; `own` collects the custom derivatives of the functions that it calls."""
+    settings: dict[str, Any] = {}
+    try:
+        if _RULES in inspect.signature(jax.export.export).parameters:
+            rules = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
+            settings[_RULES] = rules + own.lowering_rules(level)
+            settings["disabled_checks"] = disabled_checks(jax)
+        return jax.export.export(jitted, **settings)(*example, **keywords)
+    except TiducError:
+        raise
+    except Exception as error:  # raised by the function itself, or by tracing
+        raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
@@ -106,12 +136,15 @@ def _model(
     file: str | None = None,
     names_of_module: bool = False,
     expand: Mapping[str, Expansion] | None = None,
+    derivatives: Mapping[OwnDerivative, bytes] | None = None,
 ) -> Model:
     """The model of an export, whose custom calls named in `expand` are replaced by these expansions.
 
     With `names_of_module`, the names of locations come before those of `export`.
     """
     module = parse(export.module, file)
+    if derivatives:
+        module = _with_derivatives(module, derivatives)
     if expand:
         expand_calls(module, expand)
     function = entry_of(module)
@@ -133,6 +166,17 @@ def _model(
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
     weights = lift(module) if lift_constants else {}
     return model_of(module, weights)
+
+
+def _with_derivatives(module: Any, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
+    """The module with the functions that are the derivatives of others."""
+    modules = [("", module)]
+    for own, contents in derivatives.items():
+        modules.append((own.name, parse(contents)))
+        ir.SymbolTable.set_symbol_name(entry_of(modules[-1][1]), own.name)
+    linked = link(modules)
+    name_derivatives(linked, {own.name: own.attribute for own in derivatives})
+    return linked
 
 
 def _line(error: Exception) -> str:

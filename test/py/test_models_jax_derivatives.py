@@ -1,0 +1,187 @@
+"""Functions of JAX with derivatives of their own: `jax.custom_jvp` and `jax.custom_vjp`."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness.compare import compare
+from jax import lax
+
+import tiduc
+from tiduc.dialect.errors import Unsupported
+
+
+@jax.custom_jvp
+def steep(x: Any) -> Any:
+    """Its rule triples the slope and calls the function again, whose slope is then tripled in turn."""
+    return jnp.sin(x)
+
+
+steep.defjvp(lambda x, dx: (steep(x[0]), 3 * jnp.cos(x[0]) * steep(x[0]) * dx[0]))
+
+
+@jax.custom_vjp
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+product.defvjp(lambda x, y: (product(x, y), (x, y)), lambda xy, ct: (jnp.sin(xy[0]) * ct, ct * xy[0] * xy[1]))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def power(x: Any, n: int) -> Any:
+    return x**n
+
+
+power.defjvp(lambda n, x, dx: (power(x[0], n), (n + 1) * power(x[0], n - 1) * dx[0]))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def doubled(f: Callable[[Any], Any], x: Any) -> Any:
+    return f(x)
+
+
+doubled.defvjp(lambda f, x: (f(x), x), lambda f, x, ct: (2 * jax.vjp(f, x)[1](ct)[0],))
+
+
+@jax.custom_vjp
+def scaled(x: Any, k: Any) -> Any:
+    """k holds integers, which have no cotangent."""
+    return x * k
+
+
+scaled.defvjp(lambda x, k: (x * k, k), lambda k, ct: (10 * k * ct, None))
+
+
+@jax.custom_jvp
+def counted(leaves: dict[str, Any]) -> dict[str, Any]:
+    """A tree of arrays, one of integers."""
+    return {"twice": leaves["x"] * 2, "count": jnp.arange(3)}
+
+
+counted.defjvp(
+    lambda x, dx: (
+        counted(x[0]),
+        {"twice": 4 * dx[0]["x"], "count": np.zeros(3, jax.dtypes.float0)},
+    )
+)
+
+
+def in_a_scan(x: Any) -> Any:
+    y, sums = lax.scan(lambda c, _: (steep(c) + product(c, x), c.sum()), x, None, length=4)
+    return y.sum() + sums.sum()
+
+
+def in_nested_vmaps(x: Any) -> Any:
+    return jax.vmap(jax.vmap(product, (None, 0)), (0, None))(x, x).sum()
+
+
+def with_trees(x: Any) -> Any:
+    tree = counted({"x": x})
+    return (tree["twice"] * tree["count"]).sum()
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a JVP that calls its function": (lambda x: jnp.sum(steep(x) ** 2), "jvp vjp hvp"),
+    "a VJP": (lambda x: jnp.sum(product(x, 1 / x) * steep(x)), "vjp"),
+    "a constant argument": (lambda x: jnp.sum(power(x, 3)), "jvp vjp hvp"),
+    "a function as an argument": (lambda x: jnp.sum(doubled(jnp.exp, x)), "vjp hvp"),
+    "an argument of integers": (lambda x: scaled(x, jnp.arange(3)).sum(), "vjp hvp"),
+    "trees": (with_trees, "jvp vjp hvp"),
+    "a scan": (in_a_scan, "vjp"),
+    "vmap": (in_nested_vmaps, "vjp"),
+    "two branches": (
+        lambda x: lax.cond(x[0] > 0.5, lambda: steep(x).sum(), lambda: product(x, x).sum()),
+        "vjp",
+    ),
+    "calls of jitted functions": (lambda x: jax.jit(steep)(jax.jit(steep)(x)).sum(), "jvp vjp hvp"),
+    "a checkpoint": (lambda x: jnp.sum(jax.checkpoint(lambda x: steep(product(x, x)))(x)), "vjp"),
+    "a stop": (lambda x: (lax.stop_gradient(steep(x)) * steep(x)).sum(), "jvp vjp hvp"),
+    "a gradient": (lambda x: jax.grad(lambda x: jnp.sum(steep(x) ** 2))(x).sum(), "jvp vjp hvp"),
+    "JAX's own": (lambda x: jnp.sum(jnp.sinc(x) * jax.scipy.special.xlogy(x, x + 1)), "jvp vjp hvp"),
+    "complex numbers": (lambda x: jnp.sum(jnp.abs(product(x + 2j, steep(x * 1j)))), "vjp"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_are_those_of_jax(name: str) -> None:
+    function, orders = FUNCTIONS[name]
+    with jax.enable_x64(True):
+        x, dx = np.array([0.3, 0.6, 0.8]), np.array([1.0, -0.4, 0.2])
+        program = tiduc.from_jax(function, x)
+        assert ("tidu.jvp" in program.text) or ("tidu.vjp" in program.text)
+        wanted = {
+            "jvp": lambda: jax.jvp(function, (x,), (dx,))[1],
+            "vjp": lambda: jax.grad(function)(x),
+            "hvp": lambda: jax.jvp(jax.grad(function), (x,), (dx,))[1],
+        }
+        arguments = {"jvp": (x, dx), "vjp": (x, np.ones(())), "hvp": (x, dx)}
+        for order in orders.split():
+            got = getattr(program, order)().compile(engine="reference")(*arguments[order])[-1]
+            compare([got], [wanted[order]()], 1e-10, order)
+
+
+def test_loops_use_the_rule_at_order_two() -> None:
+    """JAX's loop does not call the rule again in the second derivative, as JAX does without a loop."""
+    with jax.enable_x64(True):
+        x, dx = np.array([0.3, 0.6, 0.8]), np.array([1.0, -0.4, 0.2])
+
+        def unrolled(x: Any) -> Any:
+            return steep(steep(steep(x))).sum()
+
+        program = tiduc.from_jax(lambda x: lax.fori_loop(0, 3, lambda i, c: steep(c), x).sum(), x)
+        (got,) = program.hvp().compile(engine="reference")(x, dx)
+        compare([got], [jax.jvp(jax.grad(unrolled), (x,), (dx,))[1]])
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
+    """The derivative is exported by itself, where the array of the outer function is unknown."""
+
+    def outer(x: Any, a: Any) -> Any:
+        if kind == "jvp":
+            inner: Any = jax.custom_jvp(lambda x: a * x)
+            inner.defjvp(lambda x, dx: (inner(x[0]), 5 * a * dx[0]))
+        else:
+            inner = jax.custom_vjp(lambda x: a * x)
+            inner.defvjp(lambda x: (a * x, None), lambda _, ct: (5 * ct,))
+        return inner(x).sum()
+
+    x, a = np.ones(3, np.float32), np.float32(2)
+    with pytest.raises(Unsupported, match=r"traced array.*custom_derivatives=False"):
+        tiduc.from_jax(outer, x, a)
+    program = tiduc.from_jax(outer, x, a, custom_derivatives=False)
+    (dx,) = program.grad("x").compile(engine="reference")(x, a)
+    np.testing.assert_array_equal(dx, [2, 2, 2])
+
+
+def test_a_derivative_that_defines_a_function_of_its_traced_arrays() -> None:
+    """Only the ops of the inner function can be differentiated; they serve from order two on."""
+
+    @jax.custom_jvp
+    def outer(x: Any) -> Any:
+        return x**2
+
+    @outer.defjvp
+    def _rule(x: Any, dx: Any) -> Any:
+        inner: Any = jax.custom_jvp(lambda y: x[0] * y)
+        inner.defjvp(lambda y, dy: (inner(y[0]), x[0] * dy[0]))
+        return outer(x[0]), 3 * inner(x[0]) * dx[0]
+
+    with jax.enable_x64(True):
+        x, dx = np.array([0.3, 0.6]), np.array([1.0, -0.4])
+        program = tiduc.from_jax(lambda x: outer(x).sum(), x)
+        compare(program.grad().compile(engine="reference")(x), [3 * x**2])
+        compare(program.hvp().compile(engine="reference")(x, dx), [6 * x * dx])
+
+
+def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> None:
+    (n,) = jax.export.symbolic_shape("n")
+    program = tiduc.from_jax(lambda x: jnp.sum(steep(x)), jax.ShapeDtypeStruct((n,), np.float32))
+    x = np.array([0.5, 1.0], np.float32)
+    np.testing.assert_allclose(program.grad().compile()(x)[0], np.cos(x), rtol=1e-5)

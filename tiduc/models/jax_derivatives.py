@@ -1,0 +1,167 @@
+"""Keeps the derivatives that functions define for themselves with `jax.custom_jvp` and `jax.custom_vjp`.
+
+    y = f(x)                                                     in the function, where f.defjvp(rule)
+    %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in its export
+    func.func private @f(%x) attributes {tidu.jvp = @tidu.own.0}     in the model; %y = call @f(%x)
+
+@tidu.own.0 is exported by itself, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. Such a derivative
+may call functions that define derivatives in turn, perhaps without end: the derivative of `jnp.sinc` calls another
+function with a derivative of its own. After `LEVELS` levels, the ops of these functions are differentiated.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control_ops import DERIVATIVES
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.functions import replace_by_call, symbol, within
+from tiduc.dialect.graph import operations
+
+_PREFIX = "tidu.own."
+LEVELS = 3
+_COMPOSITE = "stablehlo.composite"
+_DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax")
+"""Functions of JAX whose ops have the derivative that JAX defines; tiduc finds `relu` and `relu6` by their names."""
+_HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
+
+
+@dataclass(frozen=True)
+class OwnDerivative:
+    """A derivative to be exported: a function of arrays like `arguments`, for the composites named `name`.
+
+    `attribute` is that of `DERIVATIVES` for this kind of derivative. `level` is the level of the derivatives that the
+    functions have which it calls.
+    """
+
+    name: str
+    attribute: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    level: int
+
+
+class OwnDerivatives:
+    """Collects the derivatives that functions define for themselves while JAX lowers the functions."""
+
+    def __init__(self, jax: Any, levels: int) -> None:
+        self._jax = jax
+        self._levels = levels
+        self.collected: list[OwnDerivative] = []
+
+    def lowering_rules(self, level: int) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+        """Pairs of a primitive of JAX and its lowering rule, for derivatives of this level.
+
+        Each export needs new rules: JAX caches lowered functions by the rules, and then calls no rule.
+        """
+        from jax.extend.core import primitives
+
+        if level == self._levels:
+            return ()
+        own = primitives.custom_jvp_call_p, primitives.custom_vjp_call_p
+        return tuple(
+            (primitive, functools.partial(self._lowered, primitive, attribute, level))
+            for primitive, attribute in zip(own, DERIVATIVES, strict=True)
+        )
+
+    def _lowered(
+        self, primitive: Any, attribute: str, level: int, ctx: Any, *operands: Any, **parameters: Any
+    ) -> Any:
+        from jax.interpreters import mlir
+
+        called = parameters["call_jaxpr"]
+        function = self._jax.extend.core.jaxpr_as_fun(called)
+        if self._is_kept(called):
+            name = f"{_PREFIX}{len(self.collected)}"
+            bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
+            arguments = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
+            derivative = self._jvp if attribute == DERIVATIVES[0] else self._vjp
+            given = derivative(bound, arguments, called.out_avals, parameters["num_consts"])
+            self.collected.append(OwnDerivative(name, attribute, *given, level + 1))
+            function = self._jax.lax.composite(function, name)
+        return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _is_kept(self, called: Any) -> bool:
+        where = called.jaxpr.debug_info.func_src_info or ""
+        if "jax/_src" in where.replace("\\", "/") and where.partition(" ")[0] in _DIFFERENTIATED_BY_OPS:
+            return False
+        types = [*called.in_avals, *called.out_avals]
+        is_static = all(isinstance(n, int) for x in types for n in x.shape)
+        return is_static and not called.effects and any(map(self._is_smooth, called.out_avals))
+
+    def is_closed(self, derivative: OwnDerivative) -> bool:
+        """Whether a derivative reads only its arguments and constants, no array that JAX traced in an outer function.
+
+        A derivative that reads a traced array cannot be exported by itself. It is `Unsupported` if the exported
+        function calls the function with this derivative. If only another derivative calls it, its ops are
+        differentiated.
+        """
+        closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
+        if not any(isinstance(x, self._jax.core.Tracer) for x in closed.consts):
+            return True
+        if derivative.level > 1:
+            return False
+        raise Unsupported(
+            "the derivative of a function with custom_jvp or custom_vjp reads a traced array that is not its argument; "
+            f"arguments in nondiff_argnums must be constants; {_HINT}"
+        )
+
+    def _is_smooth(self, x: Any) -> bool:
+        return bool(self._jax.numpy.issubdtype(x.dtype, self._jax.numpy.inexact))
+
+    def _zero(self, x: Any) -> Any:
+        """The tangent of an array of integers."""
+        return self._jax.numpy.zeros(x.shape, self._jax.dtypes.float0)
+
+    def _jvp(
+        self, bound: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], _: int
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """(x..., dx...) -> (y..., dy...), and its arguments."""
+
+        def function(*given: Any) -> list[Any]:
+            tangents = iter(given[len(inputs) :])
+            dx = [next(tangents) if self._is_smooth(x) else self._zero(x) for x in inputs]
+            y, dy = self._jax.jvp(lambda *xs: list(bound(*xs)), list(given[: len(inputs)]), dx)
+            return [*y, *(each for each, like in zip(dy, results, strict=True) if self._is_smooth(like))]
+
+        return function, (*inputs, *filter(self._is_smooth, inputs))
+
+    def _vjp(
+        self, bound: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], captured: int
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """(x..., cy...) -> cx..., and its arguments. JAX's cotangents of complex numbers are conjugates of tiduc's."""
+        if any(map(self._is_smooth, inputs[:captured])):
+            raise Unsupported(
+                "a function with custom_vjp reads a traced array of an enclosing function; "
+                f"it has no derivative in this array, which has to be an argument; {_HINT}"
+            )
+        conj = self._jax.numpy.conj
+
+        def function(*given: Any) -> list[Any]:
+            cotangents = iter(given[len(inputs) :])
+            cy = [conj(next(cotangents)) if self._is_smooth(y) else self._zero(y) for y in results]
+            x, rest = given[:captured], given[captured : len(inputs)]
+            _, pullback = self._jax.vjp(lambda *xs: list(bound(*x, *xs)), *rest)
+            cx = zip(pullback(cy), inputs[captured:], strict=True)
+            return [conj(each) for each, like in cx if self._is_smooth(like)]
+
+        return function, (*inputs, *filter(self._is_smooth, results))
+
+
+def name_derivatives(module: Any, attributes: dict[str, str]) -> None:
+    """Replaces the composites of functions with derivatives by calls of these functions, which name the derivatives.
+
+    `attributes` has the attribute of each derivative by its name, which is that of the composites and of a function.
+    """
+    functions = {symbol(op): op for op in operations(module.body) if op.name == "func.func"}
+    for composite in within(module.operation, [_COMPOSITE]):
+        name = ir.StringAttr(composite.attributes["name"]).value
+        if name in attributes:
+            callee = ir.FlatSymbolRefAttr(composite.attributes["decomposition"]).value
+            functions[callee].attributes[attributes[name]] = ir.FlatSymbolRefAttr.get(name)
+            replace_by_call(composite.operation, callee)
+    for name in attributes:
+        functions[name].attributes["sym_visibility"] = ir.StringAttr.get("private")
