@@ -5,7 +5,23 @@ from importlib import import_module
 from typing import Any
 
 torch: Any = import_module("torch")
-aten: Any = torch.ops.aten
+
+
+class Absent:
+    """Stands for an op that the installed version of PyTorch lacks, and for its overloads; no program has it."""
+
+    def __getattr__(self, overload: str) -> "Absent":
+        return self
+
+
+class _Aten:
+    """PyTorch's ops by name. PyTorch removes ops, such as `cholesky` in version 2.15."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.ops.aten, name, None) or Absent()
+
+
+aten = _Aten()
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 """The decomposition of each overload, for `ExportedProgram.run_decompositions`.

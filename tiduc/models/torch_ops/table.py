@@ -13,7 +13,7 @@ from tiduc.models.torch_ops import (
     scatters,
     special,
 )
-from tiduc.models.torch_ops.framework import TABLE, torch
+from tiduc.models.torch_ops.framework import TABLE, Absent, torch
 
 _COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
 """The beginnings of the names of functions that PyTorch composes of others, and torch-mlir does not decompose."""
@@ -21,6 +21,9 @@ _COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
 for _overload, _function in torch.export.default_decompositions().items():
     if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
         TABLE.setdefault(_overload, _function)
+
+for _overload in [_overload for _overload in TABLE if isinstance(_overload, Absent)]:
+    del TABLE[_overload]
 
 __all__ = [
     "TABLE",
