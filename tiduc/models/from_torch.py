@@ -196,6 +196,10 @@ def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
 
     torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
     """
+    from tiduc.models.torch_ops.fills import hide
+
+    if hide(module.graph, placeholder, tensor):
+        return
     name = f"constant_of_{placeholder.name}"
     for user in list(placeholder.users):
         for i, argument in enumerate(user.args if user.op != "output" else ()):

@@ -107,18 +107,22 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
     """The bytecode of the StableHLO module after the custom calls are expanded."""
     module = parse(written)
     expand_calls(module, operators)
-    _stabilize(module)
+    _correct(module)
     count_in_integers(module)
     legalize(module)
     return bytecode(module)
 
 
-def _stabilize(module: Any) -> None:
-    """Makes each sort stable: torch-mlir emits unstable ones, also where equal elements must keep their order."""
+def _correct(module: Any) -> None:
+    """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
+    predicate = ir.IntegerType.get_signless(1)
+    unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
     def look(op: Any) -> Any:
         if op.name == "stablehlo.sort":
             op.operation.attributes["is_stable"] = ir.BoolAttr.get(True)
+        elif op.name == "stablehlo.compare" and op.operation.operands[0].type.element_type == predicate:
+            op.operation.attributes["compare_type"] = unsigned
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)

@@ -46,10 +46,18 @@ def call(name: str, operands: Sequence[Any], build: Callable[..., Sequence[Value
 
     `build(body, *arguments)` emits the function's ops and gives its results.
     """
+    function, arguments = called(name, operands, build)
+    return function(*arguments)
+
+
+def called(
+    name: str, operands: Sequence[Any], build: Callable[..., Sequence[Value]]
+) -> tuple[Any, tuple[Any, ...]]:
+    """The operator that `call` calls, and its arguments."""
     body = Body([(x.shape, element(x)) for x in operands])
     results = build(body, *body.arguments)
     sizes = [n for y in results for n in y.sizes]
-    return operator(len(operands), len(results))(*operands, sizes, body.function(name, results))
+    return operator(len(operands), len(results)), (*operands, sizes, body.function(name, results))
 
 
 @functools.cache

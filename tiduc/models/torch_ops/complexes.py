@@ -129,19 +129,10 @@ TABLE[aten.neg.default] = _of_complex(partial(unary, "negate"))
 TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
-def _is_static(size: Any) -> bool:
-    return not isinstance(size, list | tuple) or all(isinstance(n, int) for n in size)
-
-
 def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The decomposition of a function that creates a tensor: torch-mlir lowers no complex and no dynamic ones."""
+    """The decomposition of a function of numbers that creates a tensor: torch-mlir lowers no complex ones."""
 
     def run(*arguments: Any, dtype: Any = None, **keywords: Any) -> Any:
-        if dtype is None and isinstance(arguments[0], torch.Tensor):
-            dtype = arguments[0].dtype
-        if not isinstance(arguments[0], torch.Tensor) and not _is_static(arguments[0]):
-            value = function([], *arguments[1:], dtype=dtype)
-            return value.expand(arguments[0]).clone(memory_format=torch.contiguous_format)
         if dtype is None or not dtype.is_complex:
             return NotImplemented
         *first, last = arguments
@@ -152,12 +143,7 @@ def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-for _overload in (aten.eye.default, aten.eye.m, aten.zeros.default, aten.ones.default, aten.full.default):
-    TABLE[_overload] = _creates(_overload)
-for _overload in (aten.scalar_tensor.default, aten.arange.default):
-    TABLE[_overload] = _creates(_overload)
-for _overload in (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default):
-    TABLE[_overload] = _creates(_overload)
+TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.eye.m, aten.arange.default)}
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)

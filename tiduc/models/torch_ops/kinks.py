@@ -7,6 +7,7 @@ PyTorch's is zero. A select between two formulas has the derivative of the selec
 from typing import Any
 
 from tiduc.models.torch_ops.complexes import magnitude
+from tiduc.models.torch_ops.fills import as_tensors
 from tiduc.models.torch_ops.framework import TABLE, aten, decomposes, torch
 
 where = torch.where
@@ -22,11 +23,21 @@ def abs_(x: Any) -> Any:
     return x * torch.sign(x) if x.is_floating_point() else NotImplemented
 
 
+def _slope_at_bound() -> float:
+    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero from then on."""
+    with torch.enable_grad():
+        x = torch.zeros((), requires_grad=True)
+        (slope,) = torch.autograd.grad(x.clamp(min=0), x)
+    return float(slope)
+
+
+_BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch.ge)
+
+
 @decomposes(aten.clamp.default, aten.clamp_min.default)
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
-    """The derivative at a bound is one."""
-    x = x if low is None else where(x < low, low, x)
-    return x if high is None else where(x > high, high, x)
+    x = x if low is None else where(_BELOW(x, low), low, x)
+    return x if high is None else where(_ABOVE(x, high), high, x)
 
 
 @decomposes(aten.hardtanh.default)
@@ -42,9 +53,11 @@ def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> A
     return where(x > 0, x * scale, torch.expm1(below * input_scale) * (alpha * scale))
 
 
-@decomposes(aten.remainder.Scalar, aten.remainder.Tensor)
+@decomposes(aten.remainder.Scalar, aten.remainder.Tensor, aten.remainder.Scalar_Tensor)
 def remainder(x: Any, y: Any) -> Any:
-    rest = torch.fmod(x, y if isinstance(y, torch.Tensor) else torch.full_like(x, y))
+    """The rest of the quotient rounded down; the derivative toward y is minus that quotient."""
+    x, y = as_tensors(x, y)
+    rest = torch.fmod(x, y)
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
