@@ -61,7 +61,10 @@ class StablehloBuilder(Elementwise):
     @staticmethod
     @functools.cache
     def tangent_type(type_: Any) -> Any | None:
-        """The type if its elements are float or complex, else None; `Unsupported` for floats in no ranked tensor."""
+        """The type if its elements are float or complex, else None.
+
+        `Unsupported` for floats in no ranked tensor, and for complex numbers that StableHLO lacks.
+        """
         if not isinstance(type_, ir.RankedTensorType):
             if _holds_floats(type_):
                 raise Unsupported(
@@ -71,6 +74,10 @@ class StablehloBuilder(Elementwise):
         # f8E8M0FNU, an exponent alone, has neither zero nor sign, so its values form no vector space.
         if isinstance(type_.element_type, ir.Float8E8M0FNUType):
             return None
+        if is_complex(type_) and type_.element_type.element_type.width not in (32, 64):
+            raise Unsupported(
+                f"a value of type {type_} cannot be differentiated; its parts must be f32 or f64"
+            )
         return type_ if is_float(type_) or is_complex(type_) else None
 
     def zero(self, type_: Any) -> Any:

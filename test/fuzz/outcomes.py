@@ -1,5 +1,6 @@
 """The outcomes of an operation on an input, and the outcomes that are findings."""
 
+import json
 import re
 import traceback
 from collections import Counter
@@ -88,6 +89,14 @@ def _frame(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else ""
 
 
+def _as_json(errors: str) -> bool:
+    """Whether the last line is an error as `--json` prints it, with a message."""
+    try:
+        return bool(json.loads(errors.strip().rpartition("\n")[2])["message"])
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
     """The outcome of a command line, from its exit status and its output."""
     if re.search(r"^Traceback \(most", errors, re.MULTILINE):
@@ -104,7 +113,9 @@ def exited(code: int, output: str, errors: str, command: Sequence[str], kind: st
         return Outcome("reported", errors[:300])
     if code == 0:
         return Outcome("answer", output[:200])
-    if code == 1 and (re.search(r"error: ", errors) or command[0] == "check" and output.strip()):
+    if code == 1 and (
+        re.search(r"error: ", errors) or _as_json(errors) or command[0] == "check" and output.strip()
+    ):
         return Outcome("refused", errors[:300])
     if code == 1:
         return finding("silent", f"exit status 1 without a diagnostic: {errors[:300]!r}", command[0])

@@ -54,6 +54,8 @@ def _of_file(path: str) -> ModuleType:
 
 def _of_module(name: str) -> ModuleType:
     """The module, looked for in the working directory too; `RequestError` where there is none."""
+    if not name or name.startswith("."):
+        raise RequestError(f"module not found: {name!r}, which is relative to no package")
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

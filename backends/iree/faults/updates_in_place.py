@@ -31,6 +31,7 @@ from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
+from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
@@ -241,9 +242,18 @@ def _is_program(op: Any) -> bool:
 
 
 def given(function: Any) -> dict[int, int]:
-    """The numbers of the arguments whose memory results take, each with the number of its result."""
+    """The numbers of the arguments whose memory results take, each with the number of its result.
+
+    `ParseError` where there is no such result.
+    """
     attributes = function.attributes.get("arg_attrs") or ()
-    return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
+    places = {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
+    results = len(list(operations(function.regions[0].blocks[0]))[-1].operands)
+    for i, place in places.items():
+        if not 0 <= place < results:
+            message = f"argument {i} has {DONATED} = {place}, but the function has {results} results"
+            raise ParseError(message, function.location)
+    return places
 
 
 def _is_given_away(function: Any, x: Any) -> bool:
