@@ -95,6 +95,12 @@ def test_tied_weights_are_one_input() -> None:
     assert list(model.weights) == ["embedding.weight"]
 
 
+def test_a_tensor_in_place_of_a_tuple_is_refused() -> None:
+    """Its rows would be the inputs."""
+    with pytest.raises(tiduc.TiducError, match=r"expects a tuple .* \(x,\)"):
+        tiduc.from_torch(nn.Linear(3, 2), torch.ones(1, 3))
+
+
 class Kinks(nn.Module):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
         f = nn.functional

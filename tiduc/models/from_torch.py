@@ -125,6 +125,10 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
         return module
     if not isinstance(module, torch.nn.Module):
         raise TiducError(f"expects a torch.nn.Module or an ExportedProgram, has {type(module).__name__}")
+    if isinstance(inputs, torch.Tensor):
+        raise TiducError(
+            "example_inputs is a tensor; expects a tuple with a value for each input, such as (x,)"
+        )
     from tiduc.models.torch_ops.before_export import Replacing
     from tiduc.models.torch_ops.own_derivatives import own_derivatives
 
