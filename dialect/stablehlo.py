@@ -81,7 +81,8 @@ class StablehloBuilder(Elementwise):
 
     def sum(self, terms: Iterable[Any]) -> Any:
         """The sum of values of one type. Terms that one predicate masks are added up before they are masked."""
-        return super().sum(add_masked(self, terms))
+        terms = list(terms)
+        return super().sum(add_masked(self, terms)) if len(terms) > 1 else terms[0]
 
     # ---- constants --------------------------------------------------------------------------------------------
 
