@@ -32,7 +32,7 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
 
 
 @functools.cache
-def whole(value: int, type_: Any) -> Any:
+def integer_splat(value: int, type_: Any) -> Any:
     """A splat of an integer, cached."""
     return dense(value, type_)
 

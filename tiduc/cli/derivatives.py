@@ -44,7 +44,7 @@ MEMORY = click.option(
 )
 
 
-def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
+def parse_wrt(program: Program, texts: Sequence[str]) -> list[int | str] | None:
     """The inputs that `--wrt` names: an input's whole name, or positions and names separated by commas."""
     if not texts:
         return None
@@ -74,7 +74,7 @@ def _derivative(
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory).rematerialize(memory)
-        positions = wanted(program, wrt)
+        positions = parse_wrt(program, wrt)
         derivative, module = derived(program, name, positions, stop_after, **options)
         if not program.differentiated(positions):
             remark(file, "no input is of float or complex type, so none has a derivative")

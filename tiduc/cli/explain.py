@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import (
     ENTRY,
@@ -82,7 +82,7 @@ def _explain(
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt), order, memory, budget)
+        explanation = explain(module, program, parse_wrt(program, wrt), order, memory, budget)
     if as_data:
         write_json(as_json(explanation), output)
     else:

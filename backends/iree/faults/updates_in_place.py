@@ -240,7 +240,7 @@ def _is_program(op: Any) -> bool:
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
-def given(function: Any) -> dict[int, int]:
+def donated_arguments(function: Any) -> dict[int, int]:
     """The numbers of the arguments whose memory results take, each with the number of its result."""
     attributes = function.attributes.get("arg_attrs") or ()
     return {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
@@ -248,7 +248,7 @@ def given(function: Any) -> dict[int, int]:
 
 def _is_given_away(function: Any, x: Any) -> bool:
     """Whether an argument's memory goes to a result whose op is the only reader of the argument."""
-    place, uses = given(function).get(x.arg_number), list(x.uses)
+    place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
     return bool(list(operations(x.owner))[-1].operands[place].owner == uses[0].owner)

@@ -212,7 +212,7 @@ def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
-def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
+def is_inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
     """Whether a place is within an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
