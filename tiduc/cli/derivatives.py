@@ -29,9 +29,9 @@ LOOP_MEMORY = click.option(
     type=click.Choice(MEMORIES),
     default="auto",
     show_default=True,
-    help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of "
-    "sqrt n "
-    "iterations, or of log n, from which the others are run again; or what fits the loop.",
+    help="How the reverse pass of a loop of n iterations gets its residuals, unless the loop says so itself: stack "
+    "stores those of all iterations; sqrt and log recompute iterations from checkpoints, of about sqrt n or log n "
+    "iterations; auto takes stack up to 256 MB, else sqrt.",
 )
 
 MEMORY = click.option(
@@ -39,8 +39,8 @@ MEMORY = click.option(
     default="",
     metavar="SIZE",
     help="How much memory the result may take, arguments and results included: a size such as 100MB or 1.5GiB, a share "
-    "of its peak such as 0.3x, or min. Values are then recomputed rather than kept. By default only the order of ops "
-    "serves to lower the peak.",
+    "of its peak such as 0.3x, or min. Values are then recomputed rather than kept. By default, only the order of the "
+    "ops is changed to lower the peak.",
 )
 
 

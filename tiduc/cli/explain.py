@@ -75,9 +75,9 @@ def _explain(
 ) -> None:
     """Explain the derivatives of a program: what is active and why, and what they cost.
 
-    Lists which values the reverse keeps, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
-    five most expensive ops; and each choice at a kink that the derivative rests on. Nothing is compiled or run: costs
-    follow from shapes, and bytes are those of ops that are not fused.
+    Lists the residuals of the reverse pass, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
+    five most expensive ops; and each kink whose derivative is a convention. Nothing is compiled or run: costs follow
+    from shapes, and bytes are those of ops that are not fused.
     """
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)

@@ -86,7 +86,7 @@ def _view(
     """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
 
     Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
-    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' brings along.
+    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' installs.
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):

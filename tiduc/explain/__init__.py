@@ -189,7 +189,7 @@ def find_peaks(program: Program) -> list[Peak]:
 
 
 def _recomputed(program: Program, budget: str) -> list[Recomputed]:
-    """What a program recomputes within a budget, the most bytes first."""
+    """The values that a program recomputes within a budget, in descending order of their bytes."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     total = total_seconds(program.view, structured)
     values = recomputed(program.view, structured, budget, loops_of(program))
