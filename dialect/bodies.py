@@ -67,6 +67,14 @@ class RegionBuilder(StablehloBuilder):
                 self.copied(inner, values)
         return values
 
+    def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
+        """Inlines a region of an `ir.Operation`: emits its ops for these arguments; the values that it returns."""
+        values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
+        *inside, last = operations(region.blocks[0])
+        for inner in inside:
+            self.copied(inner, values)
+        return [values.get(x, x) for x in last.operands]
+
     def copied(self, op: Any, values: dict[Any, Any]) -> Any:
         """Emits a copy of an op that reads other values, by the map `values`, which gains the op's results."""
         copy = op.clone(self._ip)
