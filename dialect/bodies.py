@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Definition, captured, operations, replace_captured
+from tiduc.dialect.graph import Definition, captured, operations, replace_captured, terminator
 from tiduc.dialect.shardy import CONSTRAINTS
 from tiduc.dialect.stablehlo import StablehloBuilder
 
@@ -95,7 +95,7 @@ def self_contained(op: Definition) -> bool:
 def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
     """The operands of a region's terminator."""
     block = op.regions[region].blocks[0]
-    return tuple(list(operations(block))[-1].operands)
+    return tuple(terminator(block).operands)
 
 
 def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:

@@ -19,7 +19,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import TiducError, Unsupported, describe
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import captured, operations, terminator
 from tiduc.dialect.traits import CHEAP, VIEWS
 from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of
@@ -257,7 +257,7 @@ def _named(names: Sequence[str]) -> list[Any]:
 def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Sets the function's type to that of its block, and its argument and result attributes."""
     block = function.regions[0].blocks[0]
-    results = [x.type for x in list(operations(block))[-1].operands]
+    results = [x.type for x in terminator(block).operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)
     function.attributes["function_type"] = ir.TypeAttr.get(type_)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(list(inputs))

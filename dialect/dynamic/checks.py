@@ -21,7 +21,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, entries, entry, scalar, size_
 from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirements
 from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.graph import Definition, Graph, Value, operations, terminator
 from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import NAME
 
@@ -332,7 +332,7 @@ def _dynamic_dimensions(x: Value) -> list[int]:
 
 
 def _last(block: Any) -> Any:
-    return list(operations(block))[-1]
+    return terminator(block)
 
 
 def _is_wide(x: Value) -> bool:

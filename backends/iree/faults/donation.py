@@ -22,7 +22,7 @@ from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, do
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_dynamic
 
@@ -40,7 +40,7 @@ def write_results_last(module: Any, settings: Settings) -> None:
 
 def _order(function: Any, cpu: bool) -> None:
     block = function.regions[0].blocks[0]
-    last = list(operations(block))[-1]
+    last = terminator(block)
     given_to = donated_arguments(function)
     in_place = {place for i, place in given_to.items() if _in_place(block.arguments[i], last, place, cpu)}
     if in_place == {*given_to.values()}:

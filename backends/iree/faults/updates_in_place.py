@@ -31,7 +31,7 @@ from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
 
@@ -106,7 +106,7 @@ class _Arrays:
         if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
             return []
         op = y.owner.operation
-        ways = [list(operations(region.blocks[0]))[-1].operands for region in op.regions]
+        ways = [terminator(region.blocks[0]).operands for region in op.regions]
         if op.name == "stablehlo.while":
             ways = [op.operands, ways[1]]
         sources = [[self._sources(z) for z in way] for way in ways]
@@ -219,7 +219,7 @@ def _others(y: Any) -> list[Any]:
     if op.name == "stablehlo.select" and not op.operands[0].type.rank:
         return list(op.operands)[1:]
     if op.name in ("stablehlo.if", "stablehlo.case"):
-        return [list(operations(region.blocks[0]))[-1].operands[i] for region in op.regions]
+        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
     if op.name == "stablehlo.while":
         return _carried(op, i)
     return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
@@ -227,7 +227,7 @@ def _others(y: Any) -> list[Any]:
 
 def _carried(loop: Any, i: int) -> list[Any]:
     """The initial value of a loop-carried value, and the value that the body returns for it."""
-    return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
+    return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
 
 
 def size(x: Any) -> int | None:
@@ -251,7 +251,7 @@ def _is_given_away(function: Any, x: Any) -> bool:
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
-    return bool(list(operations(x.owner))[-1].operands[place].owner == uses[0].owner)
+    return bool(terminator(x.owner).operands[place].owner == uses[0].owner)
 
 
 def _is_carried_on(x: Any) -> bool:
