@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import call_target
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Definition, captured, operations, replace_captured
+from tiduc.dialect.graph import Definition, captured, operations, replace_captured, terminator
 from tiduc.dialect.shardy import CONSTRAINTS
 from tiduc.dialect.stablehlo import StablehloBuilder
 
@@ -67,6 +67,14 @@ class RegionBuilder(StablehloBuilder):
                 self.copied(inner, values)
         return values
 
+    def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
+        """Inlines a region of an `ir.Operation`: emits its ops for these arguments; the values that it returns."""
+        values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
+        *inside, last = operations(region.blocks[0])
+        for inner in inside:
+            self.copied(inner, values)
+        return [values.get(x, x) for x in last.operands]
+
     def copied(self, op: Any, values: dict[Any, Any]) -> Any:
         """Emits a copy of an op that reads other values, by the map `values`, which gains the op's results."""
         copy = op.clone(self._ip)
@@ -87,7 +95,7 @@ def self_contained(op: Definition) -> bool:
 def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
     """The operands of a region's terminator."""
     block = op.regions[region].blocks[0]
-    return tuple(list(operations(block))[-1].operands)
+    return tuple(terminator(block).operands)
 
 
 def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:

@@ -22,7 +22,7 @@ from tiduc.dialect.graph import Definition, Graph
 
 
 class GraphsByName(Protocol):
-    """GraphsByName by name."""
+    """The graphs of a view, by name."""
 
     def graph(self, name: str, location: Any = None) -> Graph:
         """The graph of that name; `ResolveError` if there is none."""

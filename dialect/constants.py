@@ -31,8 +31,13 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
 
 
+def is_splat(value: Any) -> bool:
+    """Whether an attribute repeats one number: false for resources and for attributes that hold no elements."""
+    return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
+
+
 @functools.cache
-def whole(value: int, type_: Any) -> Any:
+def integer_splat(value: int, type_: Any) -> Any:
     """A splat of an integer, cached."""
     return dense(value, type_)
 

@@ -149,7 +149,7 @@ def verify(op: Any, location: Any = None) -> None:
 
 
 @contextmanager
-def told() -> Iterator[list[str]]:
+def collected_messages() -> Iterator[list[str]]:
     """Collects the messages of MLIR's diagnostics in the block, which MLIR would print otherwise.
 
     Some functions of the bindings report only that they failed; the messages give the reason.
@@ -310,7 +310,7 @@ def _seconds(size: int) -> float:
 
 
 def _deserialize(artifact: bytes, file: str | None) -> Any:
-    with told() as messages, progress.time_limit(_seconds(len(artifact))):
+    with collected_messages() as messages, progress.time_limit(_seconds(len(artifact))):
         try:
             return _stablehlo.deserialize_portable_artifact(context(), artifact)
         except ValueError as error:

@@ -98,7 +98,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class _WhileRegions:
-    """The graphs of a `stablehlo.while`, and the numbers of its carries that change; the others are inputs behind."""
+    """The graphs of a `stablehlo.while`; their first inputs are the carries that change, which have these numbers."""
 
     cond: Graph
     body: Graph

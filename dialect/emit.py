@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import run_passes, stage, told, verify
+from tiduc.dialect.context import collected_messages, run_passes, stage, verify
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
 
@@ -37,7 +37,7 @@ def artifact(module: Any) -> bytes:
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
     version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
-    with told() as messages:
+    with collected_messages() as messages:
         try:
             return bytes(_stablehlo.serialize_portable_artifact(portable, version))
         except ValueError as error:

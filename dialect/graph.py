@@ -290,6 +290,12 @@ def operations(block: Any) -> Iterator[Any]:
         yield view.operation
 
 
+def terminator(block: Any) -> Any:
+    """The last operation of a block, such as `stablehlo.return`."""
+    *_, last = operations(block)
+    return last
+
+
 def captured(op: Any) -> tuple[Any, ...]:
     """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
     inside: set[Any] = set()

@@ -16,6 +16,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect import traits
+from tiduc.dialect.constants import is_splat
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.matchers import defined_by
 from tiduc.dialect.types import dims, entries
@@ -141,7 +142,7 @@ def picked(dimensions: Any, which: Any) -> Any:
 @functools.cache
 def is_splat_of(value: Any, type_: Any, number: int) -> bool:
     """Whether a constant of that type, which is not quantized, is a splat of `number`."""
-    if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != type_:
+    if not is_splat(value) or value.type != type_:
         return False
     if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
         return str(value).startswith(f"dense<({number}.000000e+00,0.000000e+00)> ")
@@ -151,7 +152,7 @@ def is_splat_of(value: Any, type_: Any, number: int) -> bool:
 @functools.cache
 def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
-    if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat or value.type != narrow:
+    if not is_splat(value) or value.type != narrow:
         return None
     if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:
         return None

@@ -9,7 +9,7 @@ mask that moves must be applied to the cotangent of each operand.
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.matchers import defined_by, splat
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS
 from tiduc.dialect.types import is_complex, is_float
+
+_SELECT = "stablehlo.select"
 
 _MOVING = "cotangents whose masks move"
 """The key of a set of values in a builder's notes."""
@@ -43,7 +45,7 @@ class Masked:
 
 def masked(y: Any) -> Masked | None:
     """The parts of y, if it is a select between a value and zero; else None."""
-    op = defined_by("stablehlo.select", y)
+    op = defined_by(_SELECT, y)
     if op is None:
         return None
     predicate, x, other = op.operands
@@ -74,8 +76,10 @@ def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = 
     return apply_mask(b, Masked(mask.predicate, mask.keeps, x, b.zeros_like(x)), True)
 
 
-def add_masked(b: Any, terms: Iterable[Any], depth: int = _DEEPEST) -> list[Any]:
+def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[Any]:
     """Fewer terms of one sum: those that one predicate masks are added up before they are masked."""
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # as in most sums
+        return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
     for y in terms:
         if depth and (mask := masked(y)) is not None:

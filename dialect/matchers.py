@@ -6,8 +6,7 @@ JAX exports `logistic` in this form, and `logaddexp` with the functions built on
 
 from typing import Any
 
-from torch_mlir import ir
-
+from tiduc.dialect.constants import is_splat
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_float
 
@@ -20,8 +19,7 @@ def splat(x: Any) -> float | None:
     if op is None or op.name != "stablehlo.constant" or not is_float(x):
         return None
     value = op.attributes["value"]
-    is_known = isinstance(value, ir.DenseElementsAttr) and value.is_splat  # and not a resource
-    return float(value.get_splat_value().value) if is_known else None
+    return float(value.get_splat_value().value) if is_splat(value) else None
 
 
 def logistic(op: Definition) -> Any | None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.constants import dense, whole
+from tiduc.dialect.constants import dense, integer_splat
 from tiduc.dialect.dynamic.emitters import unknown_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
@@ -88,7 +88,8 @@ class StablehloBuilder(Elementwise):
 
     def sum(self, terms: Iterable[Any]) -> Any:
         """The sum of values of one type. Terms that one predicate masks are added up before they are masked."""
-        return super().sum(add_masked(self, terms))
+        terms = list(terms)
+        return super().sum(add_masked(self, terms)) if len(terms) > 1 else terms[0]
 
     # ---- constants --------------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class StablehloBuilder(Elementwise):
             if type_ is like:
                 raise unknown_sizes(type_)
             return self.repeated(value, element(type_), like)
-        attribute = whole(value, type_) if type(value) is int else dense(value, type_)
+        attribute = integer_splat(value, type_) if type(value) is int else dense(value, type_)
         constant_op = self.constants.get(attribute)
         if constant_op is None:
             constant_op = self.constants[attribute] = self.emit(

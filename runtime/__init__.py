@@ -7,7 +7,16 @@
         value, slope = gradient(w, x)  # NumPy arrays in, NumPy arrays out
         w = gradient.keep(w, x)[1]  # ... and on the device
 
-Requires only NumPy and IREE's runtime. Every name below is imported on first use.
+    modules.py, loading.py, run.py      load a module, and call its functions
+    signature.py, checks.py, required_sizes.py      the types of arguments, and their checks before a call
+    devices.py, placement.py            devices, and arrays on them
+    arrays.py, weights.py, files.py, irpa.py        arrays in files and as text
+    cache.py                            compiled modules on disk
+    isolated.py, worker.py, process.py  calls in other processes
+    lapack.py                           functions that modules call back
+
+Requires only NumPy and IREE's runtime: this room is what a device needs. Facts about IREE's compiler belong in
+`backends/iree/`. Every name below is imported on first use.
 """
 
 from importlib import import_module

@@ -75,4 +75,4 @@ def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
     for required in signature.required:
         if not required.holds(shapes):
             names = [value.name for value in signature.inputs]
-            raise InputError(f"sizes of arguments disagree: {required.told(names, shapes)}")
+            raise InputError(f"sizes of arguments disagree: {required.violation(names, shapes)}")

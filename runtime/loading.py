@@ -71,7 +71,7 @@ class Loaded:
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
-    def chosen(self, entry: str | None) -> str:
+    def entry_or_default(self, entry: str | None) -> str:
         """The name of the function to call: `entry`, else the only function, else `main`; RequestError if missing."""
         if entry is None:
             entry = self.functions[0] if len(self.functions) == 1 else "main"

@@ -39,17 +39,21 @@ class RequiredSize:
         ones = {"equal": (), "broadcast": (a,), "broadcastable": (a, b)}[self.relation]
         return a == b or 1 in ones
 
-    def told(self, names: Sequence[str], shapes: Shapes) -> str:
+    def violation(self, names: Sequence[str], shapes: Shapes) -> str:
         """The error message for inputs of these names and shapes that violate the relation."""
         if self.relation == "at_most" and not _reads(self.b):  # the second size is the larger one
-            return f"{_told(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
+            return f"{_size_in_words(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
         if self.relation == "at_most":
-            least = f"{_value(self.a, shapes)}" if not _reads(self.a) else _told(self.a, names, shapes)
-            return f"{_told(self.b, names, shapes)}, at least {least} is needed: {self.by}"
+            least = (
+                f"{_value(self.a, shapes)}" if not _reads(self.a) else _size_in_words(self.a, names, shapes)
+            )
+            return f"{_size_in_words(self.b, names, shapes)}, at least {least} is needed: {self.by}"
         if not _reads(self.b):
             also = " or 1" if self.relation != "equal" else ""
-            return f"{_told(self.a, names, shapes)}, must be {_value(self.b, shapes)}{also}: {self.by}"
-        sizes = f"{_told(self.a, names, shapes)}, {_told(self.b, names, shapes)}"
+            return (
+                f"{_size_in_words(self.a, names, shapes)}, must be {_value(self.b, shapes)}{also}: {self.by}"
+            )
+        sizes = f"{_size_in_words(self.a, names, shapes)}, {_size_in_words(self.b, names, shapes)}"
         return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
 
     def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
@@ -83,7 +87,7 @@ def _reads(size: Any) -> bool:
     return any(atoms for _, atoms in size)
 
 
-def _told(size: Any, names: Sequence[str], shapes: Shapes) -> str:
+def _size_in_words(size: Any, names: Sequence[str], shapes: Shapes) -> str:
     """A size as text: `dimension 0 of x is 1000`."""
     text = _text(size, names)
     return f"{text} is {_value(size, shapes)}"

@@ -77,7 +77,7 @@ class Executable:
     def _prepare(self, loaded: Loaded, entry: str | None) -> None:
         """Looks up all that a call needs, which takes longer than a call of a small function."""
         self._loaded, self._device = loaded, loaded.device
-        self.entry = loaded.chosen(entry)
+        self.entry = loaded.entry_or_default(entry)
         self._function = loaded.function(self.entry)
         self.signature: Signature = loaded.signature(self.entry)
         self.donated = loaded.donated(self.entry)
@@ -239,7 +239,7 @@ class Module(Mapping[str, Executable]):
 
     def __getitem__(self, entry: str) -> Executable:
         """The function of this name. Raises RequestError for an unknown name."""
-        return self._functions[self._loaded.chosen(entry)]
+        return self._functions[self._loaded.entry_or_default(entry)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._functions)

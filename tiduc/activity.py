@@ -17,7 +17,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPH_CALLS, call_target
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.traits import CONTROL
 from tiduc.dialect.verify import ACTIVE, INPUT_OF
 from tiduc.passes.rules import OPSET
@@ -144,7 +144,7 @@ class _Walk:
                 self.aligned(block.arguments, op.operands)
         for block in bodies:
             self.block(block)
-        ends = [list(operations(block))[-1] for block in bodies]
+        ends = [terminator(block) for block in bodies]
         if op.name == "stablehlo.while":
             self.aligned(op.results, op.operands)
             self.aligned(op.results, ends[1].operands)
@@ -157,7 +157,7 @@ class _Walk:
             block = callee.regions[0].blocks[0]
             if name_of(op) in ("func.call", "call", "tidu.call"):
                 self.aligned(block.arguments, op.operands)
-                self.aligned(op.results, list(operations(block))[-1].operands)
+                self.aligned(op.results, terminator(block).operands)
             else:  # loops and branches over graphs: any operand may reach any result
                 self.mark(block.arguments, op.operands)
                 self.mark(op.results, op.operands)

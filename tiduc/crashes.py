@@ -30,7 +30,7 @@ class Crash:
     trace: bytes
 
     @property
-    def how(self) -> str:
+    def ending(self) -> str:
         """How the worker ended, in the words of the diagnostic."""
         if not os.WIFSIGNALED(self.status):
             if self.trace:
@@ -53,7 +53,7 @@ def report_crash(crash: Crash) -> None:
         return
     killed = os.WIFSIGNALED(crash.status) and os.WTERMSIG(crash.status) == signal.SIGKILL
     why = "; the system may have run out of memory" if killed else ""
-    report(TiducError(f"{crash.how} during {crash.stage}{why}; {_saved(crash)}", file))
+    report(TiducError(f"{crash.ending} during {crash.stage}{why}; {_saved(crash)}", file))
 
 
 def _saved(crash: Crash) -> str:
@@ -72,7 +72,7 @@ def _save(crash: Crash, folder: str) -> None:
     if crash.source:
         _write(os.path.join(folder, "stdin"), crash.source)
         line = f"{line} < stdin" if crash.file == "-" else line.replace(shlex.quote(crash.file), "stdin")
-    script = ["#!/bin/sh", f"# {crash.how} during {crash.stage}."]
+    script = ["#!/bin/sh", f"# {crash.ending} during {crash.stage}."]
     script += [f"# {line}" for line in _versions()]
     script += ['cd "$(dirname "$0")" || exit', line, ""]
     _write(os.path.join(folder, "reproduce.sh"), os.fsencode("\n".join(script)))

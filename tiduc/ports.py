@@ -74,7 +74,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[Port]:
     """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
     if wrt is None:
         return smooth(program, program.inputs)
-    ports = chosen(program.inputs, wrt)
+    ports = select_ports(program.inputs, wrt)
     for port in ports:
         if program.opset.builder.tangent_type(port.type) is None:
             raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
@@ -105,7 +105,7 @@ def shown(ports: Sequence[Port]) -> str:
     return f"({', '.join(map(one, ports))})"
 
 
-def chosen(ports: Sequence[Port], wrt: Any) -> list[Port]:
+def select_ports(ports: Sequence[Port], wrt: Any) -> list[Port]:
     """The ports that `wrt` names, by position, by name or as a list; `RequestError` for unknown or repeated ones.
 
     `argN`, as MLIR prints the argument at position N, is that position if no port has this name.

@@ -19,7 +19,7 @@ from torch_mlir import ir
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import TiducError, Unsupported, describe
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import captured, operations, terminator
 from tiduc.dialect.traits import CHEAP, VIEWS
 from tiduc.dialect.verify import NAME
 from tiduc.models.constants import entry_of
@@ -34,7 +34,7 @@ class Residual:
 
     name: str
     type: TensorType
-    what: str  # the op that computes it, or the input or output that it is
+    kind: str  # the op that computes it, or the input or output that it is
     place: str  # the source location of the op; empty for an input
     bytes: int | None  # its size in memory; None for a dynamic shape
 
@@ -49,7 +49,7 @@ class Split:
 
     def table(self) -> str:
         """One line per residual, and the total size."""
-        rows = [(each.name, str(each.type), _shown(each.bytes), each.what) for each in self.residuals]
+        rows = [(each.name, str(each.type), _shown(each.bytes), each.kind) for each in self.residuals]
         sizes = [each.bytes for each in self.residuals]
         known = sum(size for size in sizes if size is not None)
         rows.append(("total", "", _shown(known) + (" and dynamic sizes" if None in sizes else ""), ""))
@@ -75,7 +75,7 @@ def split(program: Program, wrt: Wrt = None) -> Split:
         from_module(part, program.name, program.opset, loop_memory=program.loop_memory).rematerialize(memory)
         for part in (cut.forward(), cut.backward())
     )
-    kinds = [(cut.what(x), cut.place(x), stored_bytes(x.type)) for x in cut.residuals]
+    kinds = [(cut.kind_of(x), cut.place(x), stored_bytes(x.type)) for x in cut.residuals]
     ports = forward.outputs[len(program.outputs) :]
     residuals = [
         Residual(port.name, described(port).type, *kind) for port, kind in zip(ports, kinds, strict=True)
@@ -146,7 +146,7 @@ class _Cut:
                 kept.difference_update(op.results)
         return kept
 
-    def what(self, x: Any) -> str:
+    def kind_of(self, x: Any) -> str:
         """A description of a residual."""
         number, i = self._places[x]
         if number < 0:
@@ -167,7 +167,7 @@ class _Cut:
         """The names of the residuals."""
         names: list[str] = []
         for x in self.residuals:
-            kind, _, name = self.what(x).partition(" ")
+            kind, _, name = self.kind_of(x).partition(" ")
             names.append(f"{name}.residual" if kind in ("input", "output") else f"residual{len(names)}")
         return names
 
@@ -257,7 +257,7 @@ def _named(names: Sequence[str]) -> list[Any]:
 def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Sets the function's type to that of its block, and its argument and result attributes."""
     block = function.regions[0].blocks[0]
-    results = [x.type for x in list(operations(block))[-1].operands]
+    results = [x.type for x in terminator(block).operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)
     function.attributes["function_type"] = ir.TypeAttr.get(type_)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(list(inputs))

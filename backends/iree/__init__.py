@@ -12,6 +12,7 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
     linear_algebra/   factorizations and solves; IREE has none
     fast/             IREE is correct but slow
     vm/               workarounds applied to the text of IREE's VM module
+    static/           static libraries, which need no runtime of IREE's
 
 `pipeline.py` has all passes in order.
 """

@@ -14,7 +14,6 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import functions
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.graph import operations
 from tiduc.dialect.types import dims, element, is_dynamic, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
@@ -141,15 +140,6 @@ class Emitter(RegionBuilder):
         copy = super().copied(op, values)
         self.emitted.append(copy)
         return copy
-
-    def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
-        """Inlines a region: emits its ops for these arguments and gives the values that it returns."""
-        values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
-        for inner in operations(region.blocks[0]):
-            if inner.name == "stablehlo.return":
-                return [values.get(x, x) for x in inner.operands]
-            self.copied(inner, values)
-        raise AssertionError("a region without a return")
 
     def region(
         self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"

@@ -9,6 +9,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.constants import is_splat
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element
 
@@ -68,5 +69,5 @@ def _function(op: Any) -> Callable[..., Any] | None:
 def splat(x: Any) -> Any | None:
     """The attribute of a splat constant's number; None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
-    value = constant.attributes["value"] if constant else None
-    return ir.DenseElementsAttr(value).get_splat_value() if getattr(value, "is_splat", False) else None
+    value: Any = constant.attributes["value"] if constant else None
+    return value.get_splat_value() if is_splat(value) else None

@@ -21,7 +21,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, entries, entry, scalar, size_
 from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirements
 from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import Definition, Graph, Value, operations
+from tiduc.dialect.graph import Definition, Graph, Value, operations, terminator
 from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.verify import NAME
 
@@ -74,7 +74,7 @@ class FunctionSizes:
         for x in self.inputs:
             if _dynamic_dimensions(x):  # an existing array has no more elements than memory holds
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
-                if (check := known.left(requirement)) is not None:
+                if (check := known.needed_check(requirement)) is not None:
                     known.learn(check)
         for i, d, number, terms in given:
             size = sum((factor * size_of(self.inputs[j], e) for factor, j, e in terms), start=number)
@@ -147,7 +147,7 @@ class FunctionSizes:
                     known.in_range.append((((number,), 1),))
         while known.in_range:
             self._in_range(known.in_range.pop(), op, before, known, top)
-        if (check := known.left(requirement)) is not None:
+        if (check := known.needed_check(requirement)) is not None:
             self._place(check, op, before, known, top)
 
     def _in_range(self, form: Form, op: Any, before: Any, known: Known, top: bool) -> None:
@@ -163,7 +163,7 @@ class FunctionSizes:
             self._place(Check(AT_MOST, constant(1 - LARGEST), form), op, before, known, top)
 
     def _place(self, check: Check, op: Any, before: Any, known: Known, top: bool) -> None:
-        left = known.left_of(check)
+        left = known.simplest_check(check)
         if left is not None:
             self._products_fit(left, op, before, known, top)
             early = top and all(map(self._is_input, self._read_by(left)))
@@ -332,7 +332,7 @@ def _dynamic_dimensions(x: Value) -> list[int]:
 
 
 def _last(block: Any) -> Any:
-    return list(operations(block))[-1]
+    return terminator(block)
 
 
 def _is_wide(x: Value) -> bool:

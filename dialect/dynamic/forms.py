@@ -267,14 +267,16 @@ class Known:
             return self.never_negative(of) and self.never_negative(where)
         return kind == "dimension" or Check(AT_MOST, (), (((number,), 1),)) in self._checked
 
-    def left(self, requirement: Requirement) -> Check | None:
+    def needed_check(self, requirement: Requirement) -> Check | None:
         """The check that a requirement needs; None if the known facts imply the requirement."""
         if requirement.relation == COUNT:
             forms = tuple(sorted(self.form(n) for n in requirement.a))
-            return self.left_of(Check(COUNT, forms, self.form(requirement.b)))
-        return self.left_of(Check(requirement.relation, self.form(requirement.a), self.form(requirement.b)))
+            return self.simplest_check(Check(COUNT, forms, self.form(requirement.b)))
+        return self.simplest_check(
+            Check(requirement.relation, self.form(requirement.a), self.form(requirement.b))
+        )
 
-    def left_of(self, check: Check) -> Check | None:
+    def simplest_check(self, check: Check) -> Check | None:
         """The check in its simplest form; None if the known facts imply it."""
         simple = SIMPLIFY[check.relation](self, check)
         return None if simple is None or simple in self._checked else simple

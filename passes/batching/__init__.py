@@ -1,4 +1,12 @@
-"""The batching rules (vmap) of StableHLO and CHLO; every module beside this one adds its rules to `BATCHING`."""
+"""The batching rules (vmap) of StableHLO and CHLO; every module beside this one adds its rules to `BATCHING`.
+
+    registry.py, table.py                           the forms in which a rule is declared, and the table
+    elementwise, shape, indexing, reduction, contraction, linear_algebra, collectives, control      rules, by kind of op
+    alignment, places, patterns, colouring          sparsity of Jacobians: which elements an op reads, and shared seeds
+    factors                                         factors that all examples share
+
+An op without a rule runs once per example, in a loop. `passes/batch.py` is the stage.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.constants import is_splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import within
 from tiduc.dialect.graph import operations
@@ -68,7 +69,7 @@ def splat(x: Any) -> float | None:
         op = x.owner
         if op.name == "stablehlo.constant":
             value = op.attributes["value"]
-            number = value.get_splat_value() if _is_splat(value) else None
+            number = value.get_splat_value() if is_splat(value) else None
             return float(number.value) if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
         if not _keeps_splats(op):
             return None
@@ -81,7 +82,3 @@ def _keeps_splats(op: Any) -> bool:
     row = traits_of(op.name)
     moves = row.sizes_in == (1,) or (row.kind == "view" and len(op.operands) == 1)
     return moves or op.name == "stablehlo.convert"
-
-
-def _is_splat(value: Any) -> bool:
-    return isinstance(value, ir.DenseElementsAttr) and value.is_splat

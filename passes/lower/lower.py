@@ -74,10 +74,11 @@ def lower(
     )
     definitions = [definition for each in graphs for definition in each.definitions]
     names = {definition.name for definition in definitions}
-    attributed = [
-        definition for definition in definitions if definition.given or definition.source is not None
-    ]
-    marked = {definition.name for definition in attributed if CHECKPOINT in definition.attributes}
+    marked = {
+        definition.name
+        for definition in definitions
+        if (definition.given or definition.source is not None) and CHECKPOINT in definition.attributes
+    }
     for op in (op for each in functions if marked for op in within(each, marked)):
         if CHECKPOINT in op.attributes:
             del op.attributes[CHECKPOINT]

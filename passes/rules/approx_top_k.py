@@ -17,7 +17,7 @@ from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, settings
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import none, numbers_along, repeated, taken
+from tiduc.passes.rules.selection import none, numbers_along, repeated, take_elements
 
 DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
@@ -38,7 +38,7 @@ def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     empty = b.compare(indices, b.zeros_like(indices), "LT")
     at = b.select(empty, repeated(b, none(b, x, number), number), number)
     tangent, otherwise = (b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx[0]), (init, dx[2])))
-    return [taken(b, tangent, at, otherwise), None]
+    return [take_elements(b, tangent, at, otherwise), None]
 
 
 def _dimension(op: Definition) -> int:

@@ -82,10 +82,10 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
 
 def add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:
     """Adds other updates to another operand, at the positions of the op."""
-    return put(b, op, x, updates, "stablehlo.add", is_unique(op))
+    return scatter_like(b, op, x, updates, "stablehlo.add", is_unique(op))
 
 
-def put(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, unique: bool) -> Any:
+def scatter_like(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, unique: bool) -> Any:
     """Combines other updates into another operand by `reducer`, or overwrites (None), at the positions of the op."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)

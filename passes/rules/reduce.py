@@ -48,7 +48,7 @@ def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     number = prod(shape(values[0])[d] for d in along)
 
     def in_front(x: Any) -> Any:
-        return b.reshape(b.transpose(x, [*along, *kept(op)]), [number, *sizes])
+        return b.reshape(b.transpose(x, [*along, *kept_dimensions(op)]), [number, *sizes])
 
     def combine(x: Sequence[Any], y: Sequence[Any]) -> Sequence[Any]:
         return of_tensors(b, op, [*x, *y])
@@ -75,7 +75,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     """
     x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
     integer = ir.IntegerType.get_signless(32)
-    ties = b.compare(x, b.broadcast_in_dim(y, kept(op), x), "EQ")
+    ties = b.compare(x, b.broadcast_in_dim(y, kept_dimensions(op), x), "EQ")
     number = b.reduce_sum(b.convert(ties, integer), dropped(op))
     terms = [] if dx is None else [b.reduce_sum(b.select(ties, dx, b.zeros_like(x)), dropped(op))]
     if not is_identity(init, name):
@@ -97,7 +97,7 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     terms = []
     if dx is not None:
         element_at = numbers(b, x)
-        mask = b.compare(element_at, b.broadcast_in_dim(at, kept(op), element_at), "EQ")
+        mask = b.compare(element_at, b.broadcast_in_dim(at, kept_dimensions(op), element_at), "EQ")
         terms.append(b.reduce_sum(b.select(mask, dx, b.zeros_like(x)), dropped(op)))
     if dinit is not None:
         mask = b.compare(at, repeated(b, none(b, x, at), at), "EQ")
@@ -108,10 +108,10 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
 @transpose("stablehlo.reduce")
 def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     def to_operand(i: int) -> Any:
-        return b.broadcast_in_dim(ct[i], kept(op), op.operands[i])
+        return b.broadcast_in_dim(ct[i], kept_dimensions(op), op.operands[i])
 
     def to_init(i: int) -> Any:
-        return b.reduce_sum(ct[i], range(len(kept(op))))
+        return b.reduce_sum(ct[i], range(len(kept_dimensions(op))))
 
     return transpose_of_sums(op, ct, to_operand, to_init)
 
@@ -121,7 +121,7 @@ def dropped(op: Definition) -> list[int]:
     return list(entries(op.attributes["dimensions"]))
 
 
-def kept(op: Definition) -> list[int]:
+def kept_dimensions(op: Definition) -> list[int]:
     """The dimensions of a reduce's operands that its results have."""
     without = dropped(op)
     return [i for i in range(rank(op.operands[0])) if i not in without]

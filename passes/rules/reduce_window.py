@@ -26,7 +26,7 @@ from tiduc.passes.rules.selection import (
     repeated,
     selected,
     selected_by,
-    taken,
+    take_elements,
 )
 from tiduc.passes.rules.tensor_body import of_tensors
 
@@ -113,7 +113,7 @@ def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: b
     """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
-    return taken(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
+    return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)
 
 
 @transpose("stablehlo.reduce_window")

@@ -26,7 +26,14 @@ from tiduc.dialect.types import element, is_empty, rank, shape, with_element
 from tiduc.dialect.verify import ACTIVE
 from tiduc.passes.rules.elementwise import upcast
 from tiduc.passes.rules.expansion import expanded
-from tiduc.passes.rules.landing import add_updates, count_from_one, free_dimensions, is_unique, landed, put
+from tiduc.passes.rules.landing import (
+    add_updates,
+    count_from_one,
+    free_dimensions,
+    is_unique,
+    landed,
+    scatter_like,
+)
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.scatter_product import by_place
@@ -66,7 +73,7 @@ def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du
         return _of_one(b, op, kind, dx, du)
     own = op.operands[i], op.operands[len(op.results) + 1 + i]
     reducer = None if kind == SET else kind
-    return expanded(b, own, [dx, du], lambda x, u: [put(b, op, x, u, reducer, is_unique(op))])[0]
+    return expanded(b, own, [dx, du], lambda x, u: [scatter_like(b, op, x, u, reducer, is_unique(op))])[0]
 
 
 def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
@@ -149,7 +156,7 @@ def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
     is_inside = b.compare(landed(b, op, numbers), b.zero(with_element(us[0].type, element(numbers))), "NE")
     us = [b.select(is_inside, u, b.zeros_like(u)) for u in us]
     values = of_tensors(b, op, [*(landed(b, op, x) for x in xs), *us])
-    return [put(b, op, x, v, None, True) for x, v in zip(xs, values, strict=True)]
+    return [scatter_like(b, op, x, v, None, True) for x, v in zip(xs, values, strict=True)]
 
 
 def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
@@ -185,7 +192,7 @@ def _numbered_updates(b: Any, op: Definition) -> tuple[Any, Any]:
     """For each element, the number of the update that is put there last, or zero; and the numbers of the updates."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
-    return put(b, op, none, numbers, None, False), numbers
+    return scatter_like(b, op, none, numbers, None, False), numbers
 
 
 def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, shape, with_element, with_shape
 from tiduc.passes.rules.associative import prefixes
 from tiduc.passes.rules.landing import count_from_one, landed
-from tiduc.passes.rules.selection import taken
+from tiduc.passes.rules.selection import take_elements
 
 
 def by_place(b: Any, op: Definition, updates: Any) -> Any:
@@ -27,7 +27,7 @@ def by_place(b: Any, op: Definition, updates: Any) -> Any:
     places = b.reshape(landed(b, op, count_from_one(b, x)), [count])
     places, order = _sorted(b, places)
     dropped = b.compare(places, b.zeros_like(places), "EQ")
-    values = taken(b, updates, order, None)
+    values = take_elements(b, updates, order, None)
     values = b.select(dropped, b.constant(1, values), values)
     _, products = prefixes(b, lambda u, v: _multiply(b, u, v), [_differs(b, places, 1), values], 0)
     beyond = b.constant(size, places)

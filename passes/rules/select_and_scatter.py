@@ -17,7 +17,7 @@ from tiduc.dialect.windows import window_of
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import repeated, selected, taken
+from tiduc.passes.rules.selection import repeated, selected, take_elements
 from tiduc.passes.rules.tensor_body import of_tensors
 
 
@@ -74,4 +74,4 @@ def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: S
     if is_empty(x) or is_empty(source):
         return [None, b.zeros_like(source), None]
     otherwise = b.zero(with_shape(x.type, [])) if window_of(op).may_be_empty(shape(x)) else None
-    return [None, taken(b, ct[0], _selected(b, op), otherwise), None]
+    return [None, take_elements(b, ct[0], _selected(b, op), otherwise), None]

@@ -61,7 +61,7 @@ def repeated(b: Any, scalar: Any, like: Any) -> Any:
     return b.broadcast_in_dim(scalar, [], shape(like))
 
 
-def taken(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
+def take_elements(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
     """The elements of dx with the numbers `at`; the scalar `otherwise` for the number of no element.
 
     `otherwise` is appended after the last element rather than selected afterwards, so that every index is in

@@ -8,7 +8,7 @@ from tiduc.dialect.types import is_empty, with_shape
 from tiduc.dialect.verify import ACTIVE
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import numbers, taken
+from tiduc.passes.rules.selection import numbers, take_elements
 
 
 @linearize("stablehlo.sort")
@@ -22,7 +22,7 @@ def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     if is_empty(op.operands[0]):
         return [None] * len(dx)
     order = _order(b, op)
-    return [None if tangent is None else taken(b, tangent, order, None) for tangent in dx]
+    return [None if tangent is None else take_elements(b, tangent, order, None) for tangent in dx]
 
 
 def _order(b: Any, op: Definition) -> Any:

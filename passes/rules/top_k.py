@@ -6,7 +6,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_empty, rank
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.selection import numbers_along, taken
+from tiduc.passes.rules.selection import numbers_along, take_elements
 
 
 @linearize("chlo.top_k")
@@ -20,4 +20,4 @@ def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     x, indices = op.operands[0], op.results[1]
     if is_empty(x) or is_empty(indices):
         return [None, None]
-    return [taken(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]
+    return [take_elements(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]

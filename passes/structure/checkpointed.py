@@ -1,6 +1,8 @@
 """A loop that recomputes its residuals from O(log n) checkpoints, which it sets by bisection.
 
-    W -> x_0, x_1, ...          T, backwards, reads x_k         U, forwards again, reads x_k and what T carries there
+    W    the loop of a program, whose iterations have the carries x_0, x_1, ...
+    T    its reverse pass: runs backwards, and reads x_k in iteration k
+    U    the reverse pass of T: runs forwards, and reads x_k and the carries of T in iteration k
 
 Loop memory `log`: for n iterations of W, T stores the carries of O(log n) iterations in a fixed number of slots, and
 recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from

@@ -42,11 +42,11 @@ class LoopPlan:
     `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip
     count that this loop computes.
 
-    `recomputed` are the clusters whose iterations are recomputed for this loop. `whole` and `residuals` are sequences
-    of this loop that are stacked. An op reads each sequence in `whole` as a whole. Loops read the sequences in
-    `residuals` one element per iteration, so the stacks may hold other values, from which cheap ops recompute the
-    elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the elements of the
-    sequences `recomputed_from`.
+    `recomputed` are the clusters whose iterations are recomputed for this loop. `read_whole` and `residuals` are
+    sequences of this loop that are stacked. An op reads each sequence in `read_whole` as a whole. Loops read the
+    sequences in `residuals` one element per iteration, so the stacks may hold other values, from which cheap ops
+    recompute the elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the
+    elements of the sequences `recomputed_from`.
     """
 
     emitter: str
@@ -56,7 +56,7 @@ class LoopPlan:
     trip_count_source: Cluster | None
     needs_trip_count: bool
     recomputed: tuple[Cluster, ...]
-    whole: tuple[MemberResult, ...]
+    read_whole: tuple[MemberResult, ...]
     residuals: tuple[MemberResult, ...]
     sets_checkpoints: bool
     recomputed_from: tuple[MemberResult, ...]
@@ -162,7 +162,7 @@ def plan(
             sources[cluster],
             needs_trip_count=cluster in counting or (leader.cond is not None and bool(readers)),
             recomputed=recomputed[cluster],
-            whole=whole,
+            read_whole=whole,
             residuals=residuals,
             sets_checkpoints=trip_count is not None and any(memories[c] == "sqrt" for c in opposite),
             recomputed_from=_recomputed_from(fusion, readers, recomputed),

@@ -32,7 +32,9 @@ class Records:
         self._starts: dict[Value, tuple[Value, int]] = {}
         if plan.trip_count is not None and cluster.leader.cond is not None:
             self._starts = {x: (scope.init(at), by) for x, (at, by) in variables.items()}
-        whole, residuals = ([step.elements[at] for at in places] for places in (plan.whole, plan.residuals))
+        whole, residuals = (
+            [step.elements[at] for at in places] for places in (plan.read_whole, plan.residuals)
+        )
         if not plan.recomputed:
             residuals = cheapest_residuals(residuals, [step.number, *step.inputs, *self._starts, *whole])
         self._stacked = list(dict.fromkeys([*whole, *residuals]))
@@ -81,7 +83,7 @@ class Records:
         scope.residuals.update((at, residuals) for at in plan.residuals)
         if plan.sets_checkpoints:
             scope.checkpoints[self._cluster] = dict(zip(self._checkpoints, arrays[n:], strict=True))
-        scope.set_results(results | {at: stacks[elements[at]] for at in plan.whole})
+        scope.set_results(results | {at: stacks[elements[at]] for at in plan.read_whole})
 
 
 def segment(trip_count: int) -> int:

@@ -1,11 +1,11 @@
 """A loop that recomputes its residuals segment by segment, from checkpoints that other loops have stored.
 
-    for each segment, from last to first, where T runs backwards and reads W:
+    for each segment, from last to first, where T, the reverse pass of the loop W, runs backwards and reads W:
         W runs forwards from its checkpoint, and stacks the values that T reads; T runs backwards, and reads the stack
 
 Loop memory `sqrt`: of n iterations, every s-th stores its carries, s = sqrt n, and the stacks hold one segment. Each
-iteration runs twice, and memory holds the values of about 2 sqrt n iterations. A loop U that runs forwards again and
-reads T (reverse over reverse) has checkpoints of T's carries and carries W's carries itself: over each segment,
+iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T, which runs
+forwards and reads T, has checkpoints of T's carries and carries W's carries itself: over each segment,
 first W, then T, then U runs.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).

@@ -1,4 +1,4 @@
-"""One iteration of fused loops as a raw graph, from which `stacked`, `segmented` and `checkpointed` build loops."""
+"""One iteration of fused loops as a raw graph; `loops.py`, `segmented.py` and `checkpointed.py` build loops of it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -63,12 +63,14 @@ class Residuals:
                 x: read_entry(reader.b, reader.loop.read(stack), reader.number)
                 for x, stack in self.stacks.items()
             }
-            local = reader.recomputed[self] = self.given(reader.b, reader.number, reader.loop.read) | stacks
+            local = reader.recomputed[self] = (
+                self.free_inputs(reader.b, reader.number, reader.loop.read) | stacks
+            )
             # All wanted values at once: dead ones are dropped later.
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
-    def given(self, b: Any, number: Value, read: Callable[[Value], Value]) -> dict[Value, Value]:
+    def free_inputs(self, b: Any, number: Value, read: Callable[[Value], Value]) -> dict[Value, Value]:
         """The inputs of the step that need no stack: outer values, the number, and induction variables."""
         local = {inner: read(x) for x, inner in self.step.loop.outside.items()} | {self.step.number: number}
         return local | {

@@ -225,7 +225,7 @@ CAMERA, POINT = 11, 3
 
 
 def ba(_: Json) -> Callable[..., Any]:
-    """Of rows of cameras and points, one for each observation: the error of the projection, and that of the weight.
+    """The errors of projections and of weights, for rows of cameras and points, one for each observation.
 
     A camera is a rotation vector, a center, the focal length, the principal point, and two coefficients of distortion.
     """
@@ -269,7 +269,7 @@ def ba_value(_: Json, results: Sequence[Array]) -> Json:
 
 
 def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
-    """Of a matrix with compressed rows, the part of the first observation, and the last number of each array."""
+    """The first observation's part of a matrix with compressed rows, and the last number of each array."""
     by_camera, by_point, by_weight = blocks
     rows = np.concatenate([by_camera[0], by_point[0], by_weight[0][:, None]], axis=1)[:2]
     points, weights = CAMERA * given["n"], CAMERA * given["n"] + POINT * given["m"]

@@ -250,7 +250,7 @@ def test_each_loop_is_a_choice() -> None:
 
 
 def test_memory_inside_of_loops_counts() -> None:
-    """The body holds an array of 8 MB, which is no result."""
+    """The body of the loop holds an array of 8 MB that it does not return."""
 
     def body(c: Any, _: Any) -> Any:
         return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
@@ -283,7 +283,7 @@ def test_iree_allocates_less() -> None:
 
 
 def test_cheap_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of m, t = tanh m, g = t + 1 and m g, the sum g is not kept: the multiplication that reads it can add 1 again."""
+    """Of the values m, t = tanh m, g = t + 1 and m g, only g is recomputed: the multiplication that reads it adds 1."""
     values, peaks = [], []
     for gain in (0.0, cheap._GAIN):
         monkeypatch.setattr(cheap, "_GAIN", gain)

@@ -10,7 +10,7 @@ from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
 from tiduc.opt import PASSES, run_pipeline
 from tiduc.opt.observe import Observe
-from tiduc.opt.textual import Native, Option, Own, Pass, parse_pipeline
+from tiduc.opt.textual import Configured, Native, Option, Pass, parse_pipeline
 from tiduc.tables import native_passes
 
 EXP_AX = """
@@ -163,7 +163,7 @@ def test_every_pass_has_a_description():
 
 def test_own_elements_keep_their_text():
     (own,) = parsed(" tidu-q{text=a} ")
-    assert isinstance(own, Own) and own.text == "tidu-q{text=a}"
+    assert isinstance(own, Configured) and own.text == "tidu-q{text=a}"
 
 
 def test_listed_native_passes_are_registered() -> None:

@@ -15,7 +15,7 @@ WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 
 
 def built(what: str, source: Path, out: Path) -> Path:
-    """What setuptools builds of a folder: `sdist` or `wheel`."""
+    """The archive that setuptools builds of a folder: its `sdist` or its `wheel`."""
     code = f"import setuptools.build_meta as build; print(build.build_{what}({str(out)!r}))"
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=source, check=True, capture_output=True, text=True

@@ -34,7 +34,7 @@ def required(text: str) -> list[str]:
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]
-    return [each.told(names, shapes).partition(":")[0] for each in signature.required]
+    return [each.violation(names, shapes).partition(":")[0] for each in signature.required]
 
 
 def test_command_line(tmp_path: Path) -> None:

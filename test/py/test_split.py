@@ -50,7 +50,7 @@ def function(body: str, inputs: str = "%x: tensor<4xf64>", results: str = "tenso
 
 
 def names(parts: "tiduc.Split") -> list[str]:
-    return [each.what for each in parts.residuals]
+    return [each.kind for each in parts.residuals]
 
 
 def test_values_that_the_derivative_reads_are_residuals() -> None:

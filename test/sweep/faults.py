@@ -58,6 +58,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="the number of processes")
     options = parser.parse_args()
     chosen = witnessed(options.witness)
+    if not chosen:
+        parser.error(f"no record that is tested has the witness {' or '.join(options.witness)}")
     done = list(unneeded(chosen, options.jobs))
     for record in done:
         print(f"{record.name}: {record.fault.kind}: {record.fault.text} ({record.fault.witness})")

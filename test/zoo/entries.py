@@ -1,4 +1,4 @@
-"""What a model of the zoo is: a name, a family, a size, and a function that builds the module and its inputs."""
+"""The record of a model of the zoo: a name, a family, a size, and a function that builds the module and its inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

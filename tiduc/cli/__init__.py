@@ -1,4 +1,9 @@
-"""The command line: turns arguments into calls of the stages, and errors into diagnostics in MLIR's form."""
+"""The command line: turns arguments into calls of the stages, and errors into diagnostics in MLIR's form.
+
+`COMMANDS` names the module of each command; a module holds the commands of one group, and the options that only they
+have. Options that several groups share are in derivatives.py, models.py, files.py and execution.py. A command only
+reads its arguments and calls `Program` or a function of `tiduc/`; the work itself belongs there.
+"""
 
 import signal
 from collections.abc import Callable

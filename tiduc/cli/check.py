@@ -10,7 +10,7 @@ import click
 from tiduc.backends.backend import Options, compile_program
 from tiduc.checking.check import DTYPES, MODES, check, in_double
 from tiduc.checking.comparisons import Call, Comparison, Run
-from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import ENGINE, INPUTS, SEED, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
@@ -116,7 +116,7 @@ def _check(
             program,
             given,
             _engine(engine, options),
-            wanted(program, wrt),
+            parse_wrt(program, wrt),
             expected,
             seed,
             order=order,

@@ -29,9 +29,9 @@ LOOP_MEMORY = click.option(
     type=click.Choice(MEMORIES),
     default="auto",
     show_default=True,
-    help="What derivatives of loops keep, where a loop does not say: everything, in stacks; checkpoints of "
-    "sqrt n "
-    "iterations, or of log n, from which the others are run again; or what fits the loop.",
+    help="How the reverse pass of a loop of n iterations gets its residuals, unless the loop says so itself: stack "
+    "stores those of all iterations; sqrt and log recompute iterations from checkpoints, of about sqrt n or log n "
+    "iterations; auto takes stack up to 256 MB, else sqrt.",
 )
 
 MEMORY = click.option(
@@ -39,12 +39,12 @@ MEMORY = click.option(
     default="",
     metavar="SIZE",
     help="How much memory the result may take, arguments and results included: a size such as 100MB or 1.5GiB, a share "
-    "of its peak such as 0.3x, or min. Values are then recomputed rather than kept. By default only the order of ops "
-    "serves to lower the peak.",
+    "of its peak such as 0.3x, or min. Values are then recomputed rather than kept. By default, only the order of the "
+    "ops is changed to lower the peak.",
 )
 
 
-def wanted(program: Program, texts: Sequence[str]) -> list[int | str] | None:
+def parse_wrt(program: Program, texts: Sequence[str]) -> list[int | str] | None:
     """The inputs that `--wrt` names: an input's whole name, or positions and names separated by commas."""
     if not texts:
         return None
@@ -74,7 +74,7 @@ def _derivative(
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory).rematerialize(memory)
-        positions = wanted(program, wrt)
+        positions = parse_wrt(program, wrt)
         derivative, module = derived(program, name, positions, stop_after, **options)
         if not program.differentiated(positions):
             remark(file, "no input is of float or complex type, so none has a derivative")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.cli.derivatives import LOOP_MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import (
     ENTRY,
@@ -75,14 +75,14 @@ def _explain(
 ) -> None:
     """Explain the derivatives of a program: what is active and why, and what they cost.
 
-    Lists which values the reverse keeps, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
-    five most expensive ops; and each choice at a kink that the derivative rests on. Nothing is compiled or run: costs
-    follow from shapes, and bytes are those of ops that are not fused.
+    Lists the residuals of the reverse pass, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
+    five most expensive ops; and each kink whose derivative is a convention. Nothing is compiled or run: costs follow
+    from shapes, and bytes are those of ops that are not fused.
     """
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
         program = from_module(module, entry, opset, inline, loop_memory)
-        explanation = explain(module, program, wanted(program, wrt), order, memory, budget)
+        explanation = explain(module, program, parse_wrt(program, wrt), order, memory, budget)
     if as_data:
         write_json(as_json(explanation), output)
     else:

@@ -35,7 +35,7 @@ MODE = click.option(
     default="auto",
     show_default=True,
     help="Forward mode pushes one basis vector per input element, reverse mode pulls back one per output "
-    "element; auto takes the cheapest of the two and of both from a bottleneck outwards.",
+    "element; auto takes the cheapest of forward mode, reverse mode, and both, joined at a bottleneck.",
 )
 
 SPARSITY = click.option(
@@ -51,14 +51,14 @@ COMMANDS = {
         "jacobian",
         """Write the derivatives: (primals...) -> (derivative of each output in each of wrt...).
 
-        One has the shape of its output, then that of its input. Inputs must be real.""",
+        The shape of a derivative is that of its output, then that of its input. Inputs must be real.""",
         (VALUE, MODE, SPARSITY),
     ),
     "hessian": command(
         "hessian",
-        """Write the second derivatives: (primals...) -> (that of each output in each two of wrt...).
+        """Write the second derivatives: (primals...) -> (one of each output in each pair of wrt...).
 
-        One has the shape of its output, then those of its inputs. Inputs and outputs must be real.""",
+        The shape of a derivative is that of its output, then those of both inputs. Inputs and outputs must be real.""",
         (VALUE, SPARSITY),
     ),
     "laplacian": command(

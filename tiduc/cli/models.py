@@ -69,7 +69,7 @@ RELU = click.option(
     is_flag=True,
     callback=_keep,
     expose_value=False,
-    help="Take each maximum of a value and 0 for a relu, whose derivative at 0 is 0; by default only "
+    help="Treat every maximum of a value and 0 as a relu, whose derivative at 0 is 0; by default, only those in "
     "functions named relu and relu6, as in exports of JAX.",
 )
 

@@ -79,7 +79,7 @@ def _run(
 ) -> None:
     """Run a program, or a module that 'tiduc compile' made, on arrays.
 
-    Results are printed one a line, as --input reads them; of large ones only a summary.
+    Results are printed one per line, in the form that --input reads; large results as a summary.
     """
     with about(file):
         if engine == "iree":

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, write
 from tiduc.cli.rules import RULES, read_with
@@ -43,11 +43,11 @@ def _split(
     """Write the VJP of a program as two: forward.mlir, (primals...) -> (outputs..., residuals...), and backward.mlir,
     (residuals..., cotangents of the outputs...) -> (cotangents of wrt...).
 
-    The residuals are listed, each with its type, its size and what it is.
+    The residuals are listed, each with its type, its size, and the op or input that it comes from.
     """
     with about(file):
         program = from_module(read_with(opset, file), entry, opset, False, loop_memory).rematerialize(memory)
-        parts = split(program, wanted(program, wrt))
+        parts = split(program, parse_wrt(program, wrt))
         written = {
             os.path.join(output, f"{name}.mlir"): emit(part.module, shortest(part.module))
             for name, part in (("forward", parts.forward), ("backward", parts.backward))

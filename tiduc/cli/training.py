@@ -107,10 +107,10 @@ def _train_step(
     output: str,
     **settings: float | None,
 ) -> None:
-    """Compile one step of training: the loss of a batch, its gradient, and the new parameters, in their old place.
+    """Compile one step of training: the loss of a batch, its gradient, and the update of the parameters in place.
 
-    Inputs are the parameters, what the optimizer keeps, the batch, the targets and the learning rate; outputs are the
-    loss and the new parameters and so on. With --state, a program needs nothing but NumPy and tiduc.runtime to train.
+    The inputs are the parameters, the optimizer's state, the batch, the targets and the learning rate. The outputs are
+    the loss, the new parameters and the new state. With --state, training needs only NumPy and tiduc.runtime.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     with about(model):

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tiduc.activity import find_activity, functions
-from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, wanted
+from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, parse_wrt
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
@@ -86,7 +86,7 @@ def _view(
     """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
 
     Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
-    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' brings along.
+    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' installs.
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):
@@ -121,7 +121,7 @@ def _draw_memory(
     program = from_module(read_with(opset, file), entry, opset, inline, loop_memory)
     name = derivative or "vjp"
     options: dict[str, Any] = {"order": order} if name == "jet" else {}
-    derived_program, _ = derived(program, name, wanted(program, wrt), **options)
+    derived_program, _ = derived(program, name, parse_wrt(program, wrt), **options)
     points = [(peak.bytes, peak.time) for peak in find_peaks(derived_program)]
     if kind == "txt":
         write(listed(points), output)
@@ -167,7 +167,7 @@ def _picture(
         active = {name: _differentiable(op, opset) for name, op in _public(module, entry).items()}
     else:
         program = from_module(module, entry, opset, inline, loop_memory)
-        positions = wanted(program, wrt)
+        positions = parse_wrt(program, wrt)
         chosen = program.differentiated(positions)
         active = {program.name: [i for i, port in enumerate(program.inputs) if port in chosen]}
         if derivative is not None and stop_after != "parse":

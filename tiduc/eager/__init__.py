@@ -9,6 +9,12 @@
 
 `Array` is one frontend. Another frontend records its operations with a `Recorder`, and calls `backward` with
 an `Executor`.
+
+    array, elements, views, indexing, places                Array: names, views and writes
+    functions, elementwise, movement, products, reductions, totals      NumPy's functions on values
+    session, record, graphs, executors                      run an op, and record it
+    gradients, cotangents, walk                             backward
+    calls, checkpoints                                      whole programs, and remat
 """
 
 from importlib import import_module

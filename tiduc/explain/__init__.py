@@ -189,7 +189,7 @@ def find_peaks(program: Program) -> list[Peak]:
 
 
 def _recomputed(program: Program, budget: str) -> list[Recomputed]:
-    """What a program recomputes within a budget, the most bytes first."""
+    """The values that a program recomputes within a budget, in descending order of their bytes."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     total = total_seconds(program.view, structured)
     values = recomputed(program.view, structured, budget, loops_of(program))
@@ -253,8 +253,8 @@ def _residuals(program: Program, wrt: list[int | str]) -> list[Residual]:
     """The residuals that `tiduc split` lists: arguments last, otherwise the largest first."""
     kept = []
     for residual in split(program, wrt).residuals:
-        kind, _, name = residual.what.partition(" ")
-        name = name if kind == "input" else residual.what.removeprefix("stablehlo.").removeprefix("func.")
+        kind, _, name = residual.kind.partition(" ")
+        name = name if kind == "input" else residual.kind.removeprefix("stablehlo.").removeprefix("func.")
         kept.append(Residual(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
     return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 

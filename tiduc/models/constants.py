@@ -16,7 +16,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.constants import constants_in, dense, resource_name
+from tiduc.dialect.constants import constants_in, dense, is_splat, resource_name
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import operations
@@ -137,7 +137,7 @@ def lift(module: Any) -> dict[str, Array]:
 def _may_be_weight(value: Any, type_: Any) -> bool:
     if not isinstance(type_.element_type, ir.FloatType | ir.ComplexType):
         return False
-    return not (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
+    return not is_splat(value)
 
 
 def _name(op: Any, value: Any, count: int) -> str:

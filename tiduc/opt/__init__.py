@@ -1,4 +1,12 @@
-"""`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR."""
+"""`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR.
+
+    passes.py, defaults.py, iree_passes.py      the passes, with their options and defaults
+    pipelines.py                                named sequences of passes
+    textual.py, driver.py                       parse a pipeline, and run it
+    observe.py                                  print IR, times and statistics; write a reproducer
+
+A new stage needs a row in passes.py to be usable in pipelines.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

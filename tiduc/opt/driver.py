@@ -13,7 +13,7 @@ from tiduc.dialect.context import diagnosed, stage
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.graph import operations
 from tiduc.opt.observe import COUNT, Observe, Statistics, reproducible
-from tiduc.opt.textual import Native, Own, Pass, Pipeline, elements_of, parse_pipeline
+from tiduc.opt.textual import Configured, Native, Pass, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -55,7 +55,7 @@ def run_pipeline(
 
 
 def _manager(
-    elements: list[Native | Own],
+    elements: list[Native | Configured],
     passes: Mapping[str, Pass | Pipeline],
     opset: OpSet,
     failures: list[BaseException],
@@ -107,7 +107,7 @@ def _failed(error: Any) -> TiducError:
     return TiducError("a pass of the pipeline failed; --mlir-print-ir-after-failure prints its IR")
 
 
-def _normal(elements: list[Native | Own]) -> str:
+def _normal(elements: list[Native | Configured]) -> str:
     """The pipeline with named pipelines expanded and native passes as MLIR prints them."""
     inside = [
         str(PassManager.parse(f"builtin.module({element.text})")).removeprefix("builtin.module(")[:-1]

@@ -77,7 +77,9 @@ def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callab
 @_pass(
     "tidu-import",
     Option("inline", "bool", "inline every call; default: false"),
-    Option("relu", "bool", "take each maximum with 0 for a relu, whose derivative at 0 is 0; default: false"),
+    Option(
+        "relu", "bool", "treat every maximum with 0 as a relu, whose derivative at 0 is 0; default: false"
+    ),
 )
 def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset: OpSet = OPSET) -> None:
     """Converts each public function, and each private function called more than once, to a graph."""

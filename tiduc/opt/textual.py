@@ -72,7 +72,7 @@ class Pass:
         """The options of the pass."""
         return self.options
 
-    def own(self, texts: Mapping[str, str]) -> "Own":
+    def configured(self, texts: Mapping[str, str]) -> "Configured":
         """The pass with the options that these texts, by option name, spell; `ValueError` for a malformed text."""
         options = {option.name: option for option in self.options}
         values = {}
@@ -82,7 +82,7 @@ class Pass:
             except ValueError as error:
                 raise ValueError(f"option '{name}' of '{self.name}' {error}") from None
         spelled = " ".join(f"{name}={text}" for name, text in texts.items())
-        return Own(self, values, f"{self.name}{{{spelled}}}" if texts else self.name)
+        return Configured(self, values, f"{self.name}{{{spelled}}}" if texts else self.name)
 
     @property
     def by_rules(self) -> bool:
@@ -117,14 +117,16 @@ class Pipeline:
     description: str
     steps: tuple[Step, ...]
 
-    def own(self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]) -> list["Own"]:
+    def configured(
+        self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]
+    ) -> list["Configured"]:
         """The passes of the pipeline; `given` are the texts of its options. `ValueError` for a malformed text."""
         owned = []
         for step in self.steps:
             pass_ = passes[step.name]
             assert isinstance(pass_, Pass)
             texts = {**step.fixed, **{key: given[key] for key in step.takes if key in given}}
-            owned.append(pass_.own(texts))
+            owned.append(pass_.configured(texts))
         return owned
 
     def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
@@ -154,7 +156,7 @@ class Native:
 
 
 @dataclass(frozen=True)
-class Own:
+class Configured:
     """One Python pass with its options, and its text in the pipeline."""
 
     pass_: Pass
@@ -167,7 +169,7 @@ def elements_of(text: str) -> list[str]:
     return [element for _, element in _split(text, ",") if element.strip()]
 
 
-def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Own]:
+def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Configured]:
     """The elements of a pipeline, with or without `builtin.module(...)` around it; named pipelines are expanded.
 
     `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
@@ -178,12 +180,12 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Nat
         elements = list(_split(text[start:end], ","))
     except ValueError as error:
         raise _misspelled(str(error), 0) from None
-    parsed: list[Native | Own] = []
+    parsed: list[Native | Configured] = []
     for offset, element in elements:
         position = start + offset + len(element) - len(element.lstrip())
         name = _NAME.match(element)[1]  # type: ignore[index]
         if name.startswith("tidu-") or name in passes:
-            parsed += _own(element.strip(), name, position, passes)
+            parsed += _configured(element.strip(), name, position, passes)
         elif parsed and isinstance(parsed[-1], Native):
             parsed[-1] = Native(f"{parsed[-1].text},{element}")
         elif element.strip() or len(elements) > 1:
@@ -200,7 +202,9 @@ def _inside(text: str) -> tuple[int, int]:
     return 0, len(text)
 
 
-def _own(element: str, name: str, position: int, passes: Mapping[str, Pass | Pipeline]) -> list[Own]:
+def _configured(
+    element: str, name: str, position: int, passes: Mapping[str, Pass | Pipeline]
+) -> list[Configured]:
     known = passes.get(name)
     if known is None:
         close = [each for each in passes if each.startswith(name)] or difflib.get_close_matches(
@@ -223,7 +227,7 @@ def _own(element: str, name: str, position: int, passes: Mapping[str, Pass | Pip
             raise _misspelled(f"no option '{key}' in '{name}'; there are: {known_ones}", position)
         texts[key] = value if equals else "true"
     try:
-        return known.own(texts, passes) if isinstance(known, Pipeline) else [known.own(texts)]
+        return known.configured(texts, passes) if isinstance(known, Pipeline) else [known.configured(texts)]
     except ValueError as error:
         raise _misspelled(str(error), position) from None
 

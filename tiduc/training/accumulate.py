@@ -35,6 +35,6 @@ class Accumulation:
             self.slopes.append(b.multiply(total, b.constant(1 / count, total)))
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
-    def chosen(self, new: Any, old: Any) -> Any:
+    def new_if_due(self, new: Any, old: Any) -> Any:
         """The new value where this call updates the parameters, else the old one."""
         return self._b.select(self._due, new, old)

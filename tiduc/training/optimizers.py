@@ -28,7 +28,7 @@ from tiduc.dialect.types import element, rank, shape
 class Sgd:
     """Gradient descent."""
 
-    kept: tuple[str, ...] = ()  # the state arrays of each parameter, of its shape
+    state_names: tuple[str, ...] = ()  # the state arrays of each parameter, of its shape
     counts = False  # whether the update depends on the number of the step
 
     def update(
@@ -43,7 +43,7 @@ class Momentum:
     """Gradient descent along a decaying sum of gradients."""
 
     momentum: float = 0.9
-    kept: tuple[str, ...] = ("velocity",)
+    state_names: tuple[str, ...] = ("velocity",)
     counts = False
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Adam:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    kept: tuple[str, ...] = ("first_moment", "second_moment")
+    state_names: tuple[str, ...] = ("first_moment", "second_moment")
     counts = True
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Lion:
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay: float = 0.0
-    kept: tuple[str, ...] = ("first_moment",)
+    state_names: tuple[str, ...] = ("first_moment",)
     counts = False
 
     def __post_init__(self) -> None:

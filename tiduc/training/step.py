@@ -108,7 +108,7 @@ def _update(
     slopes = slopes if sums is None else sums.slopes
 
     def taken(value: Any, old: Any) -> Any:
-        return value if sums is None else sums.chosen(value, old)
+        return value if sums is None else sums.new_if_due(value, old)
 
     states, new = [step][: chosen.counts], []
     kept = [taken(n, old_n)] if chosen.counts else []
@@ -120,7 +120,7 @@ def _update(
         type_ = with_element(port.type, wide(element(p)))
         beside = [
             Port(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.value}.{state_name}")
-            for state_name in chosen.kept
+            for state_name in chosen.state_names
         ]
         state = [b.input(each.value, each.type) for each in beside]
         decays = any(fnmatchcase(port.name, pattern) for pattern in decay)

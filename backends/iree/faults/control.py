@@ -12,7 +12,7 @@ from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_tab
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.dependences import behind, reached, read_by
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.traits import CONTROL
@@ -69,7 +69,7 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     gives up where the host reads the scalar.
     """
     body = op.regions[1].blocks[0]
-    last, varying = list(operations(body))[-1], _varying(body)
+    last, varying = terminator(body), _varying(body)
     _without_tables(b, op)
     _without_tables(b, last)
     for i, old in enumerate(body.arguments):

@@ -18,11 +18,11 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, given, size
+from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, donated_arguments, size
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import is_dynamic
 
@@ -40,8 +40,8 @@ def write_results_last(module: Any, settings: Settings) -> None:
 
 def _order(function: Any, cpu: bool) -> None:
     block = function.regions[0].blocks[0]
-    last = list(operations(block))[-1]
-    given_to = given(function)
+    last = terminator(block)
+    given_to = donated_arguments(function)
     in_place = {place for i, place in given_to.items() if _in_place(block.arguments[i], last, place, cpu)}
     if in_place == {*given_to.values()}:
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
@@ -121,3 +121,11 @@ def separate_fusions(module: Any, settings: Settings) -> None:
 def put_barrier(op: Any, i: int) -> None:
     """Puts a barrier before operand i of an op, in place."""
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
+
+
+def store(x: Any) -> Any:
+    """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
+    uses = list(x.uses)
+    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
+    replace_uses(uses, stored)
+    return stored

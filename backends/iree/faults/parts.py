@@ -14,9 +14,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.faults.fusions import store
 from tiduc.dialect.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.types import is_complex
 
@@ -39,9 +39,7 @@ def separate_parts(module: Any) -> None:
             continue
         for y in op.results:
             if isinstance(y.type, ir.RankedTensorType) and is_complex(y):
-                readers = [(use.owner.operation, use.operand_number) for use in y.uses]
-                names = {reader.name for reader, _ in readers}
-                if len(readers) > 1 and names & _BY_PARTS and names - COMPLEX_PARTS:
-                    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(op), op.location), y)
-                    for reader, i in readers:
-                        reader.operands[i] = stored
+                readers = [use.owner.name for use in y.uses]
+                by_parts = not (_BY_PARTS.isdisjoint(readers) or COMPLEX_PARTS.issuperset(readers))
+                if len(readers) > 1 and by_parts:
+                    store(y)

@@ -132,7 +132,7 @@ class Places:
             if i in self.windowed:
                 at[i] += place[position[self.windowed[i]]]
             row = row * n + at[i]
-        return row, arrays.inside(k, at, sizes)
+        return row, arrays.is_inside(k, at, sizes)
 
 
 def _with_spare_row(b: Emitter, x: Any, width: Any) -> Any:

@@ -15,7 +15,7 @@ from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.functions import replace, symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import terminator
 
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
 """The operand that is the result where the slice is the whole array."""
@@ -77,4 +77,4 @@ def _returned(block: Any, arguments: list[Any]) -> list[Any]:
     """The numbers that a block returns for arguments of known numbers; None for each number that is unknown."""
     pairs = zip(block.arguments, arguments, strict=True)
     known = {x: number for x, number in pairs if number is not None}
-    return [known_number(x, known) for x in list(operations(block))[-1].operands]
+    return [known_number(x, known) for x in terminator(block).operands]

@@ -32,7 +32,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
 
@@ -107,7 +107,7 @@ class _Arrays:
         if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
             return []
         op = y.owner.operation
-        ways = [list(operations(region.blocks[0]))[-1].operands for region in op.regions]
+        ways = [terminator(region.blocks[0]).operands for region in op.regions]
         if op.name == "stablehlo.while":
             ways = [op.operands, ways[1]]
         sources = [[self._sources(z) for z in way] for way in ways]
@@ -220,7 +220,7 @@ def _others(y: Any) -> list[Any]:
     if op.name == "stablehlo.select" and not op.operands[0].type.rank:
         return list(op.operands)[1:]
     if op.name in ("stablehlo.if", "stablehlo.case"):
-        return [list(operations(region.blocks[0]))[-1].operands[i] for region in op.regions]
+        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
     if op.name == "stablehlo.while":
         return _carried(op, i)
     return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
@@ -228,7 +228,7 @@ def _others(y: Any) -> list[Any]:
 
 def _carried(loop: Any, i: int) -> list[Any]:
     """The initial value of a loop-carried value, and the value that the body returns for it."""
-    return [loop.operands[i], list(operations(loop.regions[1].blocks[0]))[-1].operands[i]]
+    return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
 
 
 def size(x: Any) -> int | None:
@@ -241,14 +241,14 @@ def _is_program(op: Any) -> bool:
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
-def given(function: Any) -> dict[int, int]:
+def donated_arguments(function: Any) -> dict[int, int]:
     """The numbers of the arguments whose memory results take, each with the number of its result.
 
     `ParseError` where there is no such result.
     """
     attributes = function.attributes.get("arg_attrs") or ()
     places = {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
-    results = len(list(operations(function.regions[0].blocks[0]))[-1].operands)
+    results = len(terminator(function.regions[0].blocks[0]).operands)
     for i, place in places.items():
         if not 0 <= place < results:
             message = f"argument {i} has {DONATED} = {place}, but the function has {results} results"
@@ -258,10 +258,10 @@ def given(function: Any) -> dict[int, int]:
 
 def _is_given_away(function: Any, x: Any) -> bool:
     """Whether an argument's memory goes to a result whose op is the only reader of the argument."""
-    place, uses = given(function).get(x.arg_number), list(x.uses)
+    place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
-    return bool(list(operations(x.owner))[-1].operands[place].owner == uses[0].owner)
+    return bool(terminator(x.owner).operands[place].owner == uses[0].owner)
 
 
 def _is_carried_on(x: Any) -> bool:

@@ -19,12 +19,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from torch_mlir import ir
-
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import crash
+from tiduc.backends.iree.faults.fusions import store
 from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
@@ -90,7 +88,7 @@ def separate_wide_fusions(module: Any) -> None:
             elif before & other.root().bits:
                 left.append((x, other))
             elif not tree.takes(other.root()):
-                left.append((_stored(x), other))
+                left.append((store(x), other))
         for x, other in left:
             if tree is not None:
                 tree.arrays.add(x)
@@ -107,12 +105,3 @@ def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any,
     """Values with the trees that compute them, without constants, which IREE copies into each dispatch."""
     found = [(x, trees.get(x)) for x in xs if splat(x) is None]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)
-
-
-def _stored(x: Any) -> Any:
-    """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
-    readers = [(use.owner.operation, use.operand_number) for use in x.uses]
-    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
-    for reader, i in readers:
-        reader.operands[i] = stored
-    return stored

@@ -4,19 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless, within
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape, mapped
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.types import element, is_complex, is_dynamic, shape, with_element, with_shape
 from tiduc.dialect.windows import Layout, dilated, padding, window_of, window_of_convolution
 from tiduc.dialect.windows import reduce_window as windows_over
+from tiduc.passes.rules.selection import selected
 
 
 @legalize("stablehlo.select_and_scatter")
@@ -25,32 +26,18 @@ from tiduc.dialect.windows import reduce_window as windows_over
     "select_and_scatter",
 )
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A scatter to the index of each window's element, which a reduce_window finds.
-
-    A reduce_window over two operands, values and their indices, finds the index; `count` is the index of padding.
-    `select` gets the earlier of two values first, as in a walk through the window.
-    """
+    """A scatter to the number of the element that each window selects, which a reduce_window finds."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its shapes are dynamic")
     sizes, count = shape(x), int(np.prod(shape(x), dtype=np.int64))
     if not np.prod(shape(source)) or not count:
         return [b.broadcast_in_dim(init, [], x.type)]
-    i32, scalar = signless(32), ir.RankedTensorType.get([], element(x))
-    places = b.reshape(b.iota(0, ir.RankedTensorType.get([count], i32)), sizes)
-    none = b.constant(count, ir.RankedTensorType.get([], i32))
 
-    def best(b: Emitter, v: Any, i: Any, w: Any, j: Any) -> Sequence[Any]:
-        """The element that stays, (v, i) or (w, j): calls `select` on the earlier and the later one."""
-        ordered = b.compare(i, j, "LT")
-        first, second = b.select(ordered, v, w), b.select(ordered, w, v)
-        (prefers,) = b.inlined(op.regions[0], [first, second])
-        later = b.maximum(i, j)
-        keeps = b.or_(prefers, b.compare(later, count, "EQ"))
-        return [b.select(keeps, first, second), b.select(keeps, b.minimum(i, j), later)]
+    def prefers(body: RegionBuilder, u: Any, v: Any) -> Any:
+        return mapped(b, op.regions[0], [u, v]) if body is b else body.inlined(op.regions[0], [u, v])[0]
 
-    body, inits = b.region([scalar, none.type] * 2, best), (b.constant(0, scalar), none)
-    _, chosen = windows_over(b, (x, places), inits, window_of(op), body)
+    _, chosen = selected(b, x, b.constant(0, with_shape(x.type, [])), window_of(op), prefers)
     flat = int(np.prod(shape(source)))
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))

@@ -4,10 +4,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import run_passes
+from tiduc.dialect.functions import within
 
 _NATIVE = (
     "chlo-legalize-to-stablehlo",
@@ -33,14 +34,8 @@ def expand_composites(module: Any, settings: Settings) -> None:
 
 def assume_broadcastable(module: Any) -> None:
     """Removes the constraints of broadcasts of dynamic shapes, in place: `assert_sizes` has checked the sizes."""
-    constraints = [op for op in within(module.operation) if op.name == "shape.cstr_broadcastable"]
-    for op in constraints:
-        b = Emitter(ir.InsertionPoint(op), op.location)
-        passing = {"passing": ir.BoolAttr.get(True)}
-        op.result.replace_all_uses_with(b.emit("shape.const_witness", (), op.result.type, passing))
-        op.erase()
-    if constraints:
-        run_passes(module.operation, "builtin.module(func.func(canonicalize))")
+    if within(module.operation, ("shape.cstr_broadcastable",)):
+        run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 
 
 @crash(
@@ -52,9 +47,7 @@ def sum_labels_first(module: Any) -> None:
 
     %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"
     """
-    for op in within(module.operation):
-        if op.name not in ("stablehlo.einsum", "stablehlo.unary_einsum"):
-            continue
+    for op in within(module.operation, ("stablehlo.einsum", "stablehlo.unary_einsum")):
         b = Emitter(ir.InsertionPoint(op), op.location)
         sources, _, target = (
             ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "").partition("->")

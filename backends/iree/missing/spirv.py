@@ -8,38 +8,21 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.traits import FUNCTIONS
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 
 
-@legalize(
-    "stablehlo.atan2",
-    "stablehlo.cbrt",
-    "stablehlo.exponential",
-    "stablehlo.exponential_minus_one",
-    "stablehlo.log",
-    "stablehlo.log_plus_one",
-    "stablehlo.logistic",
-    "stablehlo.power",
-    "stablehlo.rsqrt",
-    "stablehlo.sqrt",
-    "stablehlo.tanh",
-    where=ON_SPIRV,
-)
+@legalize(*sorted(name for name in FUNCTIONS if name.startswith("stablehlo.")), where=ON_SPIRV)
 @missing(
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
 def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
     """None for f32; functions of f64 other than real square roots are refused."""
-    if is_complex(op.operands[0]) or op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt"):
-        refuse_f64(op)
-    return None
-
-
-def refuse_f64(op: Any) -> None:
-    """Raises `Unsupported` for a function of f64 or complex<f64>."""
     x = op.operands[0]
-    if is_complex(x) and bits(x) == 128 or is_float(x) and bits(x) == 64:
+    of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
+    if of_reals or (is_complex(x) and bits(x) == 128):
         raise refused(op, "Vulkan has no such function of f64; convert to f32, or choose another target")
+    return None
 
 
 @legalize("stablehlo.count_leading_zeros", where=ON_SPIRV)

@@ -1,4 +1,11 @@
-"""Rewrites of the text of IREE's VM module, which correct IREE's own compilation to its virtual machine."""
+"""Rewrites of the text of IREE's VM module, which correct IREE's own compilation to its virtual machine.
+
+    releases.py, references.py, registers.py    one fault each, in the order of `VM_PIPELINE`
+    recordings.py                               detects a fault that a compiler flag avoids
+    text.py                                     functions and branches in the text
+
+IREE's compiler stops before it writes bytecode, these functions rewrite the text, and IREE's compiler goes on.
+"""
 
 from tiduc.backends.iree.vm.references import copy_passed_references
 from tiduc.backends.iree.vm.registers import widen_block_arguments

@@ -97,9 +97,12 @@ def _target(name: str) -> str:
 
 
 def fails_alone(witness: Witness) -> bool:
-    """Whether IREE without tiduc rejects the witness, or gives other results; runs it in this process."""
+    """Whether IREE alone rejects or does not load the witness, or gives other results; runs it in this process."""
     vmfb = compiled_alone(witness.text, witness.target)
-    return vmfb is None or not witness.holds(Executable(vmfb, witness.target))
+    try:
+        return vmfb is None or not witness.holds(Executable(vmfb, witness.target))
+    except TiducError:  # the runtime does not load the module
+        return True
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:

@@ -20,7 +20,7 @@ from tiduc.backends.iree.missing.dynamic.sizes import broadcast, read
 from tiduc.dialect.context import context
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.dynamic.origins import DYNAMIC
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph import terminator
 from tiduc.dialect.types import dims, element, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
@@ -207,12 +207,12 @@ def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
     body = b.region(
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
     )
-    type_ = with_element(xs[0].type, element(list(operations(region.blocks[0]))[-1].operands[i]))
+    type_ = with_element(xs[0].type, element(terminator(region.blocks[0]).operands[i]))
     dimensions = {"dimensions": dims(range(len(type_.shape)))}
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
-def inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
+def is_inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
     """Whether a place is within an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 

@@ -9,7 +9,7 @@ from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of
-from tiduc.backends.iree.missing.dynamic.sizes import known, smaller
+from tiduc.backends.iree.missing.dynamic.sizes import smaller, with_static_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import dims, element
 
@@ -54,7 +54,7 @@ def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
     """The broadcast, element by element. If a dimension has size 1, all its places read index 0, the last one."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
-    result = known(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
+    result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
 
     def fill(k: Kernel, places: Sequence[Any], x: Any) -> Any:
         return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))

@@ -10,7 +10,7 @@ from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.missing.dynamic import arrays
-from tiduc.backends.iree.missing.dynamic.sizes import clamped, known, padded, read
+from tiduc.backends.iree.missing.dynamic.sizes import clamped, padded, read, with_static_sizes
 from tiduc.dialect.types import element
 
 
@@ -65,7 +65,7 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
 def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]) -> Any:
     x, value = op.operands[:2]
     own = arrays.sizes_of(b, x)
-    sizes = known(op.results[0].type, padded(own, low, high, interior))
+    sizes = with_static_sizes(op.results[0].type, padded(own, low, high, interior))
 
     def fill(k: Kernel, places: Sequence[Any], x: Any, value: Any) -> Any:
         moved = [place - n for place, n in zip(places, low, strict=True)]
@@ -86,7 +86,7 @@ def _either(
     Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
     in any case, at a clamped place, and selected.
     """
-    met = k.all([arrays.inside(k, place, sizes), *conditions])
+    met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:
         return k.if_(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
     near = [clamped(i, n - 1) for i, n in zip(place, sizes, strict=True)]
@@ -136,7 +136,7 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
         return k.element(x, *at)
 
     return arrays.computed(
-        b, known(op.results[0].type, sizes), element(x), [x, arrays.wide(b, indices)], fill
+        b, with_static_sizes(op.results[0].type, sizes), element(x), [x, arrays.wide(b, indices)], fill
     )
 
 
@@ -181,7 +181,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
     own, first = [arrays.sizes_of(b, x) for x in op.operands], [0]
     for sizes in own:
         first.append(first[-1] + sizes[d])
-    whole = known(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
+    whole = with_static_sizes(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
     def fill(k: Kernel, places: Sequence[Any], *xs: Any) -> Any:
         value = k.number(0, xs[0].type.element_type)

@@ -62,7 +62,7 @@ def clamped(n: Any, most: Any) -> Any:
     return larger(smaller(n, most), 0)
 
 
-def known(type_: Any, sizes: Sequence[Any]) -> list[Any]:
+def with_static_sizes(type_: Any, sizes: Sequence[Any]) -> list[Any]:
     """`sizes`, with the static sizes of a type in place of those known at run time."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 

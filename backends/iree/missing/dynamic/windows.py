@@ -11,7 +11,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, type_of
-from tiduc.backends.iree.missing.dynamic.sizes import known, larger, padded, window_count
+from tiduc.backends.iree.missing.dynamic.sizes import larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import dims, element
 from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of, window_of_convolution
@@ -37,7 +37,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     for d, (n, stride, dilation) in enumerate(zip(w.sizes, w.strides, w.dilation, strict=True)):
         if n > 1 or stride > 1:
             xs = _combined_along(b, op, xs, d, (n, stride, dilation))
-    settled = [known(y.type, sizes_of(b, x)) for x, y in zip(xs, op.results, strict=True)]
+    settled = [with_static_sizes(y.type, sizes_of(b, x)) for x, y in zip(xs, op.results, strict=True)]
     starts = [repeated(b, init, sizes) for init, sizes in zip(inits, settled, strict=True)]
     return _combined(b, op, starts, xs)
 
