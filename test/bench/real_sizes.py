@@ -32,6 +32,7 @@ from suite import PAGE, allocated, by_xla, machine
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
+from tiduc.dialect.resources import inlined
 
 BEGIN, END = "<!-- real_sizes.py -->", "<!-- end of real_sizes.py -->"
 MIB = 2**20
@@ -151,7 +152,7 @@ def of_xla(text: str, arguments: Sequence[Any]) -> Way:
     """tiduc's gradient by XLA, which has copies of the arguments."""
     before = used()
     with jax.enable_x64(True):
-        compiled = by_xla(text, arguments)
+        compiled = by_xla(inlined(text), arguments)
     seconds = used() - before
 
     def call() -> Sequence[Any]:
