@@ -55,7 +55,9 @@ def _matched() -> Iterator[tuple[str, int, str, str]]:
         yield from ((name.removeprefix("stablehlo."), side, "constant", "neutral") for side in sides)
     yield "add", 1, "negate", "identity"
     yield "negate", 0, "negate", "identity"
-    yield from ((name, 0, "constant", "identity") for name in ("broadcast_in_dim", "convert", "reshape"))
+    yield "broadcast_in_dim", 0, "constant", "identity"
+    yield "convert", 0, "constant", "identity"
+    yield "reshape", 0, "constant", "identity"
     for inner in ("convert", "broadcast_in_dim"):
         yield from (("dot_general", side, inner, "unit") for side in (0, 1))
     yield "dot_general", 1, "broadcast_in_dim", "repeated"
@@ -68,7 +70,7 @@ def _matched() -> Iterator[tuple[str, int, str, str]]:
 def _patterns() -> Any:
     texts = []
     for op, side, inner, rule in _matched():
-        is_unary = op in ("negate", "broadcast_in_dim", "convert", "reshape")
+        is_unary = rule == "identity" and op != "add"
         read = "%y : !pdl.value" if is_unary else ("%y, %x", "%x, %y")[side] + " : !pdl.value, !pdl.value"
         of_type = "" if op in ("dot_general", "reduce") else " : %type"
         other = "" if is_unary else f"%x = pdl.operand{of_type}"

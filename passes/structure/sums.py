@@ -20,6 +20,7 @@ from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.keys import KeyTable
+from tiduc.dialect.traits import VIEWS
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
 from tiduc.passes.structure.clusters import Cluster, MemberResult
@@ -30,8 +31,6 @@ from tiduc.passes.structure.steps import Step
 from tiduc.passes.structure.while_loops import read_inputs
 
 _PRODUCT = "stablehlo.dot_general"
-_UNARY = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.negate"})
-"""Linear ops of one operand, which may follow the product; they are applied after the loop."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class MovedSums:
     def _term(self, y: Value) -> Term | None:
         """A term of a sum as a product of values that change in each iteration; None if it is none."""
         op, after = y.definition, list[Definition]()
-        while op is not None and op.name in _UNARY and self._reads[op.result] == 1:
+        while op is not None and _is_linear(op) and self._reads[op.result] == 1:
             after.append(op)
             op = op.operands[0].definition
         if op is None or op.name != _PRODUCT or self._reads[op.result] != 1:
@@ -187,6 +186,11 @@ def _representatives(scope: Scope, step: Step) -> dict[Value, Value]:
         operands, captures = (tuple([same[x] for x in read]) for read in (op.operands, op.captures))
         same.update(zip(op.results, table.results(op, operands, captures), strict=True))
     return same
+
+
+def _is_linear(op: Definition) -> bool:
+    """Whether an op negates its only operand or moves its elements, so that a sum may be taken first."""
+    return len(op.operands) == 1 and (op.name == "stablehlo.negate" or op.name in VIEWS)
 
 
 def _is_tested(at: MemberResult) -> bool:
