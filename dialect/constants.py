@@ -50,6 +50,19 @@ def integer_in(value: Any) -> int | None:
     return abs(entry.value) if entry.type.width == 1 else int(entry.value)
 
 
+@functools.cache
+def as_floats(value: Any, integers: Any, floats: Any) -> Any | None:
+    """A splat constant with the type `floats`; None for a constant that is not a splat of type `integers`.
+
+    Also None for integers that may be rounded twice, and for floats of fewer than 16 bits, whose overflow differs.
+    """
+    number = integer_in(value) if value.type == integers else None
+    element = floats.element_type
+    if number is None or abs(number) > 2**53 or not floats.has_static_shape:
+        return None
+    return dense(number, floats) if isinstance(element, ir.FloatType) and element.width >= 16 else None
+
+
 def _scalar(value: Any, element_type: Any) -> Any:
     if isinstance(element_type, ir.FloatType):
         return ir.FloatAttr.get(element_type, float(value))

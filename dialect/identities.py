@@ -2,7 +2,8 @@
 
     multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
     divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
-    broadcast_in_dim (splat) -> splat               two reshapes, transposes or broadcasts in a row -> one
+    broadcast_in_dim, reshape (splat) -> splat      two reshapes, transposes or broadcasts in a row -> one
+    convert (splat of integers) to floats -> splat
 
 All identities are exact, with one exception: `x + 0 -> x` gives -0 for x = -0, where the sum is +0. `x * 0` stays,
 because it is NaN where x is not finite.
@@ -16,7 +17,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect import traits
-from tiduc.dialect.constants import is_splat
+from tiduc.dialect.constants import as_floats, is_splat
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.matchers import defined_by
 from tiduc.dialect.types import dims, entries
@@ -65,9 +66,15 @@ def negate(op: Definition, operands: Operands) -> Value | None:
     return None if negated is None else negated.operands[0]
 
 
-def convert(op: Definition, operands: Operands) -> Value | None:
-    """Conversion to the type of x is x."""
-    return operands[0] if operands[0].type == op.result.type else None
+def convert(op: Definition, operands: Operands) -> Value | Definition | None:
+    """Conversion to the type of x is x, of a splat constant of integers to floats a splat constant of floats."""
+    (x,), type_ = operands, op.result.type
+    if x.type == type_:
+        return x
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        floats = as_floats(constant.attributes["value"], x.type, type_)
+        return None if floats is None else op.instead("stablehlo.constant", (), {"value": floats})
+    return None
 
 
 def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
@@ -91,10 +98,13 @@ def dynamic_slice(op: Definition, operands: Operands) -> Value | None:
 
 
 def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
-    """Reshape to the shape of x is x; two reshapes compose into one."""
-    (x,) = operands
-    if x.type == op.result.type:
+    """Reshape to the shape of x is x, of a splat constant a splat constant; two reshapes compose into one."""
+    (x,), type_ = operands, op.result.type
+    if x.type == type_:
         return x
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        value = widened_splat(constant.attributes["value"], x.type, type_)
+        return None if value is None else op.instead("stablehlo.constant", (), {"value": value})
     inner = defined_by(op.name, x)
     return None if inner is None else op.instead(op.name, inner.operands)
 

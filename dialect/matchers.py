@@ -6,20 +6,36 @@ JAX exports `logistic` in this form, and `logaddexp` with the functions built on
 
 from typing import Any
 
-from tiduc.dialect.constants import is_splat
+from torch_mlir import ir
+
+from tiduc.dialect.constants import as_floats, is_splat
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_float
 
 
 def splat(x: Any) -> float | None:
     """The number that fills a real x, if x is known to be a splat; else None."""
-    op = x.definition
-    while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-        op = op.operands[0].definition
-    if op is None or op.name != "stablehlo.constant" or not is_float(x):
+    op = _moved(x).definition
+    if op is None or not is_float(x):
+        return None
+    if op.name == "stablehlo.convert":
+        of = _moved(op.operands[0])
+        if (known := defined_by("stablehlo.constant", of)) is None:
+            return None
+        scalar = ir.RankedTensorType.get([], x.type.element_type)
+        converted = as_floats(known.attributes["value"], of.type, scalar)
+        return None if converted is None else float(converted.get_splat_value().value)
+    if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
     return float(value.get_splat_value().value) if is_splat(value) else None
+
+
+def _moved(x: Any) -> Any:
+    """The value whose elements those of x are."""
+    while (op := x.definition) is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        (x,) = op.operands
+    return x
 
 
 def logistic(op: Definition) -> Any | None:

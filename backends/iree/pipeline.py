@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
@@ -82,6 +83,11 @@ PIPELINE = (
         "speed",
         reductions_in_lanes,
         "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+    ),
+    Entry(
+        "speed",
+        flat_products,
+        "Reshapes operands of products to matrices, for CPUs, where that moves no elements.",
     ),
     Entry("tiles", products_in_tiles, takes_settings=True),
     Entry(

@@ -1,13 +1,12 @@
 """simplify: simplifications of derivatives that the native passes lack, as PDL patterns for MLIR's greedy driver.
 
-    the identities of `dialect/identities.py` for neutral elements, negations, and broadcasts of splat constants
+    the identities of `dialect/identities.py` for neutral elements, negations, and moved or converted splats
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
-    dot_general I, x                      -> x, transposed and broadcast, where I is a (broadcast) identity matrix
+    the rules of `products.py` for products of matrices
 
 The two of `add` occur where a backward loop accumulates the cotangent of an array that each iteration slices: the sum
-is then updated in place, and an iteration costs as much as its slice. The identity matrix holds the basis vectors of a
-Jacobian or a Laplacian; its product with the weights of a first layer is these weights.
+is then updated in place, and an iteration costs as much as its slice.
 
 StableHLO's simplification does not apply these to floats. Matching PDL is native: Python is called only for an op
 whose operand is the result of an op of the right name.
@@ -18,15 +17,14 @@ from functools import cache
 from typing import Any
 
 from torch_mlir import ir, rewrite
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import context, stage
-from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import Definition, Value, operations
 from tiduc.dialect.identities import IDENTITIES, NEUTRAL, is_splat_of
+from tiduc.passes.lower import products
 
 _PATTERN = """
-pdl.pattern @{op}_{inner}_{side} : benefit(1) {{
+pdl.pattern @{rule}_{op}_{inner}_{side} : benefit(1) {{
   %type = pdl.type
   %narrow = pdl.type
   {other}
@@ -58,8 +56,12 @@ def _matched() -> Iterator[tuple[str, int, str, str]]:
     yield "add", 1, "negate", "identity"
     yield "negate", 0, "negate", "identity"
     yield "broadcast_in_dim", 0, "constant", "identity"
+    yield "convert", 0, "constant", "identity"
+    yield "reshape", 0, "constant", "identity"
     for inner in ("convert", "broadcast_in_dim"):
         yield from (("dot_general", side, inner, "unit") for side in (0, 1))
+    yield "dot_general", 1, "broadcast_in_dim", "repeated"
+    yield "reduce", 0, "dot_general", "summed"
     for inner in ("dynamic_update_slice", "scatter"):
         yield from (("add", side, inner, "accumulate") for side in (0, 1))
 
@@ -68,16 +70,19 @@ def _matched() -> Iterator[tuple[str, int, str, str]]:
 def _patterns() -> Any:
     texts = []
     for op, side, inner, rule in _matched():
-        is_unary = op in ("negate", "broadcast_in_dim")
+        is_unary = rule == "identity" and op != "add"
         read = "%y : !pdl.value" if is_unary else ("%y, %x", "%x, %y")[side] + " : !pdl.value, !pdl.value"
-        other = "" if is_unary else "%x = pdl.operand : %type" if op != "dot_general" else "%x = pdl.operand"
+        of_type = "" if op in ("dot_general", "reduce") else " : %type"
+        other = "" if is_unary else f"%x = pdl.operand{of_type}"
         texts.append(_PATTERN.format(op=op, inner=inner, side=side, rule=rule, read=read, other=other))
     with context(), ir.Location.unknown():
         module = ir.Module.parse("\n".join(texts))  # lives until its patterns are frozen
         patterns = rewrite.PDLModule(module)
         _register(patterns, "neutral", _is_neutral, lambda _, op, constant: _other(op, constant))
         _register(patterns, "identity", lambda *ops: _equal(*ops) is not None, _apply_identity)
-        _register(patterns, "unit", _is_product_with_unit, _transposed)
+        _register(patterns, "unit", products.is_with_unit, products.transposed)
+        _register(patterns, "repeated", products.repeats, products.once)
+        _register(patterns, "summed", products.sums, products.summed)
         _register(patterns, "accumulate", _can_accumulate, _accumulate)
         return patterns.freeze()
 
@@ -168,80 +173,3 @@ def _accumulate(ip: Any, op: Any, update: Any) -> Any:
         sum_ = ir.Operation.create(add, [u.type], [old.result, u], loc=op.location, ip=before)
         copy.operands[1] = sum_.result
     return copy.result
-
-
-# ---- products with the identity matrix -----------------------------------------------------------------------
-
-
-def _is_product_with_unit(op: Any, unit: Any) -> bool:
-    """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    contracting, _ = _contracting(op, unit)
-    types = [x.type.element_type for x in (*op.operands, op.result)]
-    return (
-        op.operands[0] != op.operands[1]
-        and len(contracting) == 1
-        and not len(numbers.lhs_batching_dimensions)
-        and types.count(types[0]) == 3
-        and contracting[0] in _dimensions_of_unit(unit)
-    )
-
-
-def _contracting(op: Any, unit: Any) -> tuple[list[int], list[int]]:
-    """The dimensions that an op contracts, of its operand `unit` and of the other one."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    both = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
-    return both if op.operands[0] == unit.result else both[::-1]
-
-
-def _dimensions_of_unit(unit: Any) -> list[int]:
-    """The two dimensions of a value along which it is an identity matrix; empty if it is none."""
-    places, matrix = [0, 1], unit.result
-    if unit.name == "stablehlo.broadcast_in_dim":
-        places, matrix = list(unit.attributes["broadcast_dimensions"]), unit.operands[0]
-    convert = defined_by(matrix, "stablehlo.convert")
-    sizes = list(matrix.type.shape)
-    if convert is None or len(sizes) != 2 or sizes != [sizes[0]] * 2 or not _is_unit(convert.operands[0]):
-        return []
-    return places if [unit.result.type.shape[d] for d in places] == sizes else []
-
-
-def _is_unit(flags: Any) -> bool:
-    """Whether a matrix of booleans, as `jacobian` makes it, is true exactly where the indices agree."""
-    compare = defined_by(flags, "stablehlo.compare")
-    if (
-        compare is None
-        or str(compare.attributes["comparison_direction"]) != "#stablehlo<comparison_direction EQ>"
-    ):
-        return False
-    return {_counts_along(x) for x in compare.operands} == {0, 1}
-
-
-def _counts_along(x: Any) -> int | None:
-    """The dimension of a matrix along which it holds 0, 1, 2, ...; None if it is another matrix."""
-    if (iota := defined_by(x, "stablehlo.iota")) is not None:
-        return int(iota.attributes["iota_dimension"].value)
-    spread = defined_by(x, "stablehlo.broadcast_in_dim")
-    if spread is None or defined_by(spread.operands[0], "stablehlo.iota") is None:
-        return None
-    (dimension,) = spread.attributes["broadcast_dimensions"]
-    (count,) = spread.operands[0].type.shape
-    return int(dimension) if count == x.type.shape[dimension] else None
-
-
-def _transposed(ip: Any, op: Any, unit: Any) -> Any:
-    """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
-    (summed,), (at,) = _contracting(op, unit)
-    x, is_left = _other(op, unit), op.operands[0] == unit.result
-    rest = [d for d in range(x.type.rank) if d != at]
-    free = [d for d in range(unit.result.type.rank) if d != summed]
-    (kept,) = (free.index(d) for d in _dimensions_of_unit(unit) if d != summed)
-    order = [at, *rest] if is_left else [*rest, at]
-    behind = [len(free) + i for i in range(len(rest))]
-    places = [kept, *behind] if is_left else [*range(len(rest)), len(rest) + kept]
-    type_ = ir.RankedTensorType.get([x.type.shape[d] for d in order], x.type.element_type)
-    moved = {"permutation": ir.DenseI64ArrayAttr.get(order)}
-    y = ir.Operation.create("stablehlo.transpose", [type_], [x], moved, loc=op.location, ip=ip).result
-    spread = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get(places)}
-    name = "stablehlo.broadcast_in_dim"
-    return ir.Operation.create(name, [op.result.type], [y], spread, loc=op.location, ip=ip).result

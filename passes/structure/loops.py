@@ -19,7 +19,8 @@ from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.segmented import emit_segmented
 from tiduc.passes.structure.slots import simplify_slots
 from tiduc.passes.structure.steps import Step, build_step, unchanged_carries
-from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while, index_test
+from tiduc.passes.structure.sums import MovedSums
+from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while, index_test, write_entry
 
 
 def emit_loops(scope: Scope, cluster: Cluster) -> None:
@@ -86,19 +87,29 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: Step, records: Records) 
         first = b.constant(count - 1, index_type())
     elif leader.reverse:
         first = b.subtract(count, b.constant(1, index_type()))
+    sums = MovedSums(scope, cluster, step, records, plan.trip_count if plan.bound is None else None)
     before = [step.loop.carry(type_) for type_ in records.types]
     after = records.written(inner, before, k, records.values)
+    rows, read = [step.loop.carry(type_) for type_ in sums.types()], sums.read
     carries = [
         Carry(k, first, following, plan.needs_trip_count and leader.cond is not None),
-        *(Carry(x, scope.init(at), step.nexts[at], cluster.is_used(at)) for at, x in step.carries.items()),
+        *(
+            Carry(x, scope.init(at), step.nexts[at], cluster.is_used(at) or at in read)
+            for at, x in step.carries.items()
+        ),
         *map(Carry, before, records.first(b), after),
+        *(
+            Carry(x, b.zero(x.type), write_entry(inner, x, y, k))
+            for x, y in zip(rows, sums.rows, strict=True)
+        ),
     ]
     test = _test(scope, leading, step, count)
     results = emit_while(scope, b, step.loop, carries, test, leader.memory, leader.bound)
     if leader.cond is not None and k in results:
         scope.trip_counts[cluster] = results[k]
     last = {at: results[x] for at, x in step.carries.items() if x in results}
-    return last, [results[x] for x in before]
+    stacks = [results[x] for x in [*before[: len(records.stacked)], *rows]]
+    return last | sums.results(stacks, last), [results[x] for x in before]
 
 
 def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:

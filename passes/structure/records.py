@@ -23,6 +23,8 @@ class Records:
     to the entry of the segment that starts next, or with this iteration. The first iteration of a segment is therefore
     the last to write the segment's entry. Forwards, segment j is in entry j. Backwards, it is in entry
     j + 1; an entry that no iteration writes holds the initial carries.
+
+    `stacked` are the values of an iteration that are stacked, `values` these and the checkpoints.
     """
 
     def __init__(self, scope: Scope, cluster: Cluster, step: Step) -> None:
@@ -37,8 +39,8 @@ class Records:
         )
         if not plan.recomputed:
             residuals = cheapest_residuals(residuals, [step.number, *step.inputs, *self._starts, *whole])
-        self._stacked = list(dict.fromkeys([*whole, *residuals]))
-        self.types = [sequence_type(x.type, plan.trip_count) for x in self._stacked]
+        self.stacked = list(dict.fromkeys([*whole, *residuals]))
+        self.types = [sequence_type(x.type, plan.trip_count) for x in self.stacked]
         self._checkpoints: list[MemberResult] = []
         if plan.sets_checkpoints and plan.trip_count is not None:
             self._length = segment(plan.trip_count)
@@ -47,19 +49,19 @@ class Records:
             self._checkpoints = [at for at in needed if at[0] in cluster.members]
             entries = -(-plan.trip_count // self._length) + 1
             self.types += [sequence_type(step.carries[at].type, entries) for at in self._checkpoints]
-        self.values = [*self._stacked, *(step.carries[at] for at in self._checkpoints)]
+        self.values = [*self.stacked, *(step.carries[at] for at in self._checkpoints)]
 
     def first(self, b: Any) -> list[Value]:
         """The arrays before the first iteration: zeros, or the initial carries for backward checkpoints."""
         arrays = [b.zero(type_) for type_ in self.types]
         if self._cluster.leader.reverse:
-            for i, at in enumerate(self._checkpoints, len(self._stacked)):
+            for i, at in enumerate(self._checkpoints, len(self.stacked)):
                 arrays[i] = filled(b, self.types[i], self._scope.init(at))
         return arrays
 
     def written(self, b: Any, arrays: Sequence[Value], number: Value, values: Sequence[Value]) -> list[Value]:
         """The arrays after an iteration has written its `values`, which are those of `self.values`."""
-        entries = [number] * len(self._stacked)
+        entries = [number] * len(self.stacked)
         if self._checkpoints:
             ahead = b.add(number, b.constant(1 if self._cluster.leader.reverse else self._length - 1, number))
             entries += [b.divide(ahead, b.constant(self._length, number))] * len(self._checkpoints)
@@ -76,8 +78,8 @@ class Records:
             for at, y in results.items():
                 if b.tangent_type(y.type) is not None:
                     results[at] = b.select(within, y, b.constant(float("nan"), y.type))
-        elements, n = self._step.elements, len(self._stacked)
-        stacks = dict(zip(self._stacked, arrays[:n], strict=True))
+        elements, n = self._step.elements, len(self.stacked)
+        stacks = dict(zip(self.stacked, arrays[:n], strict=True))
         wanted = tuple([elements[at] for at in plan.residuals])
         residuals = Residuals(self._step, wanted, stacks, self._starts)
         scope.residuals.update((at, residuals) for at in plan.residuals)

@@ -1,8 +1,14 @@
-"""Gradients of networks of real sizes by IREE and PyTorch: python test/bench/real_sizes.py [--help]
+"""Gradients of networks of real sizes by IREE, PyTorch and XLA: python test/bench/real_sizes.py [--help]
 
-For the networks of networks.py, in f32: the gradient of the loss toward all parameters, as `tiduc compile` has IREE
-compile it, and by PyTorch op by op. The figures are the least time of a call in milliseconds, and the ratio; the peak
-memory of a call in MiB, without arguments and results; and the processor time of the compiler in seconds. Calls take
+For the networks of networks.py, in f32, the gradient of the loss toward all parameters:
+
+    tiduc compile    tiduc's gradient, compiled by IREE
+    PyTorch          PyTorch's, op by op
+    torch.compile    PyTorch's, compiled
+    XLA              tiduc's gradient, compiled by XLA
+
+The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, without
+arguments and results; and the processor time in seconds to compile: for tiduc, its own passes included. Calls take
 turns. With --threads 1 the times are of the processor, so that other load on the machine hardly matters. With --write,
 the table goes to docs/benchmarks.md.
 """
@@ -12,33 +18,44 @@ import math
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import torch
 import torch_functions
 from convolutions import least
 from flags import source_of
 from networks import NETWORKS, made
-from suite import PAGE, allocated, machine
+from suite import PAGE, allocated, by_xla, machine
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
+from tiduc.dialect.resources import inlined
 
 BEGIN, END = "<!-- real_sizes.py -->", "<!-- end of real_sizes.py -->"
 MIB = 2**20
+TIDUC, TORCH, COMPILED, XLA = WAYS = "tiduc compile", "PyTorch", "torch.compile", "XLA"
+WITH_COMPILER = TIDUC, COMPILED, XLA
+
+
+class Way(NamedTuple):
+    """A way to compute the gradient: its call, the peak memory of a call in bytes, and the seconds to compile it."""
+
+    call: Callable[[], Sequence[Any]]
+    memory: float
+    seconds: float
 
 
 class Row(NamedTuple):
-    """Milliseconds and MiB of tiduc and PyTorch, seconds to compile, and the largest relative error of a gradient."""
+    """Milliseconds, MiB and seconds to compile of each way that works, the largest relative error, and what failed."""
 
-    ours: float
-    theirs: float
-    memory: float
-    their_memory: float
-    seconds: float
+    times: dict[str, float]
+    memory: dict[str, float]
+    seconds: dict[str, float]
     error: float
+    failed: dict[str, str]
 
 
 def main() -> None:
@@ -49,13 +66,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
     parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each network")
+    parser.add_argument("--without", nargs="+", choices=(COMPILED, XLA), default=(), metavar="WAY")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
+    jax.config.update("jax_platforms", "cpu")
     rows = {}
     for name in chosen.only:
-        rows[name] = measured(name, chosen.threads, chosen.seconds)
-        print(name, *(f"{key} {value:.3g}" for key, value in rows[name]._asdict().items()), flush=True)
+        rows[name] = measured(name, chosen.threads, chosen.seconds, chosen.without)
+        print(name, *(f"{way} {t:.3g} ms" for way, t in rows[name].times.items()), flush=True)
     report = "\n".join(table(rows, chosen.threads))
     print(report)
     if chosen.write:
@@ -63,55 +82,137 @@ def main() -> None:
         PAGE.write_text(f"{before}{BEGIN}\n{report}\n{END}{rest.partition(END)[2]}")
 
 
-def measured(name: str, threads: int, seconds: float) -> Row:
-    """Compiles and runs the gradient of a network."""
+def measured(name: str, threads: int, seconds: float, without: Sequence[str] = ()) -> Row:
+    """Compiles and runs the gradient of a network in each way."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
     arguments = [np.asarray(x) for x in gradient.arguments(image.numpy())]
-    source = source_of(gradient.text) if threads == 1 else gradient.source()
-    before = children()
-    vmfb = compile_source(source, cached=False)
-    compiled = children() - before
+    makers = {
+        TIDUC: lambda: of_tiduc(gradient.text, arguments, threads),
+        TORCH: lambda: of_torch(module, module, image),
+        COMPILED: lambda: of_torch(module, torch.compile(module), image),
+        XLA: lambda: of_xla(gradient.text, arguments),
+    }
+    ways, failed = {}, {}
+    for way in (way for way in WAYS if way not in without):
+        try:
+            ways[way] = makers[way]()
+        except Exception as error:  # a missing compiler, or an op that it lacks
+            failed[way] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}"
+            if way in (TIDUC, TORCH):
+                raise
+    expected = ways[TORCH].call()
+    error = max(distance(ways[way].call(), expected) for way in (TIDUC, *(ways.keys() & {XLA})))
+    times = least(
+        {way: of.call for way, of in ways.items()},
+        seconds,
+        time.process_time if threads == 1 else time.perf_counter,
+    )
+    return Row(
+        {way: t / 1000 for way, t in times.items()},
+        {way: of.memory / MIB for way, of in ways.items()},
+        {way: of.seconds for way, of in ways.items() if way in WITH_COMPILER},
+        error,
+        failed,
+    )
+
+
+def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
+    """The gradient as `tiduc compile` has IREE compile it."""
+    before = used()
+    vmfb = compile_source(source_of(text) if threads == 1 else tiduc.load(text).source(), cached=False)
+    seconds = used() - before
     executable = tiduc.Executable(vmfb)
 
-    def backward() -> list[Any]:
+    def call() -> Sequence[Any]:
+        return executable(*arguments)
+
+    return Way(call, allocated(vmfb, arguments) * 1024 - size(arguments) - size(call()), seconds)
+
+
+def of_torch(module: Any, forward: Callable[[Any], Any], image: Any) -> Way:
+    """PyTorch's gradient; `forward` is the module, or what `torch.compile` made of it."""
+
+    def call() -> Sequence[Any]:
         module.zero_grad(set_to_none=True)
-        module(image).backward()
+        forward(image).backward()
         return [x.grad.numpy() for x in module.parameters() if x.grad is not None]
 
-    calls: dict[str, Callable[[], Any]] = {"ours": lambda: executable(*arguments), "theirs": backward}
-    results, expected = calls["ours"](), backward()
+    before = used()
+    results = call()
+    seconds = used() - before
+    taken = size(results)
+    del results
+    module.zero_grad(set_to_none=True)
+    return Way(call, torch_functions.allocated(call) - taken, seconds)
+
+
+def of_xla(text: str, arguments: Sequence[Any]) -> Way:
+    """tiduc's gradient by XLA, which has copies of the arguments."""
+    before = used()
+    with jax.enable_x64(True):
+        compiled = by_xla(inlined(text), arguments)
+    seconds = used() - before
+
+    def call() -> Sequence[Any]:
+        with jax.enable_x64(True):
+            return compiled.call()  # type: ignore[no-any-return]
+
+    return Way(call, compiled.memory * 1024 - size(arguments) - size(call()), seconds)
+
+
+def size(arrays: Sequence[Any]) -> int:
+    """The bytes of arrays."""
+    return sum(x.nbytes for x in arrays)
+
+
+def distance(results: Sequence[Any], expected: Sequence[Any]) -> float:
+    """The largest distance of a result from the expected one, relative to its length; tiny results do not count."""
     norms = [float(np.linalg.norm(y)) for y in expected]
     compared = zip(results, expected, norms, strict=True)
-    error = max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
-    times = least(calls, seconds, time.process_time if threads == 1 else time.perf_counter)
-    given, taken = (sum(x.nbytes for x in arrays) for arrays in (arguments, results))
-    memory = allocated(vmfb, arguments) * 1024 - given - taken
-    module.zero_grad(set_to_none=True)
-    theirs = torch_functions.allocated(backward) - taken
-    times = {way: t / 1000 for way, t in times.items()}
-    return Row(times["ours"], times["theirs"], memory / MIB, theirs / MIB, compiled, error)
+    return max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
 
 
-def children() -> float:
-    """The processor time of the ended child processes."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def used() -> float:
+    """The processor time of this process and of the ended child processes."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
-    """Markdown: a description of the machine, the geometric mean of the ratios, and the table."""
-    mean = math.exp(sum(math.log(row.ours / row.theirs) for row in rows.values()) / len(rows))
+    """Markdown: a description of the machine, geometric means of ratios, the table, and what failed."""
     yield f"\n{machine()}; {threads} threads\n"
-    yield f"- tiduc compile / PyTorch: geometric mean **{mean:.2f}** of {len(rows)}"
-    yield "\n| gradient | ms: tiduc compile | PyTorch | ratio | MiB: tiduc compile | PyTorch | s to compile | error |"
-    yield "|---|" + "---:|" * 7
-    for name, r in rows.items():
-        yield (
-            f"| {name} | {r.ours:.1f} | {r.theirs:.1f} | {r.ours / r.theirs:.2f} | {r.memory:.0f} | "
-            f"{r.their_memory:.0f} | {r.seconds:.1f} | {r.error:.0e} |"
-        )
+    for kind in ("times", "seconds"):
+        for way in WAYS[1:]:
+            ratios = [ratio(getattr(row, kind), way) for row in rows.values()]
+            known = [math.log(r) for r in ratios if not math.isnan(r)]
+            if known:
+                mean, what = math.exp(sum(known) / len(known)), "" if kind == "times" else ", to compile"
+                yield f"- {TIDUC} / {way}{what}: geometric mean **{mean:.2f}** of {len(known)}"
+    heads = [f"ms: {WAYS[0]}", *WAYS[1:], *(f"/ {way}" for way in WAYS[1:]), f"MiB: {WAYS[0]}", *WAYS[1:]]
+    heads += [f"s to compile: {WITH_COMPILER[0]}", *WITH_COMPILER[1:], "error"]
+    yield f"\n| gradient | {' | '.join(heads)} |"
+    yield "|---|" + "---:|" * len(heads)
+    for name, row in rows.items():
+        cells = [cell(row.times.get(way), 1) for way in WAYS]
+        cells += [cell(ratio(row.times, way), 2) for way in WAYS[1:]]
+        cells += [cell(row.memory.get(way), 0) for way in WAYS]
+        cells += [cell(row.seconds.get(way), 1) for way in WITH_COMPILER]
+        yield f"| {name} | {' | '.join(cells)} | {row.error:.0e} |"
+    for name, row in rows.items():
+        for way, why in row.failed.items():
+            yield f"\n{way} fails for {name}: {why}"
+
+
+def ratio(of: Mapping[str, float], way: str) -> float:
+    """The figure of tiduc, divided by that of another way; NaN where there is none."""
+    return of[TIDUC] / of[way] if way in of else math.nan
+
+
+def cell(x: float | None, digits: int) -> str:
+    """A figure, or a dash where there is none."""
+    return "-" if x is None or math.isnan(x) else f"{x:.{digits}f}"
 
 
 if __name__ == "__main__":

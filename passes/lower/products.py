@@ -1,0 +1,204 @@
+"""Simplifications of products of matrices, which `simplify.py` applies.
+
+    dot_general I, x                      -> x, transposed and broadcast, where I is a (broadcast) identity matrix
+    dot_general x, (broadcast y)          -> dot_general x, y, if the batches of y are equal: x with more rows
+    reduce-add (dot_general x, y)         -> dot_general x, y, which also contracts the batches, if these are added up
+
+The identity matrix holds the basis vectors of a Jacobian or a Laplacian; its product with the weights of a first layer
+is these weights. A layer that is applied to arrays of more dimensions is such a product of equal batches in programs
+from PyTorch, and its gradient toward the weights such a sum.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.graph import operations
+from tiduc.dialect.identities import is_splat_of
+
+_PRODUCT = "stablehlo.dot_general"
+_NUMBERS = "dot_dimension_numbers"
+_PLACES = "broadcast_dimensions"
+
+# ---- products with the identity matrix -----------------------------------------------------------------------
+
+
+def is_with_unit(op: Any, unit: Any) -> bool:
+    """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
+    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
+    contracting, _ = _contracting(op, unit)
+    types = [x.type.element_type for x in (*op.operands, op.result)]
+    return (
+        op.operands[0] != op.operands[1]
+        and len(contracting) == 1
+        and not len(numbers.lhs_batching_dimensions)
+        and types.count(types[0]) == 3
+        and contracting[0] in _dimensions_of_unit(unit)
+    )
+
+
+def _contracting(op: Any, unit: Any) -> tuple[list[int], list[int]]:
+    """The dimensions that an op contracts, of its operand `unit` and of the other one."""
+    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
+    both = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    return both if op.operands[0] == unit.result else both[::-1]
+
+
+def _dimensions_of_unit(unit: Any) -> list[int]:
+    """The two dimensions of a value along which it is an identity matrix; empty if it is none."""
+    places, matrix = [0, 1], unit.result
+    if unit.name == "stablehlo.broadcast_in_dim":
+        places, matrix = list(unit.attributes[_PLACES]), unit.operands[0]
+    convert = defined_by(matrix, "stablehlo.convert")
+    sizes = list(matrix.type.shape)
+    if convert is None or len(sizes) != 2 or sizes != [sizes[0]] * 2 or not _is_unit(convert.operands[0]):
+        return []
+    return places if [unit.result.type.shape[d] for d in places] == sizes else []
+
+
+def _is_unit(flags: Any) -> bool:
+    """Whether a matrix of booleans, as `jacobian` makes it, is true exactly where the indices agree."""
+    compare = defined_by(flags, "stablehlo.compare")
+    if (
+        compare is None
+        or str(compare.attributes["comparison_direction"]) != "#stablehlo<comparison_direction EQ>"
+    ):
+        return False
+    return {_counts_along(x) for x in compare.operands} == {0, 1}
+
+
+def _counts_along(x: Any) -> int | None:
+    """The dimension of a matrix along which it holds 0, 1, 2, ...; None if it is another matrix."""
+    if (iota := defined_by(x, "stablehlo.iota")) is not None:
+        return int(iota.attributes["iota_dimension"].value)
+    spread = defined_by(x, "stablehlo.broadcast_in_dim")
+    if spread is None or defined_by(spread.operands[0], "stablehlo.iota") is None:
+        return None
+    (dimension,) = spread.attributes[_PLACES]
+    (count,) = spread.operands[0].type.shape
+    return int(dimension) if count == x.type.shape[dimension] else None
+
+
+def transposed(ip: Any, op: Any, unit: Any) -> Any:
+    """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
+    (summed,), (at,) = _contracting(op, unit)
+    x, is_left = _other(op, unit), op.operands[0] == unit.result
+    rest = [d for d in range(x.type.rank) if d != at]
+    free = [d for d in range(unit.result.type.rank) if d != summed]
+    (kept,) = (free.index(d) for d in _dimensions_of_unit(unit) if d != summed)
+    order = [at, *rest] if is_left else [*rest, at]
+    behind = [len(free) + i for i in range(len(rest))]
+    places = [kept, *behind] if is_left else [*range(len(rest)), len(rest) + kept]
+    type_ = ir.RankedTensorType.get([x.type.shape[d] for d in order], x.type.element_type)
+    moved = {"permutation": ir.DenseI64ArrayAttr.get(order)}
+    y = ir.Operation.create("stablehlo.transpose", [type_], [x], moved, loc=op.location, ip=ip).result
+    spread = {_PLACES: ir.DenseI64ArrayAttr.get(places)}
+    name = "stablehlo.broadcast_in_dim"
+    return ir.Operation.create(name, [op.result.type], [y], spread, loc=op.location, ip=ip).result
+
+
+def _other(op: Any, inner: Any) -> Any:
+    """The operand of a product that is not the result of the inner op."""
+    return op.operands[int(op.operands[0] == inner.result)]
+
+
+# ---- batches -------------------------------------------------------------------------------------------------
+
+
+def repeats(op: Any, spread: Any) -> bool:
+    """Whether batches of a product's second operand are equal, and rows of the first one follow them in the result."""
+    return bool(_repeated(op, spread))
+
+
+def _repeated(op: Any, spread: Any) -> list[int]:
+    """The batches, by number, along which the second operand is repeated; none if the result's order would change."""
+    if op.operands[1] != spread.result or not all(
+        x.type.has_static_shape for x in (*op.operands, *spread.operands)
+    ):
+        return []
+    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
+    left, right = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
+    kept = _kept(spread)
+    found = [i for i, d in enumerate(right) if d not in kept]
+    rest = [d for i, d in enumerate(left) if i not in found]
+    free = [
+        d for d in range(op.operands[0].type.rank) if d not in (*left, *numbers.lhs_contracting_dimensions)
+    ]
+    moved = sorted([*free, *(left[i] for i in found)])
+    return found if [*left, *free] == [*rest, *moved] else []
+
+
+def _kept(spread: Any) -> dict[int, int]:
+    """The dimensions of a broadcast's result that its operand has at full size, and their places in the operand."""
+    x, y = (value.type.shape for value in (spread.operands[0], spread.result))
+    return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
+
+
+def once(ip: Any, op: Any, spread: Any) -> Any:
+    """The product whose second operand is not repeated along batches."""
+    found = _repeated(op, spread)
+    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
+    lost = [numbers.rhs_batching_dimensions[i] for i in found]
+    stays = [d for d in range(spread.result.type.rank) if d not in lost]
+    x = spread.operands[0]
+    ones = [d for d, place in enumerate(spread.attributes[_PLACES]) if place in lost]
+    sizes = [n for d, n in enumerate(x.type.shape) if d not in ones]
+    narrow = ir.RankedTensorType.get(sizes, x.type.element_type)
+    if ones:
+        x = ir.Operation.create("stablehlo.reshape", [narrow], [x], loc=op.location, ip=ip).result
+    places = [stays.index(place) for place in spread.attributes[_PLACES] if place not in lost]
+    type_ = ir.RankedTensorType.get([spread.result.type.shape[d] for d in stays], x.type.element_type)
+    if x.type != type_ or places != sorted(places):
+        moved = {_PLACES: ir.DenseI64ArrayAttr.get(places)}
+        wide = ir.Operation.create("stablehlo.broadcast_in_dim", [type_], [x], moved, loc=op.location, ip=ip)
+        x = wide.result
+    left, right = ([d for i, d in enumerate(batches) if i not in found] for batches in _batches(numbers))
+    summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    given = [left, list(map(stays.index, right)), list(summed[0]), list(map(stays.index, summed[1]))]
+    return _copy(ip, op, [op.operands[0], x], op.result.type, given)
+
+
+def _batches(numbers: Any) -> tuple[Sequence[int], Sequence[int]]:
+    return numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+
+
+def sums(op: Any, product: Any) -> bool:
+    """Whether a reduction adds up batches of a product that nothing else reads, starting from zero."""
+    zero = defined_by(op.operands[1], "stablehlo.constant")
+    if (
+        len(op.operands) != 2
+        or zero is None
+        or not is_splat_of(zero.attributes["value"], zero.result.type, 0)
+    ):
+        return False
+    body = [each.name for each in operations(op.regions[0].blocks[0])]
+    if body != ["stablehlo.add", "stablehlo.return"] or len(list(product.result.uses)) != 1:
+        return False
+    batches = len(hlo.DotDimensionNumbers(product.attributes[_NUMBERS]).lhs_batching_dimensions)
+    reduced = list(op.attributes["dimensions"])
+    return (
+        bool(reduced)
+        and max(reduced) < batches
+        and op.result.type.element_type == product.result.type.element_type
+    )
+
+
+def summed(ip: Any, op: Any, product: Any) -> Any:
+    """The product that contracts the batches that a reduction adds up."""
+    reduced = list(op.attributes["dimensions"])
+    numbers = hlo.DotDimensionNumbers(product.attributes[_NUMBERS])
+    batches = _batches(numbers)
+    contracted = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    given = [[d for i, d in enumerate(own) if i not in reduced] for own in batches]
+    given += [[*(own[i] for i in reduced), *more] for own, more in zip(batches, contracted, strict=True)]
+    return _copy(ip, product, list(product.operands), op.result.type, given)
+
+
+def _copy(ip: Any, product: Any, operands: Sequence[Any], type_: Any, numbers: Sequence[Any]) -> Any:
+    """A product with the attributes of another one, but other dimension numbers."""
+    given = {name: product.attributes[name] for name in product.attributes}
+    given[_NUMBERS] = hlo.DotDimensionNumbers.get(*numbers)
+    return ir.Operation.create(_PRODUCT, [type_], operands, given, loc=product.location, ip=ip).result

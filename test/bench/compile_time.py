@@ -1,0 +1,98 @@
+"""Where the time to compile networks of real sizes goes: python test/bench/compile_time.py [--help]
+
+For the gradients of networks.py toward all parameters, processor time in seconds, which other load on the machine
+changes by less than wall time:
+
+    passes        tiduc's: merge, lower, and the rewrites for IREE
+    dispatches    IREE's from StableHLO to executables: fusion, schedule, memory
+    codegen       IREE's of each executable to LLVM's dialect: tiles, vectors, buffers
+    LLVM          from there to the module: LLVM, linker, VM code
+    XLA           XLA's, for the same gradient
+
+and the number of `executables`, of those that differ in more than constants (`bodies`), and of those that differ in
+more than sizes and constants (`kinds`).
+"""
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flags import source_of
+from networks import NETWORKS, made
+from real_sizes import used
+from suite import by_xla
+
+import tiduc
+from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.dialect.resources import inlined
+
+COLUMNS = "passes dispatches codegen LLVM total XLA executables bodies kinds".split()
+_EXECUTABLE = re.compile(r"\n  hal\.executable (?:private |public )?@[\w$]+ \{(.*?)\n  \}", re.DOTALL)
+_NAME = re.compile(r"@[\w$]+|#\w+")
+_CONSTANT = re.compile(r"(arith\.constant )[^:\n]*(:?)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = list(NETWORKS)
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--without-xla", action="store_true", help="do not compile with XLA")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    print(f"{'gradient':16}", *(f"{column:>11}" for column in COLUMNS))
+    for name in chosen.only:
+        print(f"{name:16}", *(f"{x:11.4g}" for x in measured(name, chosen.without_xla)), flush=True)
+
+
+def measured(name: str, without_xla: bool) -> Sequence[float]:
+    """The figures of a network, in the order of the columns."""
+    module, image = made(name)
+    names = [name for name, _ in module.named_parameters()]
+    gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
+    started = used()
+    text = gradient.text
+    source = source_of(text)
+    passes = used() - started
+    compiles, whole, _ = timed(source)
+    while not compiles and source.otherwise is not None:  # the time of what does not compile counts as passes
+        passes += whole
+        source = source.otherwise()
+        compiles, whole, _ = timed(source)
+    _, dispatches, texts = timed(source, "executable-sources")
+    _, to_llvm, _ = timed(source, "executable-targets")
+    xla = math.nan
+    if not without_xla:
+        before = used()
+        with jax.enable_x64(True):
+            by_xla(inlined(text), [np.asarray(x) for x in gradient.arguments(image.numpy())])
+        xla = used() - before
+    executables = bodies(texts.decode())
+    numbers = (re.sub(r"\d+", "N", body) for body in executables)
+    counts = len(executables), len(set(executables)), len(set(numbers))
+    return passes, dispatches, to_llvm - dispatches, whole - to_llvm, passes + whole, xla, *counts
+
+
+def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
+    """Whether IREE compiles a source, or does up to a phase; the processor time; and the result."""
+    before = used()
+    alone = Source(source.stablehlo, source.target, source.name, source.flags)
+    try:
+        result: Any = compile_until(alone, phase) if phase else compile_source(alone, cached=False)
+    except tiduc.CompileError:
+        return False, used() - before, b""
+    return True, used() - before, result
+
+
+def bodies(text: str) -> list[str]:
+    """The texts of the executables of a program, without names and constants."""
+    return [_CONSTANT.sub(r"\1C\2", _NAME.sub("@", body)) for body in _EXECUTABLE.findall(text)]
+
+
+if __name__ == "__main__":
+    main()
