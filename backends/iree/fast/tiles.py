@@ -19,7 +19,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.vectors import Vectors, in_workgroups
+from tiduc.backends.iree.fast.vectors import Part, Vectors, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
 from tiduc.dialect.types import element, shape, with_shape
 
@@ -122,6 +122,11 @@ class Plan:
         return self.columns % self.width == 0
 
     @property
+    def deep(self) -> int:
+        """The rows of a panel: a multiple of a vector's elements."""
+        return -(-self.depths.most // self.vector) * self.vector
+
+    @property
     def by_rows(self) -> bool:
         """Whether the rows of x are side by side in memory, so that a tile's part of x is copied."""
         return self.x.kept == self.x.last
@@ -149,145 +154,175 @@ def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     type_ = with_shape(x.value.type, [math.prod(sizes), x.of(x.kept), p.columns])
     counts = math.prod(sizes), p.blocks.count, p.panels.count
 
-    def part(
-        k: Vectors, place: Sequence[Any], inputs: Sequence[Any]
-    ) -> tuple[Any, Sequence[Any], Sequence[Any]]:
+    def part(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
         inner = replace(p, x=replace(x, value=inputs[0]), y=replace(y, value=inputs[1]))
-        return _Workgroup(k, inner, place, sizes).product(k)
+        return _workgroup(k, inner, place, sizes).product(k)
 
     return in_workgroups(b, p.name, (x.value, y.value), type_, counts, part)
 
 
+@dataclass(frozen=True)
+class _Summed:
+    """A part of the summed elements: its index, first element and size; and the panels of y, if y is copied."""
+
+    part: Any
+    start: Any
+    size: Any
+    panels: Any = None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a tile: their number, the first one, and x's part, if it is copied."""
+
+    height: int
+    first: Any
+    copy: Any = None
+
+
+@dataclass(frozen=True)
 class _Workgroup:
-    """Emits the code of a workgroup: the product of a part of the rows and a part of the columns."""
+    """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    def __init__(self, k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) -> None:
-        batch, block, strip = place
-        self.p, self.batch = p, batch
-        self.batches = [k.settled(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)]
-        first = k.settled(p.blocks.start(block))
-        self.tiles = first, k.settled(first + p.blocks.size(block))
-        self.row = k.settled(p.tiles.start(first))
-        self.rows = k.settled(p.tiles.start(self.tiles[1]) - self.row)
-        self.panels = k.settled(p.panels.size(strip))
-        self.column = k.settled(p.panels.start(strip) * p.width)
-        self.columns = k.settled(self.panels * p.width)
-        if not p.whole:
-            self.columns = k.settled(smaller(self.columns, p.columns - self.column))
+    `batch` is its index, and `batches` the index along each batch dimension of the matrices.
+    """
 
-    def product(self, k: Vectors) -> tuple[Any, Sequence[Any], Sequence[Any]]:
+    plan: Plan
+    batch: Any
+    batches: tuple[Any, ...]
+    tiles: tuple[Any, Any]  # the first one, and the end
+    row: Any
+    rows: Any
+    column: Any
+    columns: Any
+    panels: Any
+
+    def product(self, k: Vectors) -> Part:
         """The part of the product, its starts and its sizes."""
         starts, sizes = [self.batch, self.row, self.column], [1, self.rows, self.columns]
-        z = k.matrix(self.p.x.value.type, sizes[1:])
-        z = k.count_up(0, self.p.depths.count, 1, z, self.plus_summed)
+        z = k.matrix(self.plan.x.value.type, sizes[1:])
+        z = k.count_up(0, self.plan.depths.count, 1, z, self.plus_summed)
         return z, starts, sizes
 
     def plus_summed(self, k: Vectors, i: Any, z: Any) -> Any:
-        """The part after summed elements of index i are added; the first ones replace what it was."""
-        start, depth = (k.settled(n) for n in (self.p.depths.start(i), self.p.depths.size(i)))
-        panels = self.in_panels(k, start, depth) if self.p.copied else None
-        tall, low = self.p.tiles.more, self.p.tiles.count - self.p.tiles.more
+        """The product after summed elements of part i are added; the first ones replace what was in memory."""
+        p, tall = self.plan, self.plan.tiles.more
+        s = _Summed(i, k.settled(p.depths.start(i)), k.settled(p.depths.size(i)))
+        s = replace(s, panels=self.in_panels(k, s)) if p.copied else s
 
-        def tiles(height: int, bound: Any, z: Any) -> Any:
-            first, last = (bound(t, tall) if tall else t for t in self.tiles)
-            return k.count_up(
-                first,
-                last,
-                1,
-                z,
-                lambda k, t, z: self.row_of_tiles(k, height, t, (i, start, depth), panels, z),
-            )
+        def of_height(height: int, bound: Any, z: Any) -> Any:
+            first, end = (bound(t, tall) if tall else t for t in self.tiles)
+            return k.count_up(first, end, 1, z, lambda k, t, z: self.row_of_tiles(k, height, t, s, z))
 
-        z = tiles(self.p.tiles.low + 1, smaller, z) if tall else z
-        return tiles(self.p.tiles.low, larger, z) if low else z
+        z = of_height(p.tiles.low + 1, smaller, z) if tall else z
+        return of_height(p.tiles.low, larger, z)
 
-    def in_panels(self, k: Vectors, start: Any, depth: Any) -> Any:
-        """The panels of y: (panel, summed element, column), with zeros for columns beyond the last one."""
-        p, y = self.p, self.p.y
-        by_columns = y.kept == y.last
-        deep = -(-p.depths.most // p.vector) * p.vector
-        panels = k.empty(with_shape(y.value.type, [p.panels.most, deep, p.width]))
-        wide = ir.VectorType.get([p.width], element(y.value))
-        square = ir.VectorType.get([p.vector] * 2, element(y.value))
-
-        def copied(k: Vectors, panel: Any, at: Any, panels: Any) -> Any:
-            place = y.place(self.batches, self.column + panel * p.width, start + at)
-            v = k.read(y.value, place, wide, [y.kept], [p.whole])
-            return k.write(v, panels, [panel, at, 0], [2], [True])
-
-        def transposed(k: Vectors, panel: Any, at: Any, column: Any, panels: Any) -> Any:
-            place = y.place(self.batches, self.column + panel * p.width + column, start + at)
-            full = y.of(y.summed) % p.vector == 0 and p.depths.low % p.vector == 0 and not p.depths.more
-            v = k.read(y.value, place, square, [y.kept, y.summed], [p.whole, full])
-            return k.write(k.transposed(v), panels, [panel, at, column], [1, 2], [True] * 2)
+    def in_panels(self, k: Vectors, s: _Summed) -> Any:
+        """The panels of y: (panel, summed element, column)."""
+        p = self.plan
+        panels = k.empty(with_shape(p.y.value.type, [p.panels.most, p.deep, p.width]))
+        copied, step = (self.row_copied, 1) if p.y.kept == p.y.last else (self.squares_copied, p.vector)
 
         def panel(k: Vectors, i: Any, panels: Any) -> Any:
-            if by_columns:
-                return k.count_up(0, depth, 1, panels, lambda k, at, x: copied(k, i, at, x))
-            return k.count_up(0, depth, p.vector, panels, lambda k, at, x: of_squares(k, i, at, x))
-
-        def of_squares(k: Vectors, i: Any, at: Any, panels: Any) -> Any:
-            return k.count_up(0, p.width, p.vector, panels, lambda k, c, x: transposed(k, i, at, c, x))
+            return k.count_up(0, s.size, step, panels, lambda k, at, panels: copied(k, s, i, at, panels))
 
         return k.count_up(0, self.panels, 1, panels, panel)
 
-    def row_of_tiles(self, k: Vectors, height: int, t: Any, summed: Any, panels: Any, z: Any) -> Any:
-        """The part after the products of a row of tiles, that of index t."""
-        start, depth = summed[1:]
-        row = k.settled(self.p.tiles.start(t))
-        rows = self.by_rows(k, row, start, depth) if self.p.by_rows else None
-        return k.count_up(
-            0, self.panels, 1, z, lambda k, i, z: self.tile(k, height, row, i, summed, rows, panels, z)
-        )
+    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+        """The panels with a row of y in panel i."""
+        return k.write(self.row_of_y(k, s, i, at, copied=False), panels, [i, at, 0], [2], [True])
 
-    def by_rows(self, k: Vectors, row: Any, start: Any, depth: Any) -> Any:
+    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+        """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
+        p, y = self.plan, self.plan.y
+        type_ = ir.VectorType.get([p.vector], element(y.value))
+        inside = y.of(y.summed) % p.vector == 0 and p.depths.most % p.vector == 0 and not p.depths.more
+
+        def column(k: Vectors, j: Any) -> Any:
+            j = self.column + i * p.width + j
+            j = j if p.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
+            place = y.place(self.batches, j, s.start + at)
+            return k.read(y.value, place, type_, [y.summed], [inside])
+
+        def square(k: Vectors, first: Any, panels: Any) -> Any:
+            columns = [column(k, first + j) for j in range(p.vector)]
+            for r, row in enumerate(k.transposed(columns)):
+                panels = k.write(row, panels, [i, at + r, first], [2], [True])
+            return panels
+
+        return k.count_up(0, p.width, p.vector, panels, square)
+
+    def row_of_tiles(self, k: Vectors, height: int, t: Any, s: _Summed, z: Any) -> Any:
+        """The product after the sums of the tiles in a row, that of index t."""
+        rows = _Rows(height, k.settled(self.plan.tiles.start(t)))
+        rows = replace(rows, copy=self.rows_copied(k, rows, s)) if self.plan.by_rows else rows
+        return k.count_up(0, self.panels, 1, z, lambda k, i, z: self.tile(k, rows, i, s, z))
+
+    def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
         """A tile's part of x: (summed element, row)."""
-        p, x = self.p, self.p.x
+        p, x = self.plan, self.plan.x
         type_ = ir.VectorType.get([p.vector], element(x.value))
         width = -(-p.tiles.most // p.vector) * p.vector
-        rows = k.empty(with_shape(x.value.type, [p.depths.most, width]))
 
-        def copied(k: Vectors, at: Any, rows: Any) -> Any:
+        def row(k: Vectors, at: Any, out: Any) -> Any:
             for i in range(0, width, p.vector):
-                v = k.read(x.value, x.place(self.batches, row + i, start + at), type_, [x.kept], [False])
-                rows = k.write(v, rows, [at, i], [1], [True])
-            return rows
+                place = x.place(self.batches, rows.first + i, s.start + at)
+                out = k.write(k.read(x.value, place, type_, [x.kept], [False]), out, [at, i], [1], [True])
+            return out
 
-        return k.count_up(0, depth, 1, rows, copied)
+        return k.count_up(0, s.size, 1, k.empty(with_shape(x.value.type, [p.depths.most, width])), row)
 
-    def tile(
-        self, k: Vectors, height: int, row: Any, i: Any, summed: Any, rows: Any, panels: Any, z: Any
-    ) -> Any:
-        """The part after the products of one tile, in panel i."""
-        p, (part, start, depth) = self.p, summed
-        type_ = ir.VectorType.get([height, p.width], element(z))
-        place, ends = [k.settled(row - self.row), k.settled(i * p.width)], [True, p.whole]
+    def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
+        """The product after the sums of a tile, in panel i."""
+        p = self.plan
+        type_ = ir.VectorType.get([rows.height, p.width], element(z))
+        place, inside = [k.settled(rows.first - self.row), k.settled(i * p.width)], [True, p.whole]
         tile = zeros = k.zeros(type_)
         if p.depths.count > 1:
-            first = k.equal(part.at(k), k.index(0))
-            tile = k.emit("arith.select", (first, zeros, k.read(z, place, type_, [0, 1], ends)), type_)
+            first = k.equal(k.index(s.part), k.index(0))
+            tile = k.emit("arith.select", (first, zeros, k.read(z, place, type_, [0, 1], inside)), type_)
 
         def plus(k: Vectors, at: Any, tile: Any) -> Any:
-            column = self.column_of_x(k, height, row, start, at, rows)
-            return k.plus_outer(column, self.row_of_y(k, i, start, at, panels), tile)
+            row = self.row_of_y(k, s, i, at, copied=p.copied)
+            return k.plus_outer(self.column_of_x(k, rows, s, at), row, tile)
 
-        return k.write(k.count_up(0, depth, 1, tile, plus), z, place, [0, 1], ends)
+        return k.write(k.count_up(0, s.size, 1, tile, plus), z, place, [0, 1], inside)
 
-    def column_of_x(self, k: Vectors, height: int, row: Any, start: Any, at: Any, rows: Any) -> Any:
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Any:
         """The elements of x in a tile's rows, at one summed element."""
-        x = self.p.x
-        if rows is not None:
-            return k.read(rows, [at, 0], ir.VectorType.get([height], element(rows)), [1], [True])
-        summed = k.settled(start + at)
-        return k.vector_of(
-            [k.element(x.value, *x.place(self.batches, row + r, summed)) for r in range(height)]
-        )
+        x, summed = self.plan.x, k.settled(s.start + at)
+        if rows.copy is not None:
+            type_ = ir.VectorType.get([rows.height], element(x.value))
+            return k.read(rows.copy, [at, 0], type_, [1], [True])
+        places = [x.place(self.batches, rows.first + r, summed) for r in range(rows.height)]
+        return k.vector_of([k.element(x.value, *place) for place in places])
 
-    def row_of_y(self, k: Vectors, i: Any, start: Any, at: Any, panels: Any) -> Any:
-        """The elements of y in a panel's columns, at one summed element."""
-        p, y = self.p, self.p.y
-        wide = ir.VectorType.get([p.width], element(y.value))
-        if panels is not None:
-            return k.read(panels, [i, at, 0], wide, [2], [True])
-        place = y.place(self.batches, self.column + i * p.width, start + at)
-        return k.read(y.value, place, wide, [y.kept], [p.whole])
+    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> Any:
+        """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
+        p, y = self.plan, self.plan.y
+        type_ = ir.VectorType.get([p.width], element(y.value))
+        if copied:
+            return k.read(s.panels, [i, at, 0], type_, [2], [True])
+        place = y.place(self.batches, self.column + i * p.width, s.start + at)
+        return k.read(y.value, place, type_, [y.kept], [p.whole])
+
+
+def _workgroup(k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) -> _Workgroup:
+    """The workgroup at a place: its batch, part of the rows, and part of the columns."""
+    batch, block, strip = place
+    first = k.settled(p.blocks.start(block))
+    end = k.settled(first + p.blocks.size(block))
+    row, column = k.settled(p.tiles.start(first)), k.settled(p.panels.start(strip) * p.width)
+    panels = k.settled(p.panels.size(strip))
+    columns = panels * p.width
+    return _Workgroup(
+        p,
+        batch,
+        tuple(k.settled(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
+        (first, end),
+        row,
+        k.settled(p.tiles.start(end) - row),
+        column,
+        k.settled(columns if p.whole else smaller(columns, p.columns - column)),
+        panels,
+    )

@@ -75,9 +75,21 @@ class Vectors(Kernel):
         attributes = _transfer(x, dims, inside, [1, 1, len(place), 0])
         return self.emit("vector.transfer_write", (v, x, *map(self.index, place)), x.type, attributes)
 
-    def transposed(self, v: Any) -> Any:
-        """The transposed matrix of a square one."""
-        return self.emit("vector.transpose", (v,), v.type, {"permutation": ir.DenseI64ArrayAttr.get([1, 0])})
+    def transposed(self, rows: Sequence[Any]) -> list[Any]:
+        """The columns of a square matrix of these rows; its blocks of 1, 2, 4, ... elements change places."""
+        size, count = 1, len(rows)
+        while size < count:
+            upper = [j if not j & size else count + j - size for j in range(count)]
+            lower = [j | size if not j & size else count + j for j in range(count)]
+            pairs = {i: (rows[i], rows[i | size]) for i in range(count) if not i & size}
+            rows = [self._shuffled(*pairs[i & ~size], lower if i & size else upper) for i in range(count)]
+            size *= 2
+        return list(rows)
+
+    def _shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
+        """The elements at these places of two vectors side by side."""
+        mask = {"mask": ir.DenseI64ArrayAttr.get(list(places))}
+        return self.emit("vector.shuffle", (x, y), x.type, mask)
 
     def vector_of(self, scalars: Sequence[Any]) -> Any:
         """The vector of these scalars."""
@@ -91,7 +103,9 @@ class Vectors(Kernel):
         )
 
 
-Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], tuple[Any, Sequence[Any], Sequence[Any]]]
+Part = tuple[Any, Sequence[Any], Sequence[Any]]
+"""A matrix that is a part of an array, its starts there, and its sizes; all sizes but the last two are 1."""
+Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
 
 
 def in_workgroups(
@@ -99,9 +113,8 @@ def in_workgroups(
 ) -> Any:
     """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of three `counts`.
 
-    A part is a matrix, its starts, and its sizes. IREE's threads compute parts, those of successive places along the
-    last dimension one after the other. Dispatches of one name, with inputs of the same types, share their code: it is
-    emitted once, at the end of the module.
+    IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches of
+    one name share their code: it is emitted once, at the end of the module.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     module = b.place.block.owner
