@@ -19,7 +19,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.vectors import Part, Vectors, in_workgroups
+from tiduc.backends.iree.fast.workgroups import Part, Vectors, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
 from tiduc.dialect.types import element, shape, with_shape
 
