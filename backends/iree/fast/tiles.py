@@ -7,8 +7,8 @@
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
 A tile has 14 rows of two vectors: 28 of the 32 registers of AVX-512. All tiles have nearly the same number of rows, so
-that none is mostly padding. If the rows of x are side by side in memory, the tile's part of x is copied instead, and y
-is read where it is.
+that none is mostly padding. If the rows of x are side by side in memory, a tile's part of x is copied; then y is read
+where it is, if it is small.
 """
 
 import math
@@ -32,7 +32,7 @@ _DEPTH = 128
 _BLOCK = 512
 """Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
 _RESIDENT = 2**20
-"""Bytes of y's part that stays in a cache where y is not copied."""
+"""Bytes of y's part, of all columns, that stays in a cache: y is then read where it is if its rows are side by side."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,14 @@ def plan(x: Matrix, y: Matrix) -> Plan:
     vector = 64 // size
     columns, summed = y.of(y.kept), y.of(y.summed)
     width = 2 * vector if columns > vector else vector
-    copied = not (x.kept == x.last and y.kept == y.last)
-    depths = parts(summed, _DEPTH if copied else 2 * _DEPTH)
-    deep = -(-depths.most // vector) * vector
-    fitting = (_STACK if copied else _RESIDENT) // (deep * width * size)
+    depths = parts(summed, 2 * _DEPTH)
+    copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
+    depths = parts(summed, _DEPTH) if copied else depths
+    panels, deep = -(-columns // width), -(-depths.most // vector) * vector
+    strips = parts(panels, _STACK // (deep * width * size)) if copied else Parts(1, panels, 0)
     tiles = parts(x.of(x.kept), _ROWS)
     blocks = parts(tiles.count, _BLOCK // _ROWS)
-    return Plan(x, y, vector, width, copied, tiles, blocks, parts(-(-columns // width), fitting), depths)
+    return Plan(x, y, vector, width, copied, tiles, blocks, strips, depths)
 
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
