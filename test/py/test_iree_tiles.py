@@ -88,10 +88,14 @@ def test_equal_products_share_code() -> None:
         for i, (xs, dims) in enumerate(places)
     )
     lines = "\n".join(products)
-    module = parse(f"func.func @main(%x: {kind}) -> {kind} {{\n{lines}\nreturn %2 : {kind}\n}}")
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n{lines}\nreturn %2 : {kind}\n}}"
+    module = parse(text)
     assert products_in_tiles(module, Settings(wide=True)) == 3
     assert str(module).count("flow.executable.export") == 2
     module.operation.verify()
+    x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32) / 16
+    ours = np.asarray(tiduc.load(text).compile()(x)[0])
+    np.testing.assert_allclose(ours, (x @ x @ x).T @ x, rtol=0, atol=1e-5)
 
 
 def test_transposed_result() -> None:

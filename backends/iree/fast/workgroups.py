@@ -1,7 +1,11 @@
 """`Vectors` and `in_workgroups`: a dispatch written as loops over vectors, in parts that IREE divides among threads.
 
-%0 = flow.dispatch @name::@name(%x)
-flow.executable @name { func.func @name(%x, %out) { %i = flow.dispatch.workgroup.id[0] ... } }
+    %0 = flow.dispatch @name::@name(%x)
+    flow.executable @name { func.func @name(%x, %out) { %i = flow.dispatch.workgroup.id[0] ... } }
+
+IREE vectorizes and tiles the ops that it knows. A dispatch of vectors chooses registers itself: a vector that a loop
+carries stays in registers, if there are enough. The MLIR bindings do not define the dialect `flow`, so its ops are
+written in generic form.
 """
 
 from collections.abc import Callable, Sequence
