@@ -13,7 +13,7 @@ from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.targets import KERNELS, REASSOCIATED, TARGETS, TILED, Target, find_target
+from tiduc.backends.iree.targets import IN_TILES, KERNELS, REASSOCIATED, TARGETS, TILED, Target, find_target
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
@@ -42,6 +42,7 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     # Products that convolutions become are as fast without data tiling.
     data_tiled = settings.cpu and settings.fast and work(module).tiled
     walk("speed", module, settings)
+    planned = work(module)  # products in tiles are loops over vectors, whose work is not known
     in_tiles = walk("tiles", module, settings)
     alone = target.device == "local-sync"
     others = module.clone().operation if settings.fast else None
@@ -50,16 +51,17 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     name = f"@{program.name}"
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
-    much = work(module)
+    threaded = planned.threaded or work(module).threaded
     flags = (*REASSOCIATED, *(TILED if data_tiled else ()))
-    device = "local-task" if alone and much.threaded else ""
+    device = "local-task" if alone and threaded else ""
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
     elif in_tiles:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
-    plain = Source(_described(program, module, device), target.name, name, flags, otherwise)
-    if not alone or much.threaded or has_resources(module):
+    stack = IN_TILES if in_tiles else ()
+    plain = Source(_described(program, module, device), target.name, name, (*flags, *stack), otherwise)
+    if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
     if count or counted:  # loops in kernels need no rewrites for the host

@@ -59,6 +59,9 @@ TILED = ("--iree-global-opt-data-tiling=true",)
 # constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=false")
 
+IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
+"""For modules with products in tiles (`fast/tiles.py`): panels on the stack, which has 128 KiB in workers."""
+
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
     "--iree-llvmcpu-disable-distribution=true",

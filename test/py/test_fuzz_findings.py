@@ -396,19 +396,3 @@ def test_reduction_of_nothing_to_a_wider_type() -> None:
     x, init, dinit = np.zeros(0, np.float32), np.float32(2), np.float32(3)
     y, dy = tiduc.load(text).jvp(["init"]).compile(engine="reference")(x, init, dinit)
     assert (y, dy) == (2, 3)
-
-
-def test_an_unread_argument_of_small_complex_numbers() -> None:
-    text = """func.func @main(%x: tensor<3xcomplex<f8E5M2>>, %y: tensor<3xf32>) -> tensor<3xf32> {
-  return %y : tensor<3xf32>
-}"""
-    with pytest.raises(Unsupported, match="its parts must be f32 or f64"):
-        tiduc.load(text).vjp()
-
-
-def test_memory_given_to_a_result_that_does_not_exist() -> None:
-    text = function("tensor<3xf32>").replace(
-        "%x: tensor<3xf32>", "%x: tensor<3xf32> {iree.abi.output = 9 : index}"
-    )
-    with pytest.raises(ParseError, match=r"iree.abi.output = 9, but the function has 1 results"):
-        tiduc.load(text).compile()

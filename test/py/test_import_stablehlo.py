@@ -326,3 +326,11 @@ func.func @less(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
         assert text.count("func.func private @less") == 1 and text.count("[@less]") == 1
         parse(text)
     assert "@less" not in str(program.grad(0))
+
+
+def test_an_unread_argument_of_small_complex_numbers() -> None:
+    text = """func.func @main(%x: tensor<3xcomplex<f8E5M2>>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  return %y : tensor<3xf32>
+}"""
+    with pytest.raises(Unsupported, match="its parts must be f32 or f64"):
+        load(text).vjp()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cases.iree_programs import READ_BY_ANOTHER
 
+from tiduc.dialect.errors import ParseError
 from tiduc.program import load
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -121,3 +122,9 @@ func.func @main(%p: tensor<?xf32> {iree.abi.output = 0 : index}, %g: tensor<?xf3
     for _ in range(3):
         for got, y in zip(main(p, g), (g, p), strict=True):
             np.testing.assert_array_equal(got, y)
+
+
+def test_memory_given_to_a_result_that_does_not_exist() -> None:
+    text = "func.func @main(%p: tensor<3xf32> {iree.abi.output = 9 : index}) -> tensor<3xf32> { return %p : tensor<3xf32> }"
+    with pytest.raises(ParseError, match=r"iree.abi.output = 9, but the function has 1 results"):
+        load(text).compile()

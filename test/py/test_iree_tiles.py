@@ -1,4 +1,4 @@
-"""Products of matrices in tiles, for CPUs with vectors of 512 bits: odd sizes and layouts."""
+"""Products of matrices in tiles, for CPUs with vectors of 512 bits: odd sizes, layouts and batches."""
 
 from typing import Any
 
@@ -11,43 +11,113 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse
 
+only_wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
-def product(left: list[int], right: list[int], summed: tuple[int, int], kind: str) -> str:
-    """The text of a product of two matrices."""
-    x, y = (f"tensor<{a}x{b}x{kind}>" for a, b in (left, right))
-    z = f"tensor<{left[1 - summed[0]]}x{right[1 - summed[1]]}x{kind}>"
+
+def product(formula: str, left: list[int], right: list[int], kind: str = "f32") -> str:
+    """The text of the product of two arrays; `formula` names their dimensions and the result's, as in `ik,kj->ij`.
+
+    Dimensions of all three arrays are batches.
+    """
+    (a, b), result = formula.partition("->")[0].split(","), formula.partition("->")[2]
+    sizes = dict(zip((*a, *b), (*left, *right), strict=True))
+    batches, summed = [d for d in a if d in b and d in result], [d for d in a if d in b and d not in result]
+    x, y = (f"tensor<{'x'.join(map(str, each))}x{kind}>" for each in (left, right))
+    z = f"tensor<{'x'.join(str(sizes[d]) for d in result)}x{kind}>"
+    places = [[[each.index(d) for d in of] for each in (a, b)] for of in (batches, summed)]
+    (of_batches, others), (ours, theirs) = places
     return f"""func.func @main(%x: {x}, %y: {y}) -> {z} {{
-      %0 = stablehlo.dot_general %x, %y, contracting_dims = [{summed[0]}] x [{summed[1]}] : ({x}, {y}) -> {z}
+      %0 = stablehlo.dot_general %x, %y, batching_dims = {of_batches} x {others},
+             contracting_dims = {ours} x {theirs} : ({x}, {y}) -> {z}
       return %0 : {z}
     }}"""
 
 
-@pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
-@pytest.mark.parametrize(
-    ("left", "right", "summed", "kind"),
-    [([197, 96], [96, 128], (1, 0), "f32"), ([197, 96], [128, 96], (1, 1), "f32"),
-     ([131, 100], [131, 120], (0, 0), "f64")],
-)  # fmt: skip
-def test_odd_sizes(left: list[int], right: list[int], summed: tuple[int, int], kind: str) -> None:
-    """The numbers are NumPy's, whichever operand is copied; IREE's tiles are the alternative."""
-    text = product(left, right, summed, kind)
-    source = tiduc.load(text).source()
-    assert "compilation_info" in str(source.stablehlo)
+CASES = {
+    "side by side": ("ik,kj->ij", [197, 96], [96, 128], "f32"),
+    "the second by rows": ("ik,jk->ij", [197, 300], [130, 300], "f32"),
+    "the first by columns": ("ki,kj->ij", [131, 300], [131, 70], "f32"),
+    "both transposed": ("ki,jk->ij", [333, 131], [97, 333], "f32"),
+    "few columns": ("ik,kj->ij", [500, 1030], [1030, 9], "f32"),
+    "few rows": ("ik,jk->ij", [8, 1000], [400, 1000], "f32"),
+    "many rows": ("ik,kj->ij", [1200, 129], [129, 33], "f32"),
+    "f64": ("ki,kj->ij", [131, 100], [131, 120], "f64"),
+    "f64, the second by rows": ("ik,jk->ij", [100, 260], [75, 260], "f64"),
+    "a batch": ("bik,bjk->bij", [3, 97, 65], [3, 101, 65], "f32"),
+    "batches in different orders": ("abik,bajk->abij", [2, 3, 61, 65], [3, 2, 67, 65], "f32"),
+    "a batch between": ("ibk,kbj->bij", [131, 2, 77], [77, 2, 111], "f32"),
+    "a batch at the end": ("ikb,kjb->bij", [131, 77, 2], [77, 111, 2], "f32"),
+}
+"""The formula, sizes and element type of a product."""
+
+
+@only_wide
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize("case", list(CASES))
+def test_layouts(case: str, target: str) -> None:
+    """The numbers are NumPy's, for all layouts; IREE's tiles are the alternative."""
+    formula, left, right, kind = CASES[case]
+    program = tiduc.load(product(formula, left, right, kind))
+    source = program.source()
+    assert "flow.executable" in str(source.stablehlo)
     assert source.otherwise is not None
-    assert "compilation_info" not in str(source.otherwise().stablehlo)
+    assert "flow.executable" not in str(source.otherwise().stablehlo)
     draw, dtype = np.random.default_rng(0).standard_normal, np.dtype(f"f{int(kind[1:]) // 8}")
     x, y = (draw(n).astype(dtype) for n in (left, right))
-    ours = np.asarray(tiduc.load(text).compile()(x, y))
-    expected: Any = np.tensordot(x, y, ((summed[0],), (summed[1],)))
-    tolerance = 1e-5 if kind == "f32" else 1e-13
-    np.testing.assert_allclose(
-        ours.reshape(expected.shape), expected, rtol=0, atol=tolerance * abs(expected).max()
+    ours = np.asarray(program.compile(target=target)(x, y)[0])
+    expected: Any = np.einsum(formula, x, y, optimize=True)
+    tolerance = 2e-5 if kind == "f32" else 1e-13
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
+
+
+@only_wide
+def test_infinities() -> None:
+    """Zeros beside a matrix, up to whole vectors, meet no infinity; a sum replaces what was in the result's memory."""
+    x, y = np.ones((131, 150), np.float32), np.ones((150, 70), np.float32)
+    x[3, 7], y[5, 69] = np.inf, np.nan
+    ours = np.asarray(tiduc.load(product("ik,kj->ij", [131, 150], [150, 70])).compile()(x, y)[0])
+    np.testing.assert_array_equal(ours, x @ y)
+
+
+def test_equal_products_share_code() -> None:
+    """One executable computes all products of equal types; the text of a program does not grow with their number."""
+    kind = "tensor<256x256xf32>"
+    places = ("%x, %x", "[1] x [0]"), ("%0, %x", "[1] x [0]"), ("%1, %x", "[0] x [0]")
+    products = (
+        f"%{i} = stablehlo.dot_general {xs}, contracting_dims = {dims} : ({kind}, {kind}) -> {kind}"
+        for i, (xs, dims) in enumerate(places)
     )
+    lines = "\n".join(products)
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n{lines}\nreturn %2 : {kind}\n}}"
+    module = parse(text)
+    assert products_in_tiles(module, Settings(wide=True)) == 3
+    assert str(module).count("flow.executable.export") == 2
+    module.operation.verify()
+    x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32) / 16
+    ours = np.asarray(tiduc.load(text).compile()(x)[0])
+    np.testing.assert_allclose(ours, (x @ x @ x).T @ x, rtol=0, atol=1e-5)
+
+
+def test_transposed_result() -> None:
+    """A product that is read transposed is the product of the exchanged matrices: no array is transposed."""
+    text = (
+        product("ik,kj->ij", [256, 96], [96, 128])
+        .replace(
+            "return %0 : tensor<256x128xf32>",
+            """
+      %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<256x128xf32>) -> tensor<128x256xf32>
+      return %1 : tensor<128x256xf32>""",
+        )
+        .replace("-> tensor<256x128xf32> {", "-> tensor<128x256xf32> {")
+    )
+    module = parse(text)
+    assert products_in_tiles(module, Settings(wide=True)) == 1
+    assert "(tensor<96x128xf32>, tensor<256x96xf32>) -> tensor<1x128x256xf32>" in str(module)
 
 
 def test_other_products_stay() -> None:
     """Small products, and those for CPUs with other vectors, are IREE's."""
-    large = product([197, 96], [96, 128], (1, 0), "f32")
+    large = product("ik,kj->ij", [197, 96], [96, 128])
     assert products_in_tiles(parse(large), Settings()) == 0
     assert products_in_tiles(parse(large), Settings(wide=True)) == 1
-    assert products_in_tiles(parse(product([9, 9], [9, 9], (1, 0), "f32")), Settings(wide=True)) == 0
+    assert products_in_tiles(parse(product("ik,kj->ij", [9, 9], [9, 9])), Settings(wide=True)) == 0

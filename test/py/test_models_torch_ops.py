@@ -180,6 +180,34 @@ class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
         return y.transpose(1, 2).contiguous().view(batch, length, 8)
 
 
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu(approximate: str) -> None:
+    """The slope of erf is an exponential function, rather than that of the quotient that approximates erf."""
+
+    def gelu(x: Any) -> Any:
+        return torch.nn.functional.gelu(x, approximate=approximate)
+
+    for kind in (torch.float32, torch.float64, torch.bfloat16):
+        x = torch.linspace(-12, 12, 49, dtype=kind, requires_grad=True)
+        gradient = tiduc.from_torch(Inner(lambda x: gelu(x).sum()), (x,)).grad(value=True)
+        function = {"none": "chlo.erf", "tanh": "stablehlo.tanh"}[approximate]
+        assert gradient.text.count(function) == 1
+        gelu(x).sum().backward()
+        if kind == torch.bfloat16:  # NumPy has no such numbers
+            continue
+        value, slope = gradient.compile()(x.detach().numpy())
+        tolerance = 1e-12 if kind == torch.float64 else 1e-5
+        np.testing.assert_allclose(value, gelu(x).sum().detach(), rtol=tolerance)
+        np.testing.assert_allclose(slope, x.grad, rtol=0, atol=tolerance)
+
+
+def test_erf_of_integers() -> None:
+    """PyTorch computes erf of integers in its default type."""
+    x = torch.arange(-2, 3)
+    value = tiduc.from_torch(Inner(torch.erf), (x,)).compile()(x.numpy())[0]
+    np.testing.assert_allclose(value, torch.erf(x), rtol=1e-6)
+
+
 def test_attention_with_a_dynamic_batch() -> None:
     module, x = Attention(), torch.randn(3, 5, 8)
     sizes = ({0: torch.export.Dim("batch", min=2)},)

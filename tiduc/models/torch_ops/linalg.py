@@ -252,8 +252,7 @@ def tensorinv(x: Any, ind: int = 2) -> Any:
     return inv_ex(x.reshape(n, n))[0].reshape(*x.shape[ind:], *x.shape[:ind])
 
 
-if hasattr(aten, "cholesky"):  # PyTorch 2.15 has `linalg_cholesky_ex` only
-    TABLE[aten.cholesky.default] = lambda x, upper=False: cholesky(x, upper=upper)
+TABLE[aten.cholesky.default] = lambda x, upper=False: cholesky(x, upper=upper)
 TABLE[aten.linalg_inv.default] = TABLE[aten.inverse.default] = lambda x: inv_ex(x)[0]
 TABLE[aten.linalg_tensorinv.default] = tensorinv
 TABLE[aten.linalg_lu_factor.default] = lambda x, pivot=True: lu_factor_ex(x, pivot)[:2]

@@ -22,12 +22,24 @@ def _binary(op: str, x: Any, y: Any) -> Any:
 
 
 TABLE[aten.digamma.default] = lambda x: unary("chlo.digamma", x)
+TABLE[aten.erf.default] = lambda x: unary("chlo.erf", x if x.is_floating_point() else x.float())
 TABLE[aten.erfc.default] = lambda x: unary("chlo.erfc", x)
 TABLE[aten.erfinv.default] = lambda x: unary("chlo.erf_inv", x)
 TABLE[aten.lgamma.default] = lambda x: unary("chlo.lgamma", x)
 TABLE[aten.polygamma.default] = lambda n, x: _binary("chlo.polygamma", float(n), x)
 TABLE[aten.special_zeta.default] = lambda x, y: _binary("chlo.zeta", x, y)
 TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2 * p - 1) * 2**0.5
+
+
+@decomposes(aten.gelu.default)
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x times the normal distribution function, in f32 for narrower types; torch-mlir would expand erf."""
+    y = x.to(torch.promote_types(x.dtype, torch.float32))
+    if approximate == "tanh":
+        z = torch.tanh((2 / pi) ** 0.5 * (y + 0.044715 * y * y * y))
+    else:
+        z = torch.erf(y * 0.5**0.5)
+    return (0.5 * y * (1 + z)).to(x.dtype)
 
 
 @decomposes(aten.hypot.default)

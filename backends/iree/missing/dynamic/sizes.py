@@ -26,6 +26,9 @@ class Size:
     def __floordiv__(self, n: Any) -> "Size":
         return _computed("floordivsi", self, n)
 
+    def __mod__(self, n: Any) -> "Size":
+        return _computed("remsi", self, n)
+
     def __rsub__(self, n: Any) -> "Size":
         return _computed("subi", n, self)
 

@@ -1,0 +1,329 @@
+"""The product of two matrices in one dispatch: tiles in vector registers, from copies of parts that fit into caches.
+
+    for each part of the rows, and of the columns:                           a workgroup
+        for each part of the summed elements:
+            copy y's part to the stack, in panels of a tile's columns
+            for each tile of rows, each panel:
+                tile += outer product of a column of x and a row of the panel, for each summed element
+
+A tile has 14 rows of two vectors: 28 of the 32 registers of AVX-512. All tiles have nearly the same number of rows, so
+that none is mostly padding. If the rows of x are side by side in memory, a tile's part of x is copied; then y is read
+where it is, if it is small.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.workgroups import Part, Vectors, in_workgroups
+from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
+from tiduc.dialect.types import element, shape, with_shape
+
+_ROWS = 14
+"""The most rows of a tile of two vectors; there are 32 registers, and three hold other vectors."""
+_STACK = 2**16
+"""Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
+_DEPTH = 128
+"""Summed elements of a part that is copied in panels; the tile is read and written for each part."""
+_BLOCK = 512
+"""Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
+_RESIDENT = 2**20
+"""Bytes of y's part, of all columns, that stays in a cache: y is then read where it is if its rows are side by side."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed."""
+
+    value: Any
+    batches: tuple[int, ...]
+    kept: int
+    summed: int
+
+    @property
+    def last(self) -> int:
+        """The dimension whose elements are side by side in memory."""
+        return len(shape(self.value)) - 1
+
+    def of(self, d: int) -> int:
+        """The size of a dimension."""
+        return int(shape(self.value)[d])
+
+    def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
+        """The index along each dimension."""
+        place = [summed] * (self.last + 1)
+        for d, at in zip(self.batches, batches, strict=True):
+            place[d] = at
+        place[self.kept] = kept
+        return place
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A number of things in `count` parts: each part has `low` things, and the first `more` parts have one more."""
+
+    count: int
+    low: int
+    more: int
+
+    def start(self, i: Any) -> Any:
+        """The first thing of part i."""
+        return i * self.low + smaller(i, self.more) if self.more else i * self.low
+
+    def size(self, i: Any) -> Any:
+        """The number of things of part i."""
+        return self.start(i + 1) - self.start(i) if self.more else self.low
+
+    @property
+    def most(self) -> int:
+        """The things of the largest part."""
+        return self.low + bool(self.more)
+
+
+def parts(n: int, most: int) -> Parts:
+    """The fewest parts of at most `most` things."""
+    count = -(-n // most)
+    return Parts(count, *divmod(n, count))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of tiles and parts; `copied` if y is copied in panels, of `width` columns each."""
+
+    x: Matrix
+    y: Matrix
+    vector: int
+    width: int
+    copied: bool
+    tiles: Parts  # of rows
+    blocks: Parts  # of tiles
+    panels: Parts  # of panels
+    depths: Parts  # of summed elements
+
+    @property
+    def name(self) -> str:
+        """A name that tells the types of the matrices, and their dimensions: batches, kept and summed."""
+        parts = ("x".join(map(str, (*shape(m.value), element(m.value)))) for m in (self.x, self.y))
+        dims = ("".join(map(str, (*m.batches, m.kept, m.summed))) for m in (self.x, self.y))
+        return "_".join(("product", *parts, *dims))
+
+    @property
+    def columns(self) -> int:
+        """The columns of the product."""
+        return self.y.of(self.y.kept)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all panels are full."""
+        return self.columns % self.width == 0
+
+    @property
+    def deep(self) -> int:
+        """The rows of a panel: a multiple of a vector's elements."""
+        return -(-self.depths.most // self.vector) * self.vector
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the rows of x are side by side in memory, so that a tile's part of x is copied."""
+        return self.x.kept == self.x.last
+
+
+def plan(x: Matrix, y: Matrix) -> Plan:
+    """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
+    size = int(element(x.value).width) // 8
+    vector = 64 // size
+    columns, summed = y.of(y.kept), y.of(y.summed)
+    width = 2 * vector if columns > vector else vector
+    depths = parts(summed, 2 * _DEPTH)
+    copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
+    depths = parts(summed, _DEPTH) if copied else depths
+    panels, deep = -(-columns // width), -(-depths.most // vector) * vector
+    strips = parts(panels, _STACK // (deep * width * size)) if copied else Parts(1, panels, 0)
+    tiles = parts(x.of(x.kept), _ROWS)
+    blocks = parts(tiles.count, _BLOCK // _ROWS)
+    return Plan(x, y, vector, width, copied, tiles, blocks, strips, depths)
+
+
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+    """The product of two matrices, as an array (batch, rows of x, columns of y)."""
+    p = plan(x, y)
+    sizes = [x.of(d) for d in x.batches]
+    type_ = with_shape(x.value.type, [math.prod(sizes), x.of(x.kept), p.columns])
+    counts = math.prod(sizes), p.blocks.count, p.panels.count
+
+    def part(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        inner = replace(p, x=replace(x, value=inputs[0]), y=replace(y, value=inputs[1]))
+        return _workgroup(k, inner, place, sizes).product(k)
+
+    return in_workgroups(b, p.name, (x.value, y.value), type_, counts, part)
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """A part of the summed elements: its index, first element and size; and the panels of y, if y is copied."""
+
+    part: Any
+    start: Any
+    size: Any
+    panels: Any = None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a tile: their number, the first one, and x's part, if it is copied."""
+
+    height: int
+    first: Any
+    copy: Any = None
+
+
+@dataclass(frozen=True)
+class _Workgroup:
+    """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
+
+    `batch` is its index, and `batches` the index along each batch dimension of the matrices.
+    """
+
+    plan: Plan
+    batch: Any
+    batches: tuple[Any, ...]
+    tiles: tuple[Any, Any]  # the first one, and the end
+    row: Any
+    rows: Any
+    column: Any
+    columns: Any
+    panels: Any
+
+    def product(self, k: Vectors) -> Part:
+        """The part of the product, its starts and its sizes."""
+        starts, sizes = [self.batch, self.row, self.column], [1, self.rows, self.columns]
+        z = k.matrix(self.plan.x.value.type, sizes[1:])
+        z = k.count_up(0, self.plan.depths.count, 1, z, self.plus_summed)
+        return z, starts, sizes
+
+    def plus_summed(self, k: Vectors, i: Any, z: Any) -> Any:
+        """The product after summed elements of part i are added; the first ones replace what was in memory."""
+        p, tall = self.plan, self.plan.tiles.more
+        s = _Summed(i, k.settled(p.depths.start(i)), k.settled(p.depths.size(i)))
+        s = replace(s, panels=self.in_panels(k, s)) if p.copied else s
+
+        def of_height(height: int, bound: Any, z: Any) -> Any:
+            first, end = (bound(t, tall) if tall else t for t in self.tiles)
+            return k.count_up(first, end, 1, z, lambda k, t, z: self.row_of_tiles(k, height, t, s, z))
+
+        z = of_height(p.tiles.low + 1, smaller, z) if tall else z
+        return of_height(p.tiles.low, larger, z)
+
+    def in_panels(self, k: Vectors, s: _Summed) -> Any:
+        """The panels of y: (panel, summed element, column)."""
+        p = self.plan
+        panels = k.empty(with_shape(p.y.value.type, [p.panels.most, p.deep, p.width]))
+        copied, step = (self.row_copied, 1) if p.y.kept == p.y.last else (self.squares_copied, p.vector)
+
+        def panel(k: Vectors, i: Any, panels: Any) -> Any:
+            return k.count_up(0, s.size, step, panels, lambda k, at, panels: copied(k, s, i, at, panels))
+
+        return k.count_up(0, self.panels, 1, panels, panel)
+
+    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+        """The panels with a row of y in panel i."""
+        return k.write(self.row_of_y(k, s, i, at, copied=False), panels, [i, at, 0], [2], [True])
+
+    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+        """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
+        p, y = self.plan, self.plan.y
+        type_ = ir.VectorType.get([p.vector], element(y.value))
+        inside = y.of(y.summed) % p.vector == 0 and p.depths.most % p.vector == 0 and not p.depths.more
+
+        def column(k: Vectors, j: Any) -> Any:
+            j = self.column + i * p.width + j
+            j = j if p.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
+            place = y.place(self.batches, j, s.start + at)
+            return k.read(y.value, place, type_, [y.summed], [inside])
+
+        def square(k: Vectors, first: Any, panels: Any) -> Any:
+            columns = [column(k, first + j) for j in range(p.vector)]
+            for r, row in enumerate(k.transposed(columns)):
+                panels = k.write(row, panels, [i, at + r, first], [2], [True])
+            return panels
+
+        return k.count_up(0, p.width, p.vector, panels, square)
+
+    def row_of_tiles(self, k: Vectors, height: int, t: Any, s: _Summed, z: Any) -> Any:
+        """The product after the sums of the tiles in a row, that of index t."""
+        rows = _Rows(height, k.settled(self.plan.tiles.start(t)))
+        rows = replace(rows, copy=self.rows_copied(k, rows, s)) if self.plan.by_rows else rows
+        return k.count_up(0, self.panels, 1, z, lambda k, i, z: self.tile(k, rows, i, s, z))
+
+    def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
+        """A tile's part of x: (summed element, row)."""
+        p, x = self.plan, self.plan.x
+        type_ = ir.VectorType.get([p.vector], element(x.value))
+        width = -(-p.tiles.most // p.vector) * p.vector
+
+        def row(k: Vectors, at: Any, out: Any) -> Any:
+            for i in range(0, width, p.vector):
+                place = x.place(self.batches, rows.first + i, s.start + at)
+                out = k.write(k.read(x.value, place, type_, [x.kept], [False]), out, [at, i], [1], [True])
+            return out
+
+        return k.count_up(0, s.size, 1, k.empty(with_shape(x.value.type, [p.depths.most, width])), row)
+
+    def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
+        """The product after the sums of a tile, in panel i."""
+        p = self.plan
+        type_ = ir.VectorType.get([rows.height, p.width], element(z))
+        place, inside = [k.settled(rows.first - self.row), k.settled(i * p.width)], [True, p.whole]
+        tile = zeros = k.zeros(type_)
+        if p.depths.count > 1:
+            first = k.equal(k.index(s.part), k.index(0))
+            tile = k.emit("arith.select", (first, zeros, k.read(z, place, type_, [0, 1], inside)), type_)
+
+        def plus(k: Vectors, at: Any, tile: Any) -> Any:
+            row = self.row_of_y(k, s, i, at, copied=p.copied)
+            return k.plus_outer(self.column_of_x(k, rows, s, at), row, tile)
+
+        return k.write(k.count_up(0, s.size, 1, tile, plus), z, place, [0, 1], inside)
+
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Any:
+        """The elements of x in a tile's rows, at one summed element."""
+        x, summed = self.plan.x, k.settled(s.start + at)
+        if rows.copy is not None:
+            type_ = ir.VectorType.get([rows.height], element(x.value))
+            return k.read(rows.copy, [at, 0], type_, [1], [True])
+        places = [x.place(self.batches, rows.first + r, summed) for r in range(rows.height)]
+        return k.vector_of([k.element(x.value, *place) for place in places])
+
+    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> Any:
+        """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
+        p, y = self.plan, self.plan.y
+        type_ = ir.VectorType.get([p.width], element(y.value))
+        if copied:
+            return k.read(s.panels, [i, at, 0], type_, [2], [True])
+        place = y.place(self.batches, self.column + i * p.width, s.start + at)
+        return k.read(y.value, place, type_, [y.kept], [p.whole])
+
+
+def _workgroup(k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) -> _Workgroup:
+    """The workgroup at a place: its batch, part of the rows, and part of the columns."""
+    batch, block, strip = place
+    first = k.settled(p.blocks.start(block))
+    end = k.settled(first + p.blocks.size(block))
+    row, column = k.settled(p.tiles.start(first)), k.settled(p.panels.start(strip) * p.width)
+    panels = k.settled(p.panels.size(strip))
+    columns = panels * p.width
+    return _Workgroup(
+        p,
+        batch,
+        tuple(k.settled(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
+        (first, end),
+        row,
+        k.settled(p.tiles.start(end) - row),
+        column,
+        k.settled(columns if p.whole else smaller(columns, p.columns - column)),
+        panels,
+    )
