@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import bits, element
@@ -113,7 +113,7 @@ def separate_fusions(module: Any, settings: Settings) -> None:
                 arrays = len(op.results) if op.name in _REDUCTIONS else len(op.operands)
                 for i in range(arrays):
                     if op.operands[i] in fused:
-                        put_barrier(op, i)
+                        (put_barrier if fusion is _CONSTANTS else store_operand)(op, i)
             if fusion.starts(op) or (fusion.passes(op) and fusion.operands(x in fused for x in op.operands)):
                 fused.update(op.results)
 
@@ -121,3 +121,8 @@ def separate_fusions(module: Any, settings: Settings) -> None:
 def put_barrier(op: Any, i: int) -> None:
     """Puts a barrier before operand i of an op, in place."""
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
+
+
+def store_operand(op: Any, i: int) -> None:
+    """Puts a barrier before operand i of an op, in place, that only keeps IREE from fusing the op with others."""
+    op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

@@ -24,7 +24,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.missing.dynamic.arrays import not_fused
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
@@ -112,7 +112,7 @@ def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any,
 def _stored(x: Any) -> Any:
     """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
     readers = [(use.owner.operation, use.operand_number) for use in x.uses]
-    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
+    y = not_fused(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
     for reader, i in readers:
-        reader.operands[i] = stored
-    return stored
+        reader.operands[i] = y
+    return y
