@@ -124,9 +124,8 @@ class _Emitter:
         """
         model, copies = self.model, dict[Value, Value]()
         if model.ops[place].name in PRODUCTS:
-            own = {y for j in virtual for y in self.results[j]}
-            operands = [y for y in self._reads(place) if y in self.multiplied and y not in own]
-            held = tuple(dict.fromkeys([*held, *operands]))
+            shared = [y for y in self._held([place], virtual) if y in self.multiplied]
+            held = tuple(dict.fromkeys([*held, *shared]))
         behind = self._behind_barrier(held) if held else {}
         for j in (*virtual, place):
             op = model.ops[j]
