@@ -22,6 +22,9 @@ Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 EVERYWHERE, ON_CPUS, ON_SPIRV, DYNAMIC = "everywhere", "on CPUs", "on SPIR-V", "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, on SPIR-V targets, or to ops with dynamic dimensions."""
 
+STORED, DISTINCT = "tidu.stored", "tidu.distinct"
+"""The attributes of barriers that only keep IREE from fusing ops, and only from merging equal ops."""
+
 DEFAULT = Settings()
 
 
@@ -214,6 +217,14 @@ class Emitter(RegionBuilder):
     def barrier(self, *xs: Any) -> tuple[Any, ...]:
         """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
+
+    def stored(self, x: Any) -> Any:
+        """The value behind a barrier that only keeps the compiler from fusing ops: `stored_values` replaces it."""
+        return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
+
+    def distinct(self, x: Any) -> Any:
+        """The value behind a barrier that keeps the compiler from merging equal ops: `stored_values` replaces it."""
+        return self.emit("stablehlo.optimization_barrier", (x,), x.type, {DISTINCT: ir.UnitAttr.get()})
 
 
 def signless(width: int) -> Any:

@@ -1,7 +1,7 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal" and "loops"; `legalize_for_iree` runs "legal"
-alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
+`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops" and "regions"; `legalize_for_iree`
+runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.sines_to_kernels import sines_to_kernels
 from tiduc.backends.iree.fast.stacks_in_chunks import stacks_in_chunks
+from tiduc.backends.iree.fast.stored_values import stored_values
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
@@ -36,8 +37,9 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops"]
-"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches."""
+Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "regions"]
+"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, and of
+barriers."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,11 @@ PIPELINE = (
         "loops",
         loops_to_kernels,
         "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+    ),
+    Entry(
+        "regions",
+        stored_values,
+        "Replaces barriers that only prevent fusions, for CPUs, so that IREE plans more memory at once; last of all.",
     ),
 )
 

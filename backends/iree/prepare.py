@@ -59,8 +59,9 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         otherwise = partial(_source, program, target, settings, by_count=False)
     elif in_tiles:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
+    joined = _in_fewer_regions(module, settings)
     stack = IN_TILES if in_tiles else ()
-    plain = Source(_described(program, module, device), target.name, name, (*flags, *stack), otherwise)
+    plain = Source(_described(program, joined, device), target.name, name, (*flags, *stack), otherwise)
     if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
@@ -68,9 +69,16 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         legalize(others, settings)
         module = others
     if walk("loops", module, settings) + count:
-        kernels = _described(program, module, target.device)
+        kernels = _described(program, _in_fewer_regions(module, settings), target.device)
         return Source(kernels, target.name, name, (*flags, *KERNELS), lambda: plain)
     return plain
+
+
+def _in_fewer_regions(module: Any, settings: Settings) -> Any:
+    """A copy of the module after the last stage of the pipeline."""
+    copy = module.clone().operation
+    walk("regions", copy, settings)
+    return copy
 
 
 def _settings(target: Target, options: Options) -> Settings:

@@ -12,10 +12,11 @@ LEAST = "min"
 """The budget that asks for the lowest peak."""
 
 
-def budget_in_bytes(text: str, peak: int) -> int:
+def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
     """The bytes of a budget, for a program whose peak is `peak` without a budget; 0 for `min`.
 
-    Raises `RequestError` for a text that is not a budget.
+    Arguments and results take `throughout` bytes of the peak; a share is one of the other bytes. Raises `RequestError`
+    for a text that is not a budget.
     """
     if text == LEAST:
         return 0
@@ -26,7 +27,7 @@ def budget_in_bytes(text: str, peak: int) -> int:
         )
     number, unit, binary, share = match.groups()
     if share:
-        return int(float(number) * peak)
+        return throughout + int(float(number) * (peak - throughout))
     return int(float(number) * (_BINARY if binary else _UNITS)[unit.upper()])
 
 

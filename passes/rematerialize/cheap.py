@@ -15,17 +15,17 @@ from tiduc.passes.rematerialize.order import SMALL
 from tiduc.passes.rematerialize.recompute import can_rerun, evicting, unchanged
 
 _GAIN = 0.95
-"""Values are recomputed only if the peak, without arguments, falls to this share or less."""
+"""Values are recomputed only if the peak, without arguments and results, falls to this share or less."""
 
 
 def cheaper(graph: Graph, model: Liveness) -> Liveness:
     """The schedule in which readers after the peak recompute cheap values; `model` if the gain is too small."""
     base = unchanged(model)
-    if base.peak - model.arguments <= SMALL:
+    if base.peak - model.throughout <= SMALL:
         return model
     peak = int(model.live(range(len(model.ops))).argmax())
     choice = evicting(base, peak, _evicted(graph, model, peak))
-    if choice.peak - model.arguments > _GAIN * (base.peak - model.arguments):
+    if choice.peak - model.throughout > _GAIN * (base.peak - model.throughout):
         return model
     return choice.model
 

@@ -12,6 +12,9 @@ and keep the result in memory until then. The barrier also takes the value that 
 that order ops themselves do not move the second run up. A second run that reads the result of another second run
 differs from its first run, and needs no barrier. Otherwise a barrier for one operand, the smallest, is enough.
 
+Compilers bring the operands of products into another layout first. The operands of a product that runs again are all
+behind the barrier, since a compiler would otherwise keep what it made of them for the first run.
+
 A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
 virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.
 """
@@ -23,6 +26,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.verify import RECOMPUTED
 from tiduc.passes.rematerialize.liveness import FUSED, Liveness
 
@@ -52,6 +56,7 @@ class _Emitter:
         self.runs: set[Definition] = set()
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
         self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
+        self.multiplied: set[Value] = set()  # operands of the products that have run
         self.latest: Value | None = None
 
     def run(self, place: int) -> None:
@@ -59,15 +64,20 @@ class _Emitter:
         self.b.location = op.location
         if op not in self.runs:
             self.results.append(self._first(place))
-            if self.model.size[place]:
-                self.latest = op.results[0]
         elif stored := [j for j in needs if j in self.fused]:
-            self._rerun(place, self._virtual(stored), only_smallest=False)
+            virtual = self._virtual(stored)
+            self._rerun(place, virtual, self._held(virtual, virtual))
         elif (op, needs) in self.distinct:
-            self._rerun(place, self._virtual(needs), only_smallest=True)
+            virtual = self._virtual(needs)
+            held = self._held([*virtual, place], virtual)
+            self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
         else:
-            self.results.append(self.b.copy(op, tuple(self._reads(place)), op.captures))
+            self._rerun(place, (), [])
         self.runs.add(op)
+        if self.model.size[place]:
+            self.latest = self.results[place][0]
+        if op.name in PRODUCTS:
+            self.multiplied.update(self._reads(place))
         self.distinct.add((op, needs))
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
@@ -101,19 +111,23 @@ class _Emitter:
                 stack += self.model.needs[j]
         return sorted(found)
 
-    def _rerun(self, place: int, virtual: Sequence[int], only_smallest: bool) -> None:
-        """Emits a second run of an op, and of the virtual ops that it reads, with values behind a barrier.
+    def _held(self, places: Sequence[int], virtual: Sequence[int]) -> list[Value]:
+        """The values that the runs at these places read, but for constants and results of the virtual ops."""
+        own = {y for j in virtual for y in self.results[j]}
+        read = dict.fromkeys(y for j in places for y in self._reads(j) if y not in own)
+        return [y for y in read if y.definition is None or y.definition.operands]
 
-        Behind the barrier are all values that the virtual ops read; or, with `only_smallest`, the smallest of the
-        values that they and the op read.
+    def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
+        """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.
+
+        Behind it are also the operands of a product that a product has read.
         """
         model, copies = self.model, dict[Value, Value]()
-        places = [*virtual, place]
-        own = {y for j in virtual for y in self.results[j]}
-        read = [y for j in (places if only_smallest else virtual) for y in self._reads(j) if y not in own]
-        held = [y for y in dict.fromkeys(read) if y.definition is None or y.definition.operands]
-        behind = self._behind_barrier([min(held, key=size_in_bytes)] if only_smallest and held else held)
-        for j in places:
+        if model.ops[place].name in PRODUCTS:
+            shared = [y for y in self._held([place], virtual) if y in self.multiplied]
+            held = tuple(dict.fromkeys([*held, *shared]))
+        behind = self._behind_barrier(held) if held else {}
+        for j in (*virtual, place):
             op = model.ops[j]
             operands = tuple([copies.get(y, behind.get(y, y)) for y in self._reads(j)])
             results = self.b.copy(op, operands, op.captures)

@@ -4,19 +4,21 @@
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
 reader. Two kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements, and of elementwise ops and pads with a single, elementwise reader. Whatever reads such a *virtual* op reads
-the ops behind it. Arguments are live throughout; results of the graph are live until its end. A dynamic dimension
-counts as 1.
+elements or give a contiguous part of an array, and those of elementwise ops and pads with a single, elementwise reader.
+Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live throughout:
+compilers allocate results before the first op runs. A dynamic dimension counts as 1.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiduc.dialect.costs import size_in_bytes
+from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 
@@ -46,6 +48,15 @@ class Liveness:
     arguments: int
     inside: Mapping[Definition, int] = field(default_factory=dict)
 
+    @cached_property
+    def throughout(self) -> int:
+        """The bytes that are live at every op: those of arguments and results."""
+        return self.arguments + sum(self.size[i] for i in self.kept)
+
+    def taken(self, i: int) -> int:
+        """The bytes that op i takes when it runs: those of its results, unless they are results of the graph."""
+        return 0 if i in self.kept else self.size[i]
+
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
         """The live bytes at each place of a schedule, in time linear in ops and their operands."""
         count, last, reads = len(order), [0] * len(self.ops), self.reads
@@ -53,20 +64,20 @@ class Liveness:
             last[i] = place
             for j in reads[i]:
                 last[j] = place
-        for i in self.kept:
-            last[i] = count
+        sizes = np.asarray(self.size, np.float64)  # floats, since sizes of invalid programs exceed 64 bits
+        sizes[list(self.kept)] = 0
         places = np.asarray(order, np.int64)
-        change = np.zeros(count + 2)  # floats, since sizes of invalid programs exceed 64 bits
-        change[:count] = np.asarray(self.size, np.float64)[places]
+        change = np.zeros(count + 2)
+        change[:count] = sizes[places]
         np.subtract.at(change, np.asarray(last, np.int64)[places] + 1, change[:count].copy())
-        live = np.cumsum(change[: count + 1])[:count] + self.arguments
+        live = np.cumsum(change[: count + 1])[:count] + self.throughout
         if self.inside:
             live += np.asarray([self.inside.get(self.ops[i], 0) for i in order], np.float64)
         return live
 
     def peak(self, order: Sequence[int]) -> int:
         """The most bytes that are live at once."""
-        return int(self.live(order).max(initial=self.arguments))
+        return int(self.live(order).max(initial=self.throughout))
 
 
 def liveness(graph: Graph) -> Liveness:
@@ -83,13 +94,14 @@ def liveness(graph: Graph) -> Liveness:
             reader[j] = ops[i]
     for i in outputs:
         readers[i] += 2
+    results = set(outputs)
     size = [0] * len(ops)
     reads: list[tuple[int, ...]] = []
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
         is_fused = readers[i] == 1 and op.name in FUSED and reader[i].name in ELEMENTWISE
-        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op)):
+        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results)):
             reads.append(())
             roots.append(behind)
         else:
@@ -100,9 +112,24 @@ def liveness(graph: Graph) -> Liveness:
     return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
 
 
-def _is_renaming(op: Definition) -> bool:
+def _is_renaming(op: Definition, is_result: bool) -> bool:
+    """Whether an op only renames elements, repeats them, or gives a part of an array that is contiguous in memory.
+
+    A result of the graph that repeats elements, or that is a part, is written.
+    """
     traits = traits_of(op.name)
-    return op.name in _BROADCASTS or traits.kind == "source" or traits.bytes == "none"
+    if op.name in _BROADCASTS or traits.kind == "source" or _is_contiguous_part(op):
+        return not is_result
+    return traits.bytes == "none"
+
+
+def _is_contiguous_part(op: Definition) -> bool:
+    """Whether an op is a slice that is whole in all dimensions after the first one whose size is not 1."""
+    if op.name != "stablehlo.slice":
+        return False
+    sizes, of = sizes_in(op.result.type), sizes_in(op.operands[0].type)
+    first = next((d for d, n in enumerate(sizes) if n != 1), 0)
+    return set(op.attributes["strides"]) <= {1} and sizes[first + 1 :] == of[first + 1 :]
 
 
 def _inputs(graph: Graph) -> list[Value]:

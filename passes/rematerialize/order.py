@@ -13,23 +13,23 @@ from collections.abc import Iterable, Sequence
 from tiduc.passes.rematerialize.liveness import Liveness
 
 SMALL = 2**20
-"""Graphs whose peak, without arguments, is below this many bytes keep their order: they fit into caches."""
+"""Graphs whose peak, without arguments and results, is below this many bytes keep their order: they fit into caches."""
 
 _GAIN = 0.98
-"""The order changes only if the peak, without arguments, falls to this share or less."""
+"""The order changes only if the peak, without arguments and results, falls to this share or less."""
 
 
 def lowest_order(model: Liveness) -> list[int]:
     """The schedule of lowest peak that sinking and hoisting find; the given order if they gain too little."""
     given = list(range(len(model.ops)))
-    transient = model.peak(given) - model.arguments
+    transient = model.peak(given) - model.throughout
     if transient < SMALL:
         return given
     stays = _not_sunk(model)
     sunk = _sunk(model, stays)
     orders = [_hoisted(model, given), sunk, _hoisted(model, sunk, stays)]
     lowest, best = min(((model.peak(order), order) for order in orders), key=lambda pair: pair[0])
-    return _virtual_late(model, best) if lowest - model.arguments < _GAIN * transient else given
+    return _virtual_late(model, best) if lowest - model.throughout < _GAIN * transient else given
 
 
 def _not_sunk(model: Liveness) -> list[bool]:
@@ -43,7 +43,7 @@ def _not_sunk(model: Liveness) -> list[bool]:
         if j not in model.kept:
             freed[i] += model.size[j]
     needed = set().union(*model.needs) if model.needs else set()
-    return [freed[i] > model.size[i] or i not in needed for i in range(len(model.ops))]
+    return [freed[i] > model.taken(i) or i not in needed for i in range(len(model.ops))]
 
 
 def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
@@ -171,7 +171,7 @@ class _Hoisting:
         if self.waits_for[g]:
             return False
         size, kept = self.model.size, self.model.kept
-        taken = sum([size[j] for j in self.model.roots[g] if self.group[j] == g])
-        if not taken:
+        if not any(size[j] for j in self.model.roots[g] if self.group[j] == g):
             return True
+        taken = sum([self.model.taken(j) for j in self.model.roots[g] if self.group[j] == g])
         return sum([size[j] for j in self.reads[g] if self.readers[j] == 1 and j not in kept]) > taken

@@ -33,7 +33,7 @@ _GROWTH = 1.4
 """By which the number of segments that are tried grows."""
 
 _GAIN = 0.99
-"""A further level of recomputation goes on only if the bytes beside arguments fall to this share."""
+"""A further level of recomputation goes on only if the bytes beside arguments and results fall to this share."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def within(model: Liveness, budget: int) -> Choice:
             return min(
                 (_fewest(base, segments, budget) for _, segments in fitting.values()), key=lambda c: c.time
             )
-        if lowest.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
+        if lowest.peak - model.throughout >= _GAIN * (base.peak - model.throughout):
             break
         base = lowest
     return lowest
@@ -114,7 +114,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
             points.append((choice.peak, choice.time))
             if choice.peak < least.peak:
                 least = choice
-        if least.peak - model.arguments >= _GAIN * (base.peak - model.arguments):
+        if least.peak - model.throughout >= _GAIN * (base.peak - model.throughout):
             break
         base = least
     return lowest(points)

@@ -35,10 +35,10 @@ def rematerialize(
 ) -> Graph:
     """The flat graph, of the view, with a lower peak of live bytes; itself where there is nothing to gain.
 
-    `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as "0.3x" of
-    the peak without a budget; "min" for the lowest peak; empty for no budget. `loops` gives graphs in its place whose
-    loops keep less and recompute more. `RequestError` for another text, and for a budget below the lowest peak that
-    is found, with that peak.
+    `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as
+    "0.3x" of what the peak without a budget takes beside these; "min" for the lowest peak; empty for no budget.
+    `loops` gives graphs in its place whose loops keep less and recompute more. `RequestError` for another text, and for
+    a budget below the lowest peak that is found, with that peak.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
@@ -52,7 +52,7 @@ def rematerialize(
 def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     """The best plan within a budget; errors as in `rematerialize`."""
     first = _planned(view, graph)
-    budget = budget_in_bytes(memory, first.peak(range(len(first.ops))))
+    budget = budget_in_bytes(memory, first.peak(range(len(first.ops))), first.throughout)
     plan = planned_within(graph, first, budget, loops, partial(_planned, view))
     if memory != LEAST and plan.choice.peak > budget:
         least = shown_bytes(plan.choice.peak)

@@ -29,7 +29,7 @@ def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], boo
     runs = [i for i, roots in enumerate(model.roots) if roots == (i,)]
     if len(runs) > MOST or not all(model.size[i] for i in runs):
         return None
-    path = _path(model, runs, budget - model.arguments, can_rerun)
+    path = _path(model, runs, budget - model.throughout, can_rerun)
     return None if path is None else _scheduled(model, path)
 
 
@@ -41,7 +41,7 @@ def _path(
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
     reads = {i: sum(bit[j] for j in set(model.reads[i])) for i in runs}
-    sizes = {i: model.size[i] for i in runs}
+    sizes = {i: model.taken(i) for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 

@@ -4,7 +4,8 @@
     products_in_tiles                                       a pass on large dense products
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise
-    reductions_in_lanes, sines_to_kernels, select_reruns    further passes
+    reductions_in_lanes, sines_to_kernels                   further passes
+    select_reruns, stored_values                            passes on barriers, for less memory
     exponentials, scatter_loops, insertion_sort, ...        patterns for single ops
     kernels, kernel_forms, work                             what several of them need: dispatches written as loops, and
                                                             estimates of work

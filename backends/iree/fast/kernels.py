@@ -284,4 +284,4 @@ def can_apply_body(op: Any, least: int = 1) -> bool:
 def computed_outside(b: Emitter, x: Any) -> Any:
     """x behind a barrier that keeps the producer of x out of dispatches; constants and arguments need no barrier."""
     *_, of = traced(x, ["stablehlo.reshape"])
-    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.barrier(x)[0]
+    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.stored(x)

@@ -64,7 +64,7 @@ def _kernel_second(b: Emitter, c: Convolution) -> Result:
     count = math.prod(w.sizes)
     d = b.reshape(product(b, x, b.reshape(c.w, [m, c.outputs * count])), [n, *sizes, c.outputs, count])
     # The offsets are the first dimension, so that each slice of d is contiguous.
-    d = b.barrier(b.transpose(d, [c.rank + 2, *range(c.rank + 2)]))[0]
+    d = b.stored(b.transpose(d, [c.rank + 2, *range(c.rank + 2)]))
     total = None
     for number, offset in enumerate(itertools.product(*map(range, w.sizes))):
         j = [

@@ -45,7 +45,7 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
     if any(a > 1 and s > 1 for a, s in zip(w.base, w.strides, strict=True)) or math.prod(w.base) > _PHASES:
         return None
     counts = tuple(-(-n // a) for n, a in zip(c.places, w.base, strict=True))
-    x, kernel = b.barrier(c.image(b), c.kernel(b))
+    x, kernel = b.stored(c.image(b)), b.stored(c.kernel(b))
     type_ = with_shape(x.type, [1, c.batch, *counts, c.outputs])
     order = (BATCH, *range(c.rank), FEATURES)
     parts = []
@@ -56,7 +56,7 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
             continue
         y = compute(b, part) or part.channels_last(b)
         # Without the barrier, IREE would compute the operands of all phases first, and keep them in memory.
-        y = b.transpose(b.barrier(y.value)[0], [y.axes.index(label) for label in order])
+        y = b.transpose(b.stored(y.value), [y.axes.index(label) for label in order])
         parts.append(b.reshape(y, type_.shape))
     return _interleaved(b, b.concatenate(parts, 0), c, counts)
 
@@ -101,7 +101,7 @@ def _part(
 def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]) -> Result:
     """The result from its phases, (phases, batch, places..., features), in the layout of the convolution's result."""
     base, rank = c.window.base, c.rank
-    parts = b.reshape(b.barrier(parts)[0], [*base, c.batch, *counts, c.outputs])
+    parts = b.reshape(b.stored(parts), [*base, c.batch, *counts, c.outputs])
     # A spatial dimension of the result consists of its places and, as the minor part, its phases.
     of = {BATCH: [rank], FEATURES: [2 * rank + 1]} | {d: [rank + 1 + d, d] for d in range(rank)}
     labels = [BATCH, FEATURES, *range(rank)]

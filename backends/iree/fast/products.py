@@ -40,13 +40,13 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
     if c.outputs > c.summed:
-        y = b.barrier(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))[0]
+        y = b.stored(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))
         return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
     parts = _parts(c.outputs, c.summed, rows)
     if c.batch >= _COLUMNS or parts > 1:
-        y = b.barrier(_summed_product(b, kernel, _columns(b, c), parts))[0]
+        y = b.stored(_summed_product(b, kernel, _columns(b, c), parts))
         return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
-    y = b.barrier(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))[0]
+    y = b.stored(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))
     return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
 
 

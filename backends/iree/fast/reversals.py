@@ -45,7 +45,7 @@ def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
     """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
-    (y,) = b.barrier(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
+    y = b.stored(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
 
     def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
         moved = zip(kept, sizes, place, strict=True)

@@ -1,17 +1,18 @@
 """select_reruns: replaces the barriers of rematerialized ops by selects, which also keep IREE from merging ops.
 
-    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 0), %x, 0
-        {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
+    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 7), %x, 0
+        {tidu.recomputed}                           %o = optimization_barrier 7 : i32, at the start of the function
 
 The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
 not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
 execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
-frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 0, so
+frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 7, so
 it does not merge the ops behind the select either, and it fuses the select with the second op. The order of the ops
-needs no barrier, since IREE runs ops in the given order. Each select has a barrier of its own, which IREE does not
-merge with others.
+needs no barrier, since IREE runs ops in the given order. Each select has a number of its own: IREE merges barriers of
+equal constants, and would then merge a second run of an op with a third one.
 """
 
+from itertools import count
 from typing import Any
 
 from torch_mlir import ir
@@ -28,20 +29,21 @@ from tiduc.dialect.verify import RECOMPUTED
 @stage
 def select_reruns(module: Any) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
-    count = 0
+    numbers = count()
     for function in operations(module.operation.regions[0].blocks[0]):
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
-        if not reruns:
-            continue
-        begin = ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0])
-        first = Emitter(begin, function.location)
-        zero = first.table(0, signless(32))
         for op in reruns:
             with rewriting(op) as b:
                 for x, y in zip(op.operands, op.results, strict=True):
                     if len(list(y.uses)):
-                        count += 1
-                        opaque = b.broadcast_in_dim(first.barrier(zero)[0], [], x.type.shape)
-                        y.replace_all_uses_with(b.select(b.compare(opaque, 0, "EQ"), x, b.zero(x.type)))
+                        y.replace_all_uses_with(selected(b, function, next(numbers), x))
             op.erase()
-    return count
+    return next(numbers)
+
+
+def selected(b: Emitter, function: Any, number: int, x: Any) -> Any:
+    """x where a number is this one; it always is, though IREE cannot know that. Each x takes another number."""
+    first = Emitter(ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), b.location)
+    (opaque,) = first.barrier(first.table(number, signless(32)))
+    is_number = b.compare(b.broadcast_in_dim(opaque, [], x.type.shape), number, "EQ")
+    return b.select(is_number, x, b.zero(x.type))

@@ -21,9 +21,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
@@ -56,7 +55,8 @@ def distinguish_starts(module: Any) -> None:
             if _has_start(op):
                 start = *_sizes(op), numbers.of(op.operands[0])
                 if start in starts or name in called:
-                    put_barrier(op, 0)
+                    b = Emitter(ir.InsertionPoint(op), op.location)
+                    op.operands[0] = b.distinct(op.operands[0])
                 starts.add(start)
 
 

@@ -24,7 +24,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fusions import put_barrier
+from tiduc.backends.iree.faults.fusions import store_operand
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import PRODUCTS
 
@@ -61,7 +61,7 @@ def separate_reads(module: Any) -> None:
     for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
         for number in sorted(_conflicts(ops)):
-            put_barrier(ops[number], 0)
+            store_operand(ops[number], 0)
 
 
 def _conflicts(ops: list[Any]) -> set[int]:

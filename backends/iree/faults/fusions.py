@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import bits, element
@@ -113,7 +113,7 @@ def separate_fusions(module: Any, settings: Settings) -> None:
                 arrays = len(op.results) if op.name in _REDUCTIONS else len(op.operands)
                 for i in range(arrays):
                     if op.operands[i] in fused:
-                        put_barrier(op, i)
+                        (put_barrier if fusion is _CONSTANTS else store_operand)(op, i)
             if fusion.starts(op) or (fusion.passes(op) and fusion.operands(x in fused for x in op.operands)):
                 fused.update(op.results)
 
@@ -126,6 +126,11 @@ def put_barrier(op: Any, i: int) -> None:
 def store(x: Any) -> Any:
     """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
     uses = list(x.uses)
-    (stored,) = behind_barrier(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
+    stored = not_fused(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
     replace_uses(uses, stored)
     return stored
+
+
+def store_operand(op: Any, i: int) -> None:
+    """Puts a barrier before operand i of an op, in place, that only keeps IREE from fusing the op with others."""
+    op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

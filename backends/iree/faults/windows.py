@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, signless, within
+from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, rewriting, signless, within
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.fusions import put_barrier
 from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape, mapped
 from tiduc.backends.iree.missing.staged_reductions import in_stages
@@ -111,7 +110,8 @@ def distinguish_windows(module: Any) -> None:
                 value = splat(op.operands[i])
                 start = str(y.type), op.operands[i] if value is None else str(value)
                 if start in seen:
-                    put_barrier(op, i)
+                    with rewriting(op) as b:
+                        op.operands[i] = b.distinct(op.operands[i])
                 seen.add(start)
 
 

@@ -43,11 +43,15 @@ def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], l
 
 
 def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
-    """The lowest peak in MiB of all schedules, with any recomputation: a search over the sets of live results."""
+    """The lowest peak in MiB of all schedules, with any recomputation: a search over the sets of live results.
+
+    The outputs are live throughout.
+    """
     goal = set(outputs)
+    total, taken = sum(sizes[i] for i in outputs), [0 if i in goal else n for i, n in enumerate(sizes)]
     start: frozenset[int] = frozenset()
-    best = {start: 0}
-    queue = [(0, 0, start)]
+    best = {start: total}
+    queue = [(total, 0, start)]
     numbers = itertools.count(1)
     while queue:
         peak, _, live = heapq.heappop(queue)
@@ -55,10 +59,10 @@ def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: S
             return peak
         if peak > best[live]:
             continue
-        held = sum(sizes[i] for i in live)
+        held = total + sum(taken[i] for i in live)
         following = [(peak, live - {i}) for i in live]
         following += [
-            (max(peak, held + sizes[i]), live | {i})
+            (max(peak, held + taken[i]), live | {i})
             for i in range(len(sizes))
             if i not in live and live.issuperset(needs[i])
         ]

@@ -116,6 +116,11 @@ def behind_barrier(b: Emitter, *xs: Any) -> list[Any]:
     return [tied_to_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
 
 
+def not_fused(b: Emitter, x: Any) -> Any:
+    """The value behind a barrier that only keeps the compiler from fusing ops, tied to its sizes."""
+    return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
+
+
 def scalar_of(b: Emitter, n: Any) -> Any:
     """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)

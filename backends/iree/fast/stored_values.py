@@ -1,0 +1,88 @@
+"""stored_values: replaces barriers that only keep IREE from fusing ops by reshapes, at which no execution region ends.
+
+    %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
+                                                        %y = reshape %r : 4x5xf32
+
+IREE ends an execution region at each barrier. All values that a region passes to later regions share one allocation,
+which IREE frees after the last use of any of them; within a region, it reuses memory after the last use of each value.
+`flow.tensor.reshape` is an op of IREE's own, which copies nothing. IREE fuses ops before it replaces the reshape of
+StableHLO by that op, too, and folds the two. The program computes the same values with or without this pass.
+
+Passes mark such barriers by `Emitter.stored`. Barriers that keep IREE from merging equal ops, which passes mark by
+`Emitter.distinct`, become selects, as in `select_reruns`. Barriers of constants move to the start of the function,
+where no value is live. Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
+"""
+
+from itertools import count
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import DISTINCT, STORED, rewriting, within
+from tiduc.backends.iree.fast.select_reruns import selected
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import with_shape
+
+BARRIER = "stablehlo.optimization_barrier"
+_RESHAPE = "flow.tensor.reshape"
+_FIRST = 10**6
+"""The first number of the selects of this pass; those of `select_reruns` begin with 0."""
+
+
+@slow("Plans the memory of the values of one execution region only, and ends a region at each barrier.")
+@stage
+def stored_values(module: Any) -> int:
+    """Replaces the barriers in place; gives their number."""
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    numbers = count(_FIRST)
+    for function in operations(module.operation.regions[0].blocks[0]):
+        for op in [op for op in within(function) if op.name == BARRIER]:
+            of_constants = _is_of_constants(op, function)
+            if of_constants:
+                _move_to_start(op, function.regions[0].blocks[0])
+            is_marked = DISTINCT in op.attributes or (STORED in op.attributes and not of_constants)
+            if is_marked and _has_equal_types(op.results[0].type):
+                _replace(op, function, next(numbers))
+    return next(numbers) - _FIRST
+
+
+def _replace(op: Any, function: Any, number: int) -> None:
+    """Replaces a marked barrier of one array."""
+    (x,) = op.operands
+    with rewriting(op) as b:
+        y = _apart(b, x) if STORED in op.attributes else selected(b, function, number, x)
+    op.results[0].replace_all_uses_with(y)
+    op.erase()
+
+
+def _is_of_constants(op: Any, function: Any) -> bool:
+    """Whether a barrier in the body of a function, and not in a loop or branch, takes constants only."""
+    is_outside = op.operation.parent == function
+    return is_outside and all(defined_by(x, "stablehlo.constant") for x in op.operands)
+
+
+def _move_to_start(op: Any, block: Any) -> None:
+    """Moves a barrier and the constants that it takes to the start of a block."""
+    for each in (op, *(x.owner for x in op.operands)):
+        first = block.operations[0].operation
+        if each.operation != first:
+            each.operation.move_before(first)
+
+
+def _has_equal_types(type_: Any) -> bool:
+    """Whether a static array has the same type in StableHLO and `flow`: of signless integers, or of plain floats."""
+    if not type_.has_static_shape:
+        return False
+    element = type_.element_type
+    is_plain = isinstance(element, ir.F64Type | ir.F32Type | ir.F16Type | ir.BF16Type)
+    return is_plain or (isinstance(element, ir.IntegerType) and element.is_signless)
+
+
+def _apart(b: Any, x: Any) -> Any:
+    """x as an array that IREE stores before it computes the ops that read it."""
+    sizes = list(x.type.shape)
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
+    return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

@@ -1,0 +1,96 @@
+"""Barriers at which IREE ends no execution region: memory and values of gradients with convolutions and reruns."""
+
+import re
+from typing import Any
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from harness import xla
+from harness.allocations import allocated
+from harness.exports import exported
+from jax import lax
+from test_memory_budget import network
+
+import tiduc
+from tiduc.backends.iree import pipeline
+from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
+
+
+def convolved(x: Any, kernels: Any) -> Any:
+    """Layers of 3 by 3 convolutions, each followed by a maximum over windows of the same size."""
+    for w in kernels:
+        x = lax.conv_general_dilated(x, w, (1, 1), "SAME")
+        x = jnp.tanh(lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "SAME"))
+    return jnp.sum(x**2)
+
+
+def arguments() -> list[Any]:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 8, 24, 24)).astype(np.float32)
+    return [x, (0.1 * random.standard_normal((4, 8, 8, 3, 3))).astype(np.float32)]
+
+
+def agree(actual: Any, expected: Any) -> None:
+    """Equal within the rounding of f32: the engines add up in other orders."""
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
+
+
+def test_memory_of_convolutions_is_planned_in_one_region() -> None:
+    x, kernels = arguments()
+    program = tiduc.load(exported(convolved, x, kernels)).grad()
+    expected = xla.by_xla(program.text, [x, kernels])
+    without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not stored_values)
+    peaks = []
+    for entries in (without, pipeline.PIPELINE):
+        with patch.object(pipeline, "PIPELINE", entries):
+            compiled = program.compile()
+        agree(compiled(x, kernels), expected)
+        peaks.append(allocated(compiled.vmfb, [x, kernels]))
+    assert peaks[1] < 0.9 * peaks[0], peaks
+
+
+def test_a_second_and_a_third_run_stay_two() -> None:
+    """IREE merges barriers of equal constants; runs behind selects of equal numbers would be merged, too."""
+
+    def f(x: Any) -> Any:
+        def again(y: Any) -> Any:
+            return jnp.exp(jnp.sin(y) @ x)
+
+        return jnp.sum(again(x) * again(lax.optimization_barrier(x)) * again(lax.optimization_barrier(x)))
+
+    x = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 5
+    plain = exported(jax.grad(f), x)
+    text = plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}")
+    source = str(tiduc.load(text).source().stablehlo)
+    numbers = re.findall(r"constant dense<(\d+)> : tensor<i32>", source)
+    assert len(numbers) == len(set(numbers)) >= 2
+    agree(tiduc.load(text).compile()(x), xla.by_xla(plain, [x]))
+
+
+def test_products_that_run_again_share_no_operand() -> None:
+    """A compiler would keep what it packs of a weight for the first run until the last one."""
+    program, _ = network(12, 64, 8)
+    budgeted = program.rematerialize("min")
+
+    def reads(text: str, weight: int) -> int:
+        return sum(
+            f"%arg{weight}," in line or f"%arg{weight} :" in line
+            for line in text.splitlines()
+            if "dot_general" in line
+        )
+
+    assert budgeted.text.count("dot_general") > program.text.count("dot_general")
+    assert all(reads(budgeted.text, i) == reads(program.text, i) > 0 for i in range(1, 12))
+
+
+def test_iree_allocates_less() -> None:
+    program, arguments = network(12, 2048, 64)
+    peaks = []
+    for memory in ("1x", "0.6x"):
+        compiled = program.rematerialize(memory).compile()
+        compiled(*arguments)
+        peaks.append(allocated(compiled.vmfb, arguments))
+    assert peaks[1] < 0.75 * peaks[0], peaks
