@@ -52,15 +52,14 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
     threaded = planned.threaded or work(module).threaded
-    flags = (*REASSOCIATED, *(TILED if data_tiled else ()))
+    flags = (*REASSOCIATED, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     device = "local-task" if alone and threaded else ""
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
     elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
-    stack = IN_TILES if in_tiles else ()
-    plain = Source(_described(program, module, device), target.name, name, (*flags, *stack), otherwise)
+    plain = Source(_described(program, module, device), target.name, name, flags, otherwise)
     if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
