@@ -80,6 +80,7 @@ PIPELINE = (
         "speed",
         convolutions_to_products,
         "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+        takes_settings=True,
     ),
     Entry(
         "speed",

@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
+from tiduc.backends.iree.fast.vectors import share
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import legalize, walk
@@ -27,8 +28,8 @@ def source_of(program: Lowered, options: Options) -> Source:
 
     If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects
     some of these dispatches, some products in tiles, and some of the loops whose iterations the host counts: the
-    source has alternatives without them (`otherwise`). Raises `CompileError` if the target lacks one of the element
-    types, `RequestError` if it cannot call LAPACK back and the options ask for that.
+    source has alternatives without them and without kernels of vectors (`otherwise`). Raises `CompileError` if the
+    target lacks one of the element types, `RequestError` if it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
     return _source(program, target, _settings(target, options))
@@ -39,11 +40,10 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     """The source of a program; with `by_count`, the host counts the iterations of loops."""
     module = program.module.operation.clone().operation
     refuse_types(module, target)
-    # Products that convolutions become are as fast without data tiling.
-    data_tiled = settings.cpu and settings.fast and work(module).tiled
-    walk("speed", module, settings)
-    planned = work(module)  # products in tiles are loops over vectors, whose work is not known
-    in_tiles = walk("tiles", module, settings)
+    # Products that convolutions become are as fast without data tiling; the work of kernels of vectors is not known.
+    planned = work(module)
+    data_tiled = settings.cpu and settings.fast and planned.tiled
+    in_tiles = walk("speed", module, settings) + walk("tiles", module, settings)
     alone = target.device == "local-sync"
     others = module.clone().operation if settings.fast else None
     counted = walk("host", module, settings) if by_count else 0
@@ -52,16 +52,15 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     if not (settings.cpu and settings.fast):
         return Source(_described(program, module), target.name, name)
     threaded = planned.threaded or work(module).threaded
-    flags = (*REASSOCIATED, *(TILED if data_tiled else ()))
+    flags = (*REASSOCIATED, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     device = "local-task" if alone and threaded else ""
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
-    elif in_tiles:
+    elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
     joined = _in_fewer_regions(module, settings)
-    stack = IN_TILES if in_tiles else ()
-    plain = Source(_described(program, joined, device), target.name, name, (*flags, *stack), otherwise)
+    plain = Source(_described(program, joined, device), target.name, name, flags, otherwise)
     if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
@@ -100,6 +99,7 @@ def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
     if calls_back(module):
         described[LAPACK] = ir.StringAttr.get(CALLBACK)
     function.attributes["iree.reflection"] = ir.DictAttr.get(described)
+    share(module)
     if has_resources(module):
         return bytecode(module)
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.

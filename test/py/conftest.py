@@ -42,6 +42,13 @@ def pytest_deselected(items: Any) -> None:
     _Session.deselected |= any(RULES in item.path.parents for item in items)
 
 
+def pytest_collectreport(report: Any) -> None:
+    """Ends the session where a module of tests cannot be imported: `--doctest-ignore-import-errors` would skip it."""
+    name, reason = Path(report.nodeid).name, str(report.longrepr)
+    if report.skipped and name.startswith("test_") and "unable to import module" in reason:
+        pytest.exit(f"{report.nodeid}: {reason}", returncode=1)
+
+
 def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected

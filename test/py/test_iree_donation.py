@@ -125,6 +125,7 @@ func.func @main(%p: tensor<?xf32> {iree.abi.output = 0 : index}, %g: tensor<?xf3
 
 
 def test_memory_given_to_a_result_that_does_not_exist() -> None:
-    text = "func.func @main(%p: tensor<3xf32> {iree.abi.output = 9 : index}) -> tensor<3xf32> { return %p : tensor<3xf32> }"
+    t = "tensor<3xf32>"
+    text = f"func.func @main(%p: {t} {{iree.abi.output = 9 : index}}) -> {t} {{ return %p : {t} }}"
     with pytest.raises(ParseError, match=r"iree.abi.output = 9, but the function has 1 results"):
         load(text).compile()

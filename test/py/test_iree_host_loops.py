@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.backends.iree.fast import stacks
+from tiduc.backends.iree.fast import stacks_in_chunks as stacks
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.stacks_in_chunks import stacks_in_chunks
 from tiduc.backends.reference import in_process

@@ -14,9 +14,11 @@ A phase to which no offset contributes is zero.
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.channels_first import channels_first, has_channels_first
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
 from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import Window
@@ -61,6 +63,30 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
     return _interleaved(b, b.concatenate(parts, 0), c, counts)
 
 
+def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
+    """The result; each phase has channels first (channels_first.py) and reads some elements of the kernel in place."""
+    w, base = c.window, c.window.base
+    if any(a > 1 and s > 1 for a, s in zip(base, w.strides, strict=True)) or math.prod(base) > _PHASES:
+        return None
+    if not has_channels_first(c):
+        return None
+    counts = tuple(-(-n // a) for n, a in zip(c.places, base, strict=True))
+    parts = []
+    for phases in itertools.product(*(_phases(w, d) for d in range(c.rank))):
+        y = None
+        if all(p.size for p in phases):
+            part = replace(c, window=_window(c, phases, counts), places=counts)
+            y = channels_first(b, part, [(p.first, p.step) for p in phases]).value
+        type_ = with_shape(c.x.type, [1, c.batch, c.outputs, *counts])
+        parts.append(b.constant(0, type_) if y is None else b.reshape(y, type_.shape))
+    y = b.reshape(b.concatenate(parts, 0), [*base, c.batch, c.outputs, *counts])
+    order = [d for pair in ((c.rank + 2 + d, d) for d in range(c.rank)) for d in pair]
+    y = b.transpose(y, [c.rank, c.rank + 1, *order])
+    y = b.reshape(y, [c.batch, c.outputs, *(n * a for n, a in zip(counts, base, strict=True))])
+    y = b.slice(y, [0] * (c.rank + 2), [c.batch, c.outputs, *c.places], [1] * (c.rank + 2))
+    return Result(y, (BATCH, FEATURES, *range(c.rank)))
+
+
 def _phases(w: Window, d: int) -> list[Phase]:
     """The phases along dimension d."""
     base, dilation = w.base[d], w.dilation[d]
@@ -83,7 +109,7 @@ def _part(
     """The convolution for one phase; None if no kernel element contributes."""
     if any(p.size == 0 for p in phases):
         return None
-    (x, kernel), rank = operands, c.rank
+    (x, kernel) = operands
     *_, features, results = shape(kernel)
     limits = [p.first + (p.size - 1) * p.step + 1 for p in phases]
     taken = b.slice(
@@ -92,10 +118,15 @@ def _part(
         [*limits, features, results],
         [*(p.step for p in phases), 1, 1],
     )
-    ones, zeros = (1,) * rank, (0,) * rank
+    return Convolution(x, taken, channels_last(c.rank), _window(c, phases, counts), counts, groups=c.groups)
+
+
+def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) -> Window:
+    """The window for one phase."""
+    ones, zeros = (1,) * c.rank, (0,) * c.rank
     sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
-    window = Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(shape(x)[1:-1], counts)
-    return Convolution(x, taken, channels_last(rank), window, counts, groups=c.groups)
+    image = [shape(c.x)[d] for d in c.layout.input[2:]]
+    return Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(image, counts)
 
 
 def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]) -> Result:

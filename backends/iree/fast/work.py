@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import is_static, within
+from tiduc.dialect.windows import Layout
 
 TILED = 1024
 """The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.
@@ -52,7 +53,8 @@ def work(module: Any) -> Work:
         elif op.name == "linalg.generic" and sizes:
             total += _places(op)
         elif op.name == "stablehlo.convolution" and sizes and is_static(op.operands[1].type):
-            total += sizes[0] * math.prod(op.operands[1].type.shape[:-1])
+            kernel = op.operands[1].type.shape
+            total += sizes[0] * math.prod(kernel) // max(kernel[Layout.of(op).kernel[1]], 1)
         in_loops += total - before if op in looping else 0
     return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
 

@@ -110,6 +110,7 @@ def _size(x: Any) -> Hashable:
 
 def _settings(op: Any) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
+    nested = within(op) if len(op.regions) else [op]
     return tuple(
-        (inner.name, *((name, inner.attributes[name]) for name in inner.attributes)) for inner in within(op)
+        (inner.name, *((name, inner.attributes[name]) for name in inner.attributes)) for inner in nested
     )

@@ -1,0 +1,337 @@
+"""channels_first: convolutions with channels first, in tiles of registers, without patches or transposes.
+
+    y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
+
+A tile is some features o by some vectors of places t. Its sums stay in registers; each step loads the vectors of x once
+and multiplies them by one element of the kernel for each feature. The kernel is read in its order in memory, reversed
+or not. Columns between the rows of a result are computed but not stored.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast import vectors
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.kernels import Kernel, in_own_dispatch
+from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.vectors import (
+    Part,
+    both,
+    cleared,
+    except_for,
+    first,
+    held,
+    lanes,
+    load,
+    multiply_add,
+    nest,
+    quotient,
+    shared,
+    splat,
+    store,
+    taken,
+)
+from tiduc.backends.iree.missing.dynamic.sizes import larger, read, smaller
+from tiduc.dialect.types import element, shape, with_shape
+
+_BLOCK = 2**19
+"""The most bytes of images that one part of the result reads: they stay in the second cache while all features do."""
+_CHANNELS = 32
+"""The most channels that are added at a time, of a kernel that has channels as its outer dimension."""
+_TILES_OF_PART = 64
+"""The most tiles of a part that adds some channels at a time."""
+_STORE = 4
+"""The cycles for a vector of the result, beside those of its sums."""
+
+_LATENCY = 4
+"""The cycles from one addition to the next one of the same sum."""
+_LOAD = 0.1
+"""The cycles that a load adds to those of the multiplications beside it."""
+
+Steps = Sequence[tuple[int, int]]
+"""For each dimension of the window, the first element of the kernel and the step to the next."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sums that are computed together: for `features` features and `vectors` vectors of places."""
+
+    features: int
+    vectors: int
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of one step: two multiplications or loads each; a load across cache lines counts twice.
+
+        Of two tiles, that with fewer loads is faster where another thread uses the core as well.
+        """
+        additions, loads = self.features * self.vectors, self.features + 2 * self.vectors
+        return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+
+
+def _tiles() -> list[Tile]:
+    """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
+    some = vectors.REGISTERS
+    pairs = [Tile(r, v) for v in range(1, 9) for r in range(1, 17)]
+    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < some]
+
+
+_TILES = _tiles()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides the tile: features of a group, consecutive places in a part, lanes of a vector, steps of a sum."""
+
+    features: int
+    flat: int
+    lanes: int
+    steps: int
+
+    def cycles(self, tile: Tile) -> float:
+        """The estimated cycles for the features of a group and the places of a part."""
+        count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
+        stored = _STORE * (
+            1 if self.features % tile.features == 0 else 2
+        )  # else masks say which features to store
+        return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
+
+    def best(self) -> Tile:
+        """The tile of the fewest cycles."""
+        return min(_TILES, key=self.cycles)
+
+
+def has_channels_first(c: Convolution) -> bool:
+    """Whether the images and results of a convolution are matrices or vectors, the last dimensions of their arrays."""
+    spatial = list(range(2, c.rank + 2))
+    return 1 <= c.rank <= 2 and list(c.layout.input[2:]) == list(c.layout.output[2:]) == spatial
+
+
+def channels_first(b: Emitter, c: Convolution, steps: Steps = ()) -> Result:
+    """The result of a convolution for which `has_channels_first` holds, and whose image is not dilated.
+
+    `steps` says which elements of the kernel the window takes; by default, all.
+    """
+    planes = Planes.of(c)
+    return Result(_computed(b, c, planes, steps or [(0, 1)] * c.rank), (BATCH, FEATURES, *range(c.rank)))
+
+
+def _rows_of_part(c: Convolution, planes: Planes) -> int:
+    """The rows of the result in one part: the most that divide all rows and read few enough images."""
+    each = c.features // c.groups * planes.pitch * planes.count * c.width
+    rows = planes.places[0]
+    fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
+    return max(fitting, default=1)
+
+
+def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
+    """The result, (batch, features, places...)."""
+    group, width, rows = c.outputs // c.groups, lanes(c.x), _rows_of_part(c, planes)
+    count = c.features // c.groups * math.prod(planes.sizes)
+    tile = Shape(group, planes.flat(rows), width, count).best()
+    batch, features, *spatial = c.layout.input
+    x = b.transpose(c.x, [batch, features, *spatial])
+    x = b.reshape(x, [c.batch, c.features, *planes.image])
+    # Where rows are shorter than a vector, places between rows are cut off later.
+    between = planes.places[1] < min(width - 1, planes.pitch)
+    padded = planes.pitch if between else planes.places[1]
+    part = _Part(c, x, planes, tuple(steps), tile, rows, padded)
+    part = replace(
+        part, x=planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
+    )
+    type_ = with_shape(x.type, [c.batch, c.outputs, planes.places[0] * padded])
+    y = in_own_dispatch(b, type_, lambda k: part.all(k, type_))
+    if padded > planes.places[1]:
+        y = b.reshape(y, [c.batch, c.outputs, planes.places[0], padded])
+        y = b.cut(y, 3, 0, planes.places[1])
+    return b.reshape(y, [c.batch, c.outputs, *c.places])
+
+
+class _Place(NamedTuple):
+    """A tile: its image; its first channel in x and in w; its features in w and in the part; and its place t in x."""
+
+    image: Any
+    of_image: Any
+    channel: Any
+    features: Sequence[Any]
+    feature: Any
+    t: Any
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Emits the dispatch of a convolution; `x` are its images as planes.
+
+    A part of the result, which one thread computes, has some features and `rows` rows, each of `columns` elements.
+    """
+
+    c: Convolution
+    x: Any
+    planes: Planes
+    steps: Steps
+    tile: Tile
+    rows: int
+    columns: int
+
+    @property
+    def group(self) -> int:
+        """The features of the result in a group."""
+        return self.c.outputs // self.c.groups
+
+    @property
+    def summed(self) -> int:
+        """The channels of a group."""
+        return self.c.features // self.c.groups
+
+    @property
+    def channels(self) -> int:
+        """The channels that are added before the next tile: all, or some if the kernel has them as its outer dimension.
+
+        The CPU fetches the elements of a kernel before they are needed only if it reads few parts of it at a time.
+        """
+        if self.c.layout.kernel[0] > self.c.layout.kernel[1] or self.summed <= _CHANNELS:
+            return self.summed
+        return next(n for n in range(_CHANNELS, 0, -1) if self.summed % n == 0)
+
+    @property
+    def blocks(self) -> int:
+        """The number of times that each tile adds channels; from the second time on, to what the result has already."""
+        return self.summed // self.channels
+
+    @property
+    def features(self) -> int:
+        """The features of a part."""
+        return self.tile.features * (
+            1 if self.blocks == 1 else min(_TILES_OF_PART, -(-self.group // self.tile.features))
+        )
+
+    @property
+    def parts(self) -> int:
+        """The parts of a group."""
+        return -(-self.group // self.features)
+
+    @property
+    def width(self) -> int:
+        """The places of a tile."""
+        return self.tile.vectors * lanes(self.x)
+
+    @property
+    def last(self) -> int:
+        """The place of the last tile. It overlaps the one before unless that would add channels twice."""
+        flat = self.planes.flat(self.rows)
+        return max(flat - self.width, 0) if self.blocks == 1 else (flat - 1) // self.width * self.width
+
+    def all(self, k: Kernel, type_: Any) -> Any:
+        """The result, (batch, features, rows and columns)."""
+        counts = [self.c.batch, self.planes.places[0] // self.rows, self.c.groups * self.parts]
+        return shared(k, counts, k.empty(type_), self.one)
+
+    def one(self, k: Kernel, place: Sequence[Any], out: Any) -> tuple[Any, Part]:
+        """One part: all its tiles."""
+        image, rows, number = map(read, place)
+        row = held(k, rows * self.rows)
+        group = held(k, quotient(number, self.parts))
+        start = held(k, (number - group * self.parts) * self.features)
+        even = self.group % self.features == 0
+        count = self.features if even else held(k, smaller(self.group - start, self.features))
+        begin = [image, held(k, group * self.group + start), held(k, row * self.columns)]
+        part = Part(begin, [1, count, self.rows * self.columns])
+
+        def tile(k: Kernel, place: Sequence[Any], out: Any) -> list[Any]:
+            channel, feature = held(k, place[0] * self.channels), held(k, place[1] * self.tile.features)
+            t = held(k, smaller(place[2] * self.width, self.last))
+            # Features beyond the group are computed as copies of the last one, and not stored.
+            each = [start + feature + r for r in range(self.tile.features)]
+            features = [
+                held(k, group * self.group + (o if even else smaller(o, self.group - 1))) for o in each
+            ]
+            of_image = held(k, group * self.summed + channel)
+            at = _Place(image, of_image, channel, features, feature, held(k, row * self.planes.pitch + t))
+            targets = self.targets(k, t, feature, count)
+            before = self.before(k, targets, out)
+            for v, to in zip(self.sums(k, at, before), targets, strict=True):
+                for place, mask in to:
+                    out = store(k, v, out, place, mask)
+            return [out]
+
+        counts = [
+            self.blocks,
+            self.features // self.tile.features,
+            -(-self.planes.flat(self.rows) // self.width),
+        ]
+        out = taken(k, out, part)
+        if self.blocks > 1:
+            out = cleared(k, out, [1, count])
+        return nest(k, counts, [out], tile)[0], part
+
+    def before(self, k: Kernel, targets: Sequence[Any], out: Any) -> list[Any]:
+        """The sums of the channels that have been added to the part `out`."""
+        width = lanes(self.x)
+        if self.blocks == 1:
+            return [splat(k, k.number(0, element(self.x)), width)] * len(targets)
+        parts = [[load(k, out, place, width, mask) for place, mask in to] for to in targets]
+        return [reduce(lambda u, v: k.emit("arith.addf", (u, v), u.type), each) for each in parts]
+
+    def sums(self, k: Kernel, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
+        """The sums of a tile, with some channels more."""
+        width = lanes(self.x)
+
+        def step(k: Kernel, place: Sequence[Any], *sums: Any) -> list[Any]:
+            channel, *offset = place
+            plane, shift = (held(k, n) for n in self.planes.read(offset))
+            image, first_ = (at.image, held(k, at.of_image + channel), plane), held(k, at.t + shift)
+            xs = [load(k, self.x, [*image, first_ + v * width], width) for v in range(self.tile.vectors)]
+            each = [self.element(o, held(k, at.channel + channel), offset) for o in at.features]
+            ws = [splat(k, k.element(self.c.w, *place), width) for place in each]
+            pairs = [(w, x) for w in ws for x in xs]
+            return [multiply_add(k, w, x, z) for (w, x), z in zip(pairs, sums, strict=True)]
+
+        return nest(k, [self.channels, *self.planes.sizes], before, step)
+
+    def element(self, feature: Any, channel: Any, offset: Sequence[Any]) -> list[Any]:
+        """The place of an element of the kernel."""
+        layout, rank = self.c.layout.kernel, self.c.rank
+        place: list[Any] = [0] * (rank + 2)
+        place[layout[0]], place[layout[1]] = channel, feature
+        for d, j in enumerate(offset[2 - rank :]):
+            begin, step = self.steps[d]
+            at, size = begin + j * step, shape(self.c.w)[layout[2 + d]]
+            place[layout[2 + d]] = size - 1 - at if d in self.c.reversed else at
+        return place
+
+    def targets(self, k: Kernel, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
+        """For each vector of a tile at place t, its places in the part, and the lanes to store there.
+
+        If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
+        """
+        vs = [self._of_vector(k, held(k, t + v * lanes(self.x))) for v in range(self.tile.vectors)]
+        targets = []
+        for r in range(self.tile.features):
+            inside = (
+                None
+                if isinstance(count, int)
+                else splat(k, k.at_most(feature + (r + 1), count), lanes(self.x))
+            )
+            for v in vs:
+                masks = [[mask for mask in (of, inside) if mask is not None] for _, of in v]
+                both_ = [reduce(lambda x, y: both(k, x, y), each) if each else None for each in masks]
+                targets.append([([0, feature + r, at], mask) for (at, _), mask in zip(v, both_, strict=True)])
+        return targets
+
+    def _of_vector(self, k: Kernel, t: Any) -> list[tuple[Any, Any]]:
+        """The columns of the part for the places from t on, and their lanes; None for all lanes."""
+        width, pitch, columns = lanes(self.x), self.planes.pitch, self.columns
+        size = self.rows * columns
+        if columns == pitch:
+            return [(t, None if self.last + self.width <= size else first(k, size - t, width))]
+        row = held(k, quotient(t, pitch))
+        column = held(k, t - row * pitch)
+        place = held(k, row * columns + column)
+        here = first(k, smaller(columns - column, size - place), width)
+        behind = held(k, larger(place + columns - pitch, 0))
+        there = except_for(k, first(k, size - behind, width), first(k, pitch - column, width))
+        return [(place, here), (behind, there)]
