@@ -255,7 +255,7 @@ def test_completion() -> None:
 
 def test_memory_is_a_chart(tmp_path: Path) -> None:
     """A point and a label for each peak that `explain --memory` lists; no label covers another."""
-    file = str(EXAMPLES / "mlp_f32.mlir")
+    file = str(EXAMPLES / "convnet_f32.mlir")
     rows = view(file, "--memory").splitlines()[1:]
     assert run(["view", file, "--memory", "-o", str(tmp_path / "memory.svg")]) == 0
     svg = "{http://www.w3.org/2000/svg}"
