@@ -67,7 +67,7 @@ class Tile:
     def cycles(self) -> float:
         """The cycles of one step: two multiplications or loads each; a load across cache lines counts twice.
 
-        Of two tiles, that with fewer loads is faster where another thread uses the core as well.
+        The tile with fewer loads is faster where another thread uses the core, too.
         """
         additions, loads = self.features * self.vectors, self.features + 2 * self.vectors
         return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
@@ -85,7 +85,7 @@ _TILES = _tiles()
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the tile: features of a group, consecutive places in a part, lanes of a vector, steps of a sum."""
+    """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector, steps of a sum."""
 
     features: int
     flat: int

@@ -30,8 +30,8 @@ _PHASES = 64
 class Phase(NamedTuple):
     """One phase along one dimension: the kernel elements that contribute, and the window that they form.
 
-    These are the `size` kernel elements `first`, `first + step`, ... In x, their places are `dilation` apart; `low` is
-    the padding before x.
+    A phase has `size` kernel elements: `first`, `first + step`, and so on. In x, their places are `dilation` apart;
+    `low` is the padding before x.
     """
 
     first: int

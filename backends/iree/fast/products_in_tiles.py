@@ -5,8 +5,8 @@
     %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
 
 IREE computes tiles of 8 by 16 numbers, which is half of the vector registers of AVX-512; it walks through all summed
-elements before it goes to the next tile, so that these leave the caches; and its code for sizes that are no multiple of
-the tile takes up to 50 times as long.
+elements before it goes to the next tile, so that these leave the caches; and its code for sizes that the tile does not
+divide takes up to 50 times as long.
 """
 
 import math

@@ -56,7 +56,7 @@ class Tile:
 
     @property
     def sums(self) -> int:
-        """Their number."""
+        """The number of sums."""
         return self.features * self.channels * self.rows * self.columns
 
     @property
@@ -69,7 +69,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Sums:
-    """What decides the tile: features, channels, offsets by row and column, steps of a sum."""
+    """The sizes by which a tile is chosen: features, channels, offsets by row and column, steps of a sum."""
 
     features: int
     channels: int

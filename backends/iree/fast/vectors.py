@@ -8,7 +8,7 @@ type that a loop carries stays in a register, if there are enough. Kernels of ve
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from torch_mlir import ir
 
@@ -34,7 +34,7 @@ class VectorKernel(Kernel):
     begin: Any = None
     numbers: dict[Any, Any]
 
-    def at(self, ip: Any) -> "VectorKernel":
+    def at(self, ip: Any) -> Self:
         inner = super().at(ip)
         inner.begin, inner.numbers = (self.begin, self.numbers) if self.begin else (ip, {})
         return inner

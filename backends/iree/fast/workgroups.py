@@ -9,12 +9,13 @@ written in generic form.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.fast.vectors import VectorKernel
 from tiduc.backends.iree.missing.dynamic.sizes import Size, read
 from tiduc.dialect.context import context
 from tiduc.dialect.types import element
@@ -25,23 +26,8 @@ EXECUTABLE = "flow.executable"
 """The op that holds the code of dispatches."""
 
 
-class Vectors(Kernel):
-    """Emits the body of a dispatch: ops on vectors. Constants are shared by all loops of the dispatch."""
-
-    root: "Vectors | None" = None
-
-    def at(self, ip: Any) -> Self:
-        inner = super().at(ip)
-        inner.root = self.root or self
-        return inner
-
-    def number(self, value: float, type_: Any) -> Any:
-        root = self.root or self
-        key = value, type_
-        if key not in root.constants:
-            start = ir.InsertionPoint.at_block_begin(root.place.block)
-            root.constants[key] = Kernel(start, self.location).number(value, type_)
-        return root.constants[key]
+class Vectors(VectorKernel):
+    """Emits the body of a dispatch: ops on vectors."""
 
     def settled(self, n: Any) -> Any:
         """A size whose ops are emitted here; integers stay integers."""
@@ -149,7 +135,7 @@ def _executable(
 
     def body(region: Any) -> None:
         block = region.blocks.append(*bound, arg_locs=[b.location] * len(bound))
-        k = Vectors(ir.InsertionPoint(block), b.location)
+        k = Vectors(b.place, b.location).at(ir.InsertionPoint(block))
         *given, out = block.arguments
         arrays = [
             k.emit(f"{_TENSOR}.load", (y,), each, _slice([0] * len(each.shape), each.shape, [1, 0]))

@@ -244,7 +244,7 @@ def _is_program(op: Any) -> bool:
 def donated_arguments(function: Any) -> dict[int, int]:
     """The numbers of the arguments whose memory results take, each with the number of its result.
 
-    `ParseError` where there is no such result.
+    `ParseError` if the function has fewer results.
     """
     attributes = function.attributes.get("arg_attrs") or ()
     places = {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
