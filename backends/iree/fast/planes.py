@@ -56,20 +56,14 @@ class Planes:
     @staticmethod
     def of(c: Convolution) -> "Planes":
         """The planes of a convolution's images."""
-        w, image = c.window, _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
-        places, sizes, strides, dilation = (
-            _two(each, 1) for each in (c.places, w.sizes, w.strides, w.dilation)
-        )
-        return Planes(places, sizes, strides, dilation, _two(w.low, 0), image)
+        w = c.window
+        return _planes(c, c.places, w.sizes, w.strides, w.dilation)
 
     @staticmethod
     def of_kernel(c: Convolution) -> "Planes":
         """The planes of a convolution toward a kernel: the window and its places change roles."""
-        w, image = c.window, _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
-        places, sizes, strides, dilation = (
-            _two(each, 1) for each in (w.sizes, c.places, w.dilation, w.strides)
-        )
-        return Planes(places, sizes, strides, dilation, _two(w.low, 0), image)
+        w = c.window
+        return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def shift(self, d: int, j: int) -> int:
         """The places between the element that the window reads at offset j in its plane, and the window's place."""
@@ -205,3 +199,10 @@ class Planes:
 def _two(values: Any, fill: int) -> Pair:
     first, second = [fill] * (2 - len(values)) + list(values)
     return first, second
+
+
+def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
+    """The planes of a convolution's images, with these places, sizes, strides and dilation of the window."""
+    image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
+    places, sizes, strides, dilation = (_two(role, 1) for role in roles)
+    return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)
