@@ -7,10 +7,10 @@ For the networks of networks.py, in f32, the gradient of the loss toward all par
     torch.compile    PyTorch's, compiled
     XLA              tiduc's gradient, compiled by XLA
 
-The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, without
-arguments and results; and the processor time in seconds to compile: for tiduc, its own passes included. Calls take
-turns. With --threads 1 the times are of the processor, so that other load on the machine hardly matters. With --write,
-the table goes to docs/benchmarks.md.
+The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, results
+included and arguments left out; and the processor time in seconds to compile: for tiduc, its own passes included.
+Calls take turns. With --threads 1 the times are of the processor, so that other load on the machine hardly matters.
+With --write, the table goes to docs/benchmarks.md.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
     def call() -> Sequence[Any]:
         return executable(*arguments)
 
-    return Way(call, allocated(vmfb, arguments) * 1024 - size(arguments) - size(call()), seconds)
+    return Way(call, allocated(vmfb, arguments) * 1024 - size(arguments), seconds)
 
 
 def of_torch(module: Any, forward: Callable[[Any], Any], image: Any) -> Way:
@@ -140,12 +140,10 @@ def of_torch(module: Any, forward: Callable[[Any], Any], image: Any) -> Way:
         return [x.grad.numpy() for x in module.parameters() if x.grad is not None]
 
     before = used()
-    results = call()
+    call()
     seconds = used() - before
-    taken = size(results)
-    del results
     module.zero_grad(set_to_none=True)
-    return Way(call, torch_functions.allocated(call) - taken, seconds)
+    return Way(call, torch_functions.allocated(call), seconds)
 
 
 def of_xla(text: str, arguments: Sequence[Any]) -> Way:
@@ -159,7 +157,7 @@ def of_xla(text: str, arguments: Sequence[Any]) -> Way:
         with jax.enable_x64(True):
             return compiled.call()  # type: ignore[no-any-return]
 
-    return Way(call, compiled.memory * 1024 - size(arguments) - size(call()), seconds)
+    return Way(call, compiled.memory * 1024 - size(arguments), seconds)
 
 
 def size(arrays: Sequence[Any]) -> int:
@@ -183,12 +181,12 @@ def used() -> float:
 def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
     """Markdown: a description of the machine, geometric means of ratios, the table, and what failed."""
     yield f"\n{machine()}; {threads} threads\n"
-    for kind in ("times", "seconds"):
+    for kind, what in {"times": "", "memory": ", memory", "seconds": ", to compile"}.items():
         for way in WAYS[1:]:
             ratios = [ratio(getattr(row, kind), way) for row in rows.values()]
             known = [math.log(r) for r in ratios if not math.isnan(r)]
             if known:
-                mean, what = math.exp(sum(known) / len(known)), "" if kind == "times" else ", to compile"
+                mean = math.exp(sum(known) / len(known))
                 yield f"- {TIDUC} / {way}{what}: geometric mean **{mean:.2f}** of {len(known)}"
     heads = [f"ms: {WAYS[0]}", *WAYS[1:], *(f"/ {way}" for way in WAYS[1:]), f"MiB: {WAYS[0]}", *WAYS[1:]]
     heads += [f"s to compile: {WITH_COMPILER[0]}", *WITH_COMPILER[1:], "error"]
