@@ -17,7 +17,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import tiduc
 from tiduc import cli
-from tiduc.models.jax_export import read_export
+from tiduc.models.jax.export import read_export
 
 
 class State(NamedTuple):

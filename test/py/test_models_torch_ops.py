@@ -138,8 +138,8 @@ def test_filled_tensors_of_dynamic_sizes() -> None:
 
 def test_an_op_that_pytorch_lacks() -> None:
     """PyTorch removes ops; the others are imported all the same."""
-    from tiduc.models.torch_ops.framework import Absent, aten
-    from tiduc.models.torch_ops.table import TABLE
+    from tiduc.models.torch.ops.framework import Absent, aten
+    from tiduc.models.torch.ops.table import TABLE
 
     assert isinstance(aten.no_such_op.default, Absent)
     assert not any(isinstance(overload, Absent) for overload in TABLE)

@@ -15,8 +15,8 @@ import pytest
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.models.torch_dialect import import_in_worker
-from tiduc.models.untrusted import without_pickles
+from tiduc.models.torch.dialect import import_in_worker
+from tiduc.models.torch.untrusted import without_pickles
 from tiduc.runtime.process import Limits
 
 Contents = dict[str, bytes]

@@ -30,7 +30,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.models.onnx_inputs import needed_constants
+from tiduc.models.onnx.inputs import needed_constants
 from tiduc.runtime import worker
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

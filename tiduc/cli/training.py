@@ -12,7 +12,7 @@ from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models.model import Model
-from tiduc.models.onnx_trainable import SHARED
+from tiduc.models.onnx.trainable import SHARED
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together

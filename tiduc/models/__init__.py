@@ -1,9 +1,9 @@
 """Import models from PyTorch, ONNX and JAX: each framework's own exporter lowers a model to StableHLO.
 
     from_torch, from_onnx, from_jax     import a model in memory, or its file
-    onnx_*                              rewrite ONNX's nodes, one subject a file, before torch-mlir lowers them
-    torch_ops/                          decompositions of PyTorch's ops that torch-mlir does not lower
-    jax_*                               read JAX's exports, and keep ops that JAX would expand
+    onnx/                               rewrites ONNX's nodes, one subject a file, before torch-mlir lowers them
+    torch/                              lowers what torch.export writes; ops/ decomposes ops that torch-mlir lacks
+    jax/                                reads JAX's exports, and keeps ops that JAX would expand
     legalize                            rewrites ops that the exporters leave and that are not StableHLO
     constants                           makes weights inputs or constants
     model                               a program with its weights

@@ -14,9 +14,9 @@ from tiduc.dialect.verify import NAME
 from tiduc.linking import link
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.expansions import Expansion, expand_calls
-from tiduc.models.jax_derivatives import LEVELS, OwnDerivative, OwnDerivatives, name_derivatives
-from tiduc.models.jax_export import Export, read_export
-from tiduc.models.jax_lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
+from tiduc.models.jax.derivatives import LEVELS, OwnDerivative, OwnDerivatives, name_derivatives
+from tiduc.models.jax.export import Export, read_export
+from tiduc.models.jax.lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
 from tiduc.models.model import Model, model_of
 
 _RULES = "_override_lowering_rules"

@@ -20,15 +20,15 @@ from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupport
 from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.onnx_inputs import modernize, needed_constants, set_constants
-from tiduc.models.onnx_narrow import widen
-from tiduc.models.onnx_nodes import CALL, STOP
-from tiduc.models.onnx_prepare import named, prepare
-from tiduc.models.onnx_refused import refuse_types
-from tiduc.models.onnx_trainable import not_parameters
+from tiduc.models.onnx.inputs import modernize, needed_constants, set_constants
+from tiduc.models.onnx.narrow import widen
+from tiduc.models.onnx.nodes import CALL, STOP
+from tiduc.models.onnx.prepare import named, prepare
+from tiduc.models.onnx.refused import refuse_types
+from tiduc.models.onnx.trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
 from tiduc.models.stops import composite
-from tiduc.models.torch_dialect import import_in_worker, lower_torch
+from tiduc.models.torch.dialect import import_in_worker, lower_torch
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up

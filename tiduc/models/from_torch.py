@@ -24,9 +24,9 @@ from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.stops import STOPS, mark_stops, stops
-from tiduc.models.torch_dialect import import_in_worker, lower_written
-from tiduc.models.torch_faults import first_line, located, quiet
-from tiduc.models.untrusted import load_export
+from tiduc.models.torch.dialect import import_in_worker, lower_written
+from tiduc.models.torch.faults import first_line, located, quiet
+from tiduc.models.torch.untrusted import load_export
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
@@ -129,8 +129,8 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
         raise TiducError(
             "example_inputs is a tensor; expects a tuple with a value for each input, such as (x,)"
         )
-    from tiduc.models.torch_ops.before_export import Replacing
-    from tiduc.models.torch_ops.own_derivatives import own_derivatives
+    from tiduc.models.torch.ops.before_export import Replacing
+    from tiduc.models.torch.ops.own_derivatives import own_derivatives
 
     explained = located("PyTorch cannot export the module", TiducError, module)
     with explained, quiet(), own_derivatives(), Replacing():
@@ -147,8 +147,8 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    from tiduc.models.torch_ops.control import lower_control
-    from tiduc.models.torch_ops.table import TABLE
+    from tiduc.models.torch.ops.control import lower_control
+    from tiduc.models.torch.ops.table import TABLE
 
     mark_stops(torch, exported)
     aten = torch.ops.aten
@@ -200,7 +200,7 @@ def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
 
     torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
     """
-    from tiduc.models.torch_ops.fills import hide
+    from tiduc.models.torch.ops.fills import hide
 
     if hide(module.graph, placeholder, tensor):
         return

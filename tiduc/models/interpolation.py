@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.onnx_tensors import Tensor, absolute, ceil, clip, floor, matmul, maximum, minimum, where
+from tiduc.models.onnx.tensors import Tensor, absolute, ceil, clip, floor, matmul, maximum, minimum, where
 
 _ROUNDED: dict[str, Callable[[Any], Any]] = {
     "ceil": ceil,

@@ -1,0 +1,1 @@
+"""What `jax.export` writes: its files, ops that it would expand, and derivatives that functions define themselves."""

@@ -1,0 +1,32 @@
+"""Rewrites ONNX nodes with a kink at 0, so that the derivative at the kink equals that of the frameworks.
+
+Relu(x)        Where(x <= 0, 0, x)           torch-mlir lowers it to a maximum, whose derivative at 0 is one half
+LeakyRelu(x)   Where(x <= 0, alpha x, x)     torch-mlir lowers it to a sum of two extrema
+"""
+
+from typing import Any
+
+from tiduc.models.onnx.nodes import Nodes
+
+_OLDEST = 12
+"""The first version of the opset in which `LessOrEqual` takes every type of `Relu`."""
+
+
+def relu(nodes: Nodes, node: Any) -> None:
+    _select(nodes, node, nodes.hold(nodes.like_result(node, 0)))
+
+
+def leaky_relu(nodes: Nodes, node: Any) -> None:
+    slope = nodes.like_result(node, nodes.attributes(node).get("alpha", 0.01))
+    _select(nodes, node, nodes.emit("Mul", node.input[0], slope))
+
+
+def _select(nodes: Nodes, node: Any, below: str) -> None:
+    """Makes the node a `Where` that gives `below` where its operand is not positive, and the operand elsewhere."""
+    if nodes.version < _OLDEST:
+        return
+    x = node.input[0]
+    condition = nodes.emit("LessOrEqual", x, nodes.like_result(node, 0))
+    node.op_type = "Where"
+    del node.attribute[:]
+    node.input[:] = [condition, below, x]

@@ -1,0 +1,198 @@
+"""Makes an ONNX model ready for torch-mlir: shapes inferred, functions expanded, constants folded, nodes rewritten.
+
+    a node with a definition in other nodes      these nodes
+    Shape of a static shape, node of constants   a constant
+    a node in the table of rewrites              other nodes, or a call of a StableHLO function
+    If, Loop, Scan                               a call of a StableHLO function; the subgraphs become functions
+
+Rounds of these steps repeat while a rewrite emits nodes that have rewrites themselves.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.models.onnx.at_run_time import AT_RUN_TIME
+from tiduc.models.onnx.declared import fix_operands, select_axes
+from tiduc.models.onnx.functions import expand
+from tiduc.models.onnx.nodes import CALL, Nodes
+from tiduc.models.onnx.quantized import pass_through
+from tiduc.models.onnx.refused import refuse
+from tiduc.models.onnx.rewrites import REWRITES
+from tiduc.runtime.arrays import Array
+
+_LARGEST = 1 << 20
+"""Constants with more elements are not folded."""
+
+_ROUNDS = 20
+_OWN = ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training")
+
+
+def prepare(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Any:
+    """The model with nodes that torch-mlir lowers; `functions` gains the models that its calls name.
+
+    With `straight_through`, quantizations have the derivative of their clipping alone.
+    `Unsupported` at a node that has no StableHLO.
+    """
+    if all(each.domain != CALL for each in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(CALL, 1))
+    model = _with_shapes(onnx, model)
+    for _ in range(_ROUNDS):
+        _fix(onnx, model)
+        while expand(onnx, model):  # a definition may use functions that have definitions too
+            model = _with_shapes(onnx, model)
+        again = _rewrite(_nodes(onnx, model, functions, straight_through))
+        model = _with_shapes(onnx, model)
+        if not again and not _has_known_shape(onnx, model):
+            break
+    return model
+
+
+def _has_known_shape(onnx: Any, model: Any) -> bool:
+    """Whether a node asks for a shape that inference has found since."""
+    nodes = _nodes(onnx, model, [])
+    return any(
+        node.op_type in ("Shape", "Size") and nodes.is_static(node.input[0]) for node in model.graph.node
+    )
+
+
+def _with_shapes(onnx: Any, model: Any) -> Any:
+    try:
+        return onnx.shape_inference.infer_shapes(model, check_type=True, data_prop=True)
+    except Exception as error:  # raised by onnx
+        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).partition("\n")[0]
+
+
+def _nodes(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Nodes:
+    def ready(inner: Any) -> Any:
+        return prepare(onnx, inner, functions, straight_through)
+
+    return Nodes(onnx, model, ready, functions, straight_through)
+
+
+def _fix(onnx: Any, model: Any) -> None:
+    """Makes constants of operands that follow from the declared shapes, before functions are expanded."""
+    nodes = _nodes(onnx, model, [])
+    for node in model.graph.node:
+        fix_operands(nodes, node)
+
+
+def _rewrite(nodes: Nodes) -> bool:
+    """Rewrites a graph's nodes in place; returns whether the new nodes need another round."""
+    onnx, model = nodes.onnx, nodes.model
+    kept: list[Any] = []
+    results = {each.name for each in model.graph.output}
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = nodes.renamed.get(name, name)
+        if node.domain in _OWN and _folded(nodes, node):
+            continue
+        replacement = _replacement(nodes, node) if node.domain in _OWN else None
+        kept += nodes.emitted
+        nodes.emitted = []
+        if replacement is None:
+            kept.append(node)
+            continue
+        for old, new in zip(node.output, replacement, strict=False):
+            nodes.renamed[old] = new
+            if old in nodes.floats:
+                nodes.floats[new] = nodes.floats[old]
+            if old in nodes.types:
+                nodes.types.setdefault(new, nodes.types[old])
+    kept += [
+        onnx.helper.make_node("Identity", [nodes.renamed[name]], [name])
+        for name in results
+        if name in nodes.renamed
+    ]
+    copies = []
+    for node in kept:
+        copies.append(onnx.NodeProto())
+        copies[-1].CopyFrom(node)
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+    return nodes.again
+
+
+def _replacement(nodes: Nodes, node: Any) -> list[str] | None:
+    """The names of the values that replace the node's results; None where the node stays."""
+    try:
+        found: str | list[str] | None = pass_through(nodes, node)
+        found = select_axes(nodes, node) if found is None else found
+        for table in (AT_RUN_TIME, REWRITES):
+            if found is None and node.op_type in table:
+                found = table[node.op_type](nodes, node)
+        if found is None:
+            refuse(node)
+    except Unsupported as error:
+        raise Unsupported(f"{named(node)}: {error.message}") from error
+    return [found] if isinstance(found, str) else found
+
+
+def named(node: Any) -> str:
+    """The node's operator and name, for diagnostics."""
+    return f"{node.op_type} {node.name!r}" if node.name else f"{node.op_type} of {node.output[0]!r}"
+
+
+# ---- constants ---------------------------------------------------------------------------------------------
+
+
+_DRAWING = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def _folded(nodes: Nodes, node: Any) -> bool:
+    """Folds a node with constant operands into constants; returns whether it did."""
+    names = [name for name in node.output if name]
+    if any(a.HasField("g") or a.graphs for a in node.attribute):
+        return False
+    if node.op_type in ("Shape", "Size"):
+        if not nodes.is_static(node.input[0]):
+            return False
+        given, sizes = nodes.attributes(node), nodes.sizes(node.input[0])
+        part = (
+            sizes[slice(given.get("start"), given.get("end"))] if node.op_type == "Shape" else np.prod(sizes)
+        )
+        arrays = [np.asarray(part, np.int64)]
+    else:
+        if node.op_type in _DRAWING or not all(x in nodes.constants for x in node.input if x):
+            return False
+        if any(nodes.constants[x].size > _LARGEST for x in node.input if x):
+            return False
+        evaluated = _evaluated(nodes, node)
+        if evaluated is None:
+            return False
+        arrays = evaluated
+    for name, array in zip(names, arrays, strict=True):
+        nodes.renamed[name] = nodes.hold(array)
+    return True
+
+
+def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
+    """The results of a node of constants, by ONNX's reference evaluator; None where it fails or a result is large."""
+    from onnx.reference import ReferenceEvaluator
+
+    helper = nodes.onnx.helper
+    given = {x: nodes.constants[x] for x in node.input if x}
+    inputs = [
+        helper.make_tensor_value_info(x, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for x, a in given.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(y) for y in node.output if y]
+    model = helper.make_model(
+        helper.make_graph([node], "node", inputs, outputs),
+        opset_imports=[helper.make_opsetid("", nodes.version)],
+    )
+    try:
+        values = ReferenceEvaluator(model).run(None, given)
+    except Exception:  # torch-mlir may know an op that the evaluator does not
+        return None
+    arrays = [x for x in values if isinstance(x, np.ndarray | np.generic)]
+    if len(arrays) < len(values) or any(x.size > _LARGEST for x in arrays):
+        return None
+    return [np.asarray(x) for x in arrays]

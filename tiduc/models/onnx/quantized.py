@@ -1,0 +1,286 @@
+"""Rewrites ONNX's quantized operators as float arithmetic on the quantized numbers.
+
+    QuantizeLinear(x, scale, zero)       cast(clip(round(x / scale) + zero))
+    DequantizeLinear(q, scale, zero)     (float(q) - zero) * scale
+    QLinearConv, QLinearMatMul           the op on float(q) - zero, times both scales, quantized
+    ConvInteger                          the op on float(q) - zero, as integers
+
+    MatMulInteger                        the op on float(q) - zero, if it has to have a derivative
+
+Sums of products are exact while they are below 2^24. Rounding has derivative zero, or one with the straight-through
+estimator: then a quantized number within its limits has the derivative of x / scale + zero, and one outside has none.
+The estimator keeps a float beside each quantized number. Nodes that read the number as a float read that float.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.onnx.nodes import Nodes, operand
+
+_FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_NARROW = ("int8", "uint8", "int16", "uint16", *_FLOATS)
+"""Types to which a quantization clips."""
+
+
+def _dtype(nodes: Nodes, name: str) -> Any:
+    """The element type of a value; None where it is not known."""
+    if name in nodes.constants:
+        return nodes.constants[name].dtype
+    known = nodes.types.get(name)
+    return nodes.onnx.helper.tensor_dtype_to_np_dtype(known.elem_type) if known and known.elem_type else None
+
+
+def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
+    """A vector as an array of this rank along an axis; a single number as it is."""
+    if len(nodes.shape(x)) != 1 or nodes.shape(x) == [1]:
+        return nodes.emit("Reshape", x, np.zeros(0, np.int64)) if nodes.shape(x) == [1] else x
+    sizes = [-1 if d == axis % rank else 1 for d in range(rank)]
+    return nodes.emit("Reshape", x, np.asarray(sizes, np.int64))
+
+
+def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: Any) -> str:
+    """The quantized numbers minus their zero point, as floats."""
+    kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
+    number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
+    if not zero:
+        return number
+    return nodes.emit("Sub", number, nodes.emit("Cast", _along(nodes, zero, axis, rank), to=kind))
+
+
+def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, shaped: str, like: Any) -> str:
+    """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`.
+
+    `shaped` is a value of the shape of `x`.
+    """
+    helper = nodes.onnx.helper
+    kinds = helper.np_dtype_to_tensor_dtype(like), helper.np_dtype_to_tensor_dtype(to)
+    whole = nodes.emit("Div", x, scale)
+    whole = whole if to.name in _FLOATS else _rounded(nodes, whole, shaped, like)
+    if zero:
+        whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=kinds[0]))
+    if to.name not in _FLOATS:
+        limits, wide = np.iinfo(to), np.float32
+        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # a half has not all limits
+        whole = _clipped(nodes, whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
+    nodes.again = True  # for the casts
+    return _with_float(nodes, nodes.emit("Cast", whole, to=kinds[1]), whole)
+
+
+def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
+    """The quantized number, whose value and derivative the float has."""
+    if nodes.straight_through:
+        nodes.floats[quantized] = number
+    return quantized
+
+
+def _rounded(nodes: Nodes, x: str, shaped: str, like: Any) -> str:
+    """x rounded to the nearest integer, with derivative one for the straight-through estimator."""
+    whole = nodes.emit("Round", x)
+    if not nodes.straight_through:
+        return whole
+    rest = nodes.emit("Sub", whole, x)  # exact, and so is the sum
+    return nodes.emit("Add", x, nodes.stop(rest, shaped, like))
+
+
+def _clipped(nodes: Nodes, x: str, least: Any, most: Any) -> str:
+    """x within limits, with derivative one at the limits for the straight-through estimator."""
+    if not nodes.straight_through:
+        return nodes.emit("Clip", x, least, most)
+    above = nodes.emit("Where", nodes.emit("Less", x, least), least, x)
+    return nodes.emit("Where", nodes.emit("Greater", x, most), most, above)
+
+
+def _per_element(nodes: Nodes, node: Any, scale: str) -> str:
+    """A scale or a zero point that broadcasts to the node's first operand."""
+    given, shape = nodes.attributes(node), nodes.shape(node.input[0])
+    axis, block = given.get("axis", 1), given.get("block_size", 0)
+    if not scale or not block:
+        return scale and _along(nodes, scale, axis, len(shape))
+    n = shape[axis % len(shape)]
+    if n is None:
+        raise Unsupported("in blocks needs a static size of its axis; set it with --size NAME=N")
+    return nodes.emit("Gather", scale, np.arange(n) // block, axis=axis)
+
+
+def _quantize(nodes: Nodes, node: Any) -> str | None:
+    given = nodes.attributes(node)
+    x, scale, zero = (operand(node, i) for i in range(3))
+    to = _dtype(nodes, zero) if zero else np.dtype(np.uint8)
+    if not zero and given.get("output_dtype"):
+        to = nodes.onnx.helper.tensor_dtype_to_np_dtype(given["output_dtype"])
+    like = _dtype(nodes, x)
+    if to is None or to.name not in _NARROW or like not in (np.float16, np.float32):
+        return None
+    if _dtype(nodes, scale) != like or given.get("precision") or not nodes.has_rank(scale):
+        return None
+    return _quantized(
+        nodes, x, _per_element(nodes, node, scale), _per_element(nodes, node, zero), to, x, like
+    )
+
+
+def _dequantize(nodes: Nodes, node: Any) -> str | None:
+    given = nodes.attributes(node)
+    x, scale, zero = (operand(node, i) for i in range(3))
+    of, to = _dtype(nodes, x), _dtype(nodes, scale)
+    if of is None or of.name not in (*_NARROW, "int32") or to not in (np.float16, np.float32):
+        return None
+    if given.get("output_dtype") or not nodes.has_rank(scale):
+        return None
+    kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
+    nodes.again = True  # for the casts
+    number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
+    if zero:
+        number = nodes.emit("Sub", number, nodes.emit("Cast", _per_element(nodes, node, zero), to=kind))
+    return nodes.emit("Mul", number, _per_element(nodes, node, scale))
+
+
+def _product(
+    nodes: Nodes, node: Any, axes: tuple[int, int, int], multiply: Callable[[str, str], str]
+) -> str | None:
+    """A quantized product; `axes` are those of the vectors that belong to its operands and to its result."""
+    x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
+    like = _dtype(nodes, sx)
+    to = _dtype(nodes, zy)
+    if like not in (np.float16, np.float32) or to is None or to.name not in _NARROW:
+        return None
+    rank = len(nodes.shape(x))
+    product = multiply(
+        _centred(nodes, x, zx, axes[0], rank, like),
+        _centred(nodes, w, zw, axes[1], len(nodes.shape(w)), like),
+    )
+    for scale, axis in ((sx, axes[0]), (sw, axes[2])):
+        product = nodes.emit("Mul", product, _along(nodes, scale, axis, rank))
+    return _quantized(
+        nodes,
+        product,
+        _along(nodes, sy, axes[2], rank),
+        _along(nodes, zy, axes[2], rank),
+        to,
+        node.output[0],
+        like,
+    )
+
+
+def _qlinear_conv(nodes: Nodes, node: Any) -> str | None:
+    given, bias = nodes.attributes(node), operand(node, 8)
+
+    def convolve(x: str, w: str) -> str:
+        more = [nodes.emit("Cast", bias, to=nodes.onnx.TensorProto.FLOAT)] if bias else []
+        return nodes.emit("Conv", x, w, *more, **given)
+
+    return _product(nodes, node, (0, 0, 1), convolve)
+
+
+def _qlinear_matmul(nodes: Nodes, node: Any) -> str | None:
+    """Only of one scale an operand: a vector of scales has no one axis in a product of matrices."""
+    if any(nodes.shape(node.input[i]) not in ([], [1]) for i in (1, 4)):
+        return None
+    return _product(nodes, node, (-2, -1, -1), lambda x, w: nodes.emit("MatMul", x, w))
+
+
+def _conv_integer(nodes: Nodes, node: Any) -> str | None:
+    x, w, zx, zw = (operand(node, i) for i in range(4))
+    rank = len(nodes.shape(x))
+    product = nodes.emit(
+        "Conv",
+        _centred(nodes, x, zx, 1, rank, np.float32),
+        _centred(nodes, w, zw, 0, rank, np.float32),
+        **nodes.attributes(node),
+    )
+    return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
+
+
+def _matmul_integer(nodes: Nodes, node: Any) -> str | None:
+    """Only with the straight-through estimator: torch-mlir lowers the product of integers."""
+    x, w, zx, zw = (operand(node, i) for i in range(4))
+    if x not in nodes.floats and w not in nodes.floats:
+        return None
+    product = nodes.emit(
+        "MatMul",
+        _centred(nodes, x, zx, -2, len(nodes.shape(x)), np.float32),
+        _centred(nodes, w, zw, -1, len(nodes.shape(w)), np.float32),
+    )
+    return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
+
+
+# ---- other nodes that read quantized numbers -----------------------------------------------------------------
+
+_MOVES = frozenset(
+    (
+        *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice"),
+        *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    )
+)
+"""Nodes that give elements of their operands."""
+
+_WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape", "Size"})
+
+
+def pass_through(nodes: Nodes, node: Any) -> str | None:
+    """Keeps the floats beside quantized numbers that a node of no quantized type reads; replaces a Cast to a float.
+
+    `Unsupported` for a node of arithmetic: its result has no derivative.
+    """
+    read = [nodes.renamed.get(x, x) for x in _read_by(node)]
+    if not any(x in nodes.floats for x in read) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):
+        return None
+    if node.op_type == "Cast":
+        return nodes.emit("Cast", nodes.floats[node.input[0]], to=nodes.attributes(node)["to"])
+    if node.op_type == "Clip" and all(nodes.constant(node, i) is not None for i in (1, 2)):
+        limits = [np.asarray(nodes.constant(node, i), np.float32) for i in (1, 2)]
+        nodes.floats[node.output[0]] = _clipped(nodes, nodes.floats[node.input[0]], *limits)
+        return None
+    if node.op_type not in _MOVES:
+        raise Unsupported(
+            "the straight-through estimator has no derivative of arithmetic on quantized numbers; dequantize them first"
+        )
+    copy = nodes.onnx.NodeProto()
+    copy.CopyFrom(node)
+    data = range(len(node.input)) if node.op_type == "Concat" else range(1)
+    for i in data:
+        x = node.input[i]
+        copy.input[i] = nodes.floats.get(x) or nodes.emit("Cast", x, to=nodes.onnx.TensorProto.FLOAT)
+    for i, y in enumerate(node.output):
+        copy.output[i] = nodes.fresh() if y else ""
+        if y and (node.op_type != "MaxPool" or not i):
+            nodes.floats[y] = copy.output[i]
+    nodes.emitted.append(copy)
+    nodes.again = True  # the copy may have a rewrite
+    return None
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """The names of the values that a node reads, also in its bodies, and of values inside of its bodies."""
+    yield from node.input
+    for attribute in node.attribute:
+        yield from (y.name for y in attribute.g.output)
+        for inner in attribute.g.node:
+            yield from _read_by(inner)
+
+
+_REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
+    "ConvInteger": _conv_integer,
+    "DequantizeLinear": _dequantize,
+    "MatMulInteger": _matmul_integer,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+    "QuantizeLinear": _quantize,
+}
+
+
+def _rewritten(nodes: Nodes, node: Any) -> str | None:
+    """The rewrite, or `Unsupported` where a node without a rewrite would have no derivative but should have one."""
+    found = _REWRITES[node.op_type](nodes, node)
+    is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
+    if found is None and nodes.straight_through and is_active:
+        raise Unsupported(
+            "the straight-through estimator needs f16 or f32, 8- or 16-bit integers, and known ranks"
+        )
+    return found
+
+
+QUANTIZED = dict.fromkeys(_REWRITES, _rewritten)
+"""The rewrite of each quantized node type."""

@@ -1,0 +1,107 @@
+"""Replaces ONNX sequences whose lengths the import knows by the values that they hold.
+
+    s = SplitToSequence(x, 2); y = SequenceAt(s, 1)     ->  y = Slice(x, 2, 4)
+
+PyTorch's exporter writes such sequences for `split` and `chunk` if it does not optimize the model.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.onnx.nodes import Nodes, operand
+from tiduc.models.onnx.refused import SEQUENCE
+
+
+def _split(nodes: Nodes, node: Any) -> list[str]:
+    """Slices along the axis; without an operand that gives their sizes, slices of size 1."""
+    x, given = node.input[0], nodes.attributes(node)
+    shape, counts = nodes.shape(x), nodes.constant(node, 1)
+    if counts is None and operand(node, 1):
+        raise Unsupported("the sizes of the parts must be constant")
+    axis = given.get("axis", 0) % len(shape)
+    if counts is None or not counts.ndim:
+        n, count = nodes.sizes(x)[axis], 1 if counts is None else int(counts)
+        ends = [min(start + count, n) for start in range(0, n, count)]
+    else:
+        ends = np.cumsum(counts).tolist()
+    parts = [
+        nodes.emit("Slice", x, np.array([start]), np.array([end]), np.array([axis]))
+        for start, end in zip([0, *ends][: len(ends)], ends, strict=True)
+    ]
+    if counts is None and not given.get("keepdims", 1):
+        parts = [nodes.emit("Squeeze", part, np.array([axis])) for part in parts]
+    return _held(nodes, node, parts)
+
+
+def _construct(nodes: Nodes, node: Any) -> list[str]:
+    return _held(nodes, node, list(node.input))
+
+
+def _insert(nodes: Nodes, node: Any) -> list[str]:
+    values = _values(nodes, node)
+    at = _position(nodes, node, 2, len(values), default=len(values))
+    return _held(nodes, node, [*values[:at], node.input[1], *values[at:]])
+
+
+def _erase(nodes: Nodes, node: Any) -> list[str]:
+    values = _values(nodes, node)
+    at = _position(nodes, node, 1, len(values) - 1, default=len(values) - 1)
+    return _held(nodes, node, [*values[:at], *values[at + 1 :]])
+
+
+def _at(nodes: Nodes, node: Any) -> str:
+    values = _values(nodes, node)
+    return nodes.emit("Identity", values[_position(nodes, node, 1, len(values) - 1)])
+
+
+def _length(nodes: Nodes, node: Any) -> str:
+    return nodes.hold(np.array(len(_values(nodes, node))))
+
+
+def _concat(nodes: Nodes, node: Any) -> str:
+    values, given = _values(nodes, node), nodes.attributes(node)
+    axis = given["axis"]
+    if given.get("new_axis", 0):
+        values = [nodes.emit("Unsqueeze", x, np.array([axis])) for x in values]
+    return nodes.emit("Concat", *values, axis=axis)
+
+
+def _held(nodes: Nodes, node: Any, values: list[str]) -> list[str]:
+    """Records the values of the node's result, and removes the node."""
+    nodes.sequences[node.output[0]] = values
+    return []
+
+
+def _values(nodes: Nodes, node: Any) -> list[str]:
+    """The values in the sequence that the node reads."""
+    if node.input[0] not in nodes.sequences:
+        raise Unsupported(SEQUENCE)
+    return nodes.sequences[node.input[0]]
+
+
+def _position(nodes: Nodes, node: Any, i: int, last: int, default: int = 0) -> int:
+    """The position that operand i gives, at most `last`; negative positions count from the end of the sequence."""
+    given = nodes.constant(node, i)
+    if given is None and operand(node, i):
+        raise Unsupported("a position in a sequence must be constant")
+    at = default if given is None else int(given)
+    at += len(_values(nodes, node)) * (at < 0)
+    if not 0 <= at <= last:
+        raise Unsupported("a position is outside of its sequence")
+    return at
+
+
+SEQUENCES: dict[str, Callable[[Nodes, Any], str | list[str]]] = {
+    "ConcatFromSequence": _concat,
+    "SequenceAt": _at,
+    "SequenceConstruct": _construct,
+    "SequenceEmpty": _construct,
+    "SequenceErase": _erase,
+    "SequenceInsert": _insert,
+    "SequenceLength": _length,
+    "SplitToSequence": _split,
+}
+"""The rewrite of each node type."""

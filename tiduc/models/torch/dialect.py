@@ -1,0 +1,158 @@
+"""Lowers the torch dialect to StableHLO with torch-mlir's pipelines, in a separate context and a worker process.
+
+    torch dialect --bytecode--> worker: operators as custom calls, pipelines, legalize --bytecode--> StableHLO
+
+The worker isolates the pipelines, which abort their process on some programs and exhaust memory on others.
+"""
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.emit import bytecode
+from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.models.expansions import Expansion, expand_calls, replace_operators
+from tiduc.models.legalize import legalize
+from tiduc.models.torch.counts import count_in_integers
+from tiduc.runtime.process import Limits
+from tiduc.runtime.worker import Died, in_worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
+_FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
+
+_NAMED = re.compile(r'loc\("([^"]+)"\)')
+"""A location without a line: the name of an ONNX node."""
+
+
+def import_in_worker(
+    function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
+) -> R:
+    """The function's result, from a worker; `Unsupported` if LLVM aborts the worker, else `CompileError` if it dies."""
+    try:
+        return in_worker(function, limits or Limits(), *arguments, **keywords)
+    except Died as died:
+        if died.fatal:
+            raise Unsupported(f"torch-mlir cannot import the model: {died.fatal}") from None
+        raise CompileError(f"the import of the model by torch-mlir {died}") from None
+
+
+def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]) -> bytes:
+    """`lower_torch` of a module that is given as bytecode."""
+    from torch_mlir.dialects import torch as dialect
+
+    context = ir.Context()
+    dialect.register_dialect(context)
+    with context:
+        module = ir.Module.parse(written)
+    return lower_torch(module, first, operators)
+
+
+def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
+    """The bytecode of the module as StableHLO; `Unsupported` at an op that has none.
+
+    `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name,
+    are custom calls while the pipelines run, and are expanded afterwards. The module is changed.
+    """
+    with module.context as context, ir.Location.unknown():
+        # Running the pipeline on an empty function loads all its dialects.
+        PassManager.parse(_LAST).run(ir.Module.parse("func.func @main() { return }").operation)
+        replace_operators(module, operators)
+        inner = _published(module)
+        said: list[Any] = []
+
+        def hear(diagnostic: Any) -> bool:
+            if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+                said.append((diagnostic.message, diagnostic.location))
+            return True
+
+        # Errors are collected here, not by exceptions: some passes report an error and go on.
+        context.emit_error_diagnostics = True
+        with context.attach_diagnostic_handler(hear):
+            for pipeline in (first, _LAST):
+                try:
+                    PassManager.parse(pipeline).run(module.operation)
+                except ir.MLIRError as error:
+                    message, location = said[0] if said else (str(error), None)
+                    name = _NAMED.fullmatch(str(location))
+                    prefix = f"{name[1]}: " if name else ""
+                    raise Unsupported(f"{prefix}{_explained(message, module)}", location) from None
+        for op in module.body.operations:
+            for name in [each for each in op.attributes if each.startswith("torch.")]:
+                del op.attributes[name]  # versions and assumptions, which no other dialect knows
+        for op in inner:
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        written = io.BytesIO()
+        module.operation.write_bytecode(written)
+    return _legal(written.getvalue(), operators)
+
+
+def _published(module: Any) -> list[Any]:
+    """The private functions, made public: the pipelines remove private functions, whose callers are still text."""
+    inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
+    for op in inner:
+        del op.attributes["sym_visibility"]
+    return inner
+
+
+@stage
+def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
+    """The bytecode of the StableHLO module after the custom calls are expanded."""
+    module = parse(written)
+    expand_calls(module, operators)
+    _correct(module)
+    count_in_integers(module)
+    legalize(module)
+    return bytecode(module)
+
+
+def _correct(module: Any) -> None:
+    """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
+    predicate = ir.IntegerType.get_signless(1)
+    unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
+
+    def look(op: Any) -> Any:
+        if op.name == "stablehlo.sort":
+            op.operation.attributes["is_stable"] = ir.BoolAttr.get(True)
+        elif op.name == "stablehlo.compare" and op.operation.operands[0].type.element_type == predicate:
+            op.operation.attributes["compare_type"] = unsigned
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+
+
+def _explained(message: str, module: Any) -> str:
+    """The pipeline's error without the text of the op.
+
+    Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
+    """
+    match = _FAILED.match(message)
+    if match is None:
+        return f"torch-mlir cannot lower the model: {message}"
+    name = match[2] or match[1]
+    if not name.startswith("torch.constant."):
+        return f"torch-mlir lowers no {name} to StableHLO"
+    takers = _takers(module, name, message)
+    return f"torch-mlir does not lower to StableHLO one of: {', '.join(takers) or name}"
+
+
+def _takers(module: Any, name: str, message: str) -> list[str]:
+    """The users of the constants with this op name whose text is in the message."""
+    takers: dict[str, None] = {}
+
+    def look(op: Any) -> Any:
+        if op.name == name:
+            text = op.operation.get_asm(print_generic_op_form=True)
+            if text.partition(" = ")[2].strip() in message:
+                takers.update((use.owner.name, None) for use in op.operation.result.uses)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return list(takers)

@@ -1,0 +1,81 @@
+"""Functions that `torch.export` cannot trace, in terms of functions that `torch.export` can trace."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch.ops.ctc import ctc_loss
+from tiduc.models.torch.ops.framework import torch
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+    """The least-squares solution: by QR for a tall matrix of full rank, otherwise by the pseudo-inverse."""
+    m, n = a.shape[-2:]
+    is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
+    right = b.unsqueeze(-1) if is_vector else b
+    if m >= n and driver in (None, "gels"):
+        q, r = torch.linalg.qr(a)
+        x = torch.linalg.solve_triangular(r, q.mH @ right, upper=True)
+    else:
+        x = torch.linalg.pinv(a, rtol=rcond) @ right
+    rest = right - a @ x
+    residuals = (rest.abs() ** 2).sum(-2) if m > n else right.new_zeros([0])
+    nothing = a.new_zeros([0])
+    return torch.return_types.linalg_lstsq(
+        (x.squeeze(-1) if is_vector else x, residuals, nothing.to(torch.int64), nothing)
+    )
+
+
+def _cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    if fweights is not None or aweights is not None:
+        return torch.cov(x, correction=correction, fweights=fweights, aweights=aweights)
+    rows = torch.atleast_2d(x)
+    rest = rows - rows.mean(1, keepdim=True)
+    return (rest @ rest.mH / (x.shape[-1] - correction)).squeeze()
+
+
+def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
+
+    a (m, k), b (g, k, n) gives (m, n), and a (g, m, k), b (k, n) gives (m, n), from groups of m and of n.
+    a (m, k), b (k, n) gives (g, m, n), from groups of k.
+    a (g, m, k), b (g, k, n) gives (g, m, n).
+    """
+    if bias is not None:
+        raise Unsupported("grouped_mm with a bias is not supported; add the bias to the result")
+    if out_dtype is not None:
+        a, b = a.to(out_dtype), b.to(out_dtype)
+    if offs is None:
+        return a @ b
+    size = a.shape[-2] if b.dim() == 3 else b.shape[-1] if a.dim() == 3 else a.shape[-1]
+    places = torch.arange(size)
+    starts = torch.cat([offs.new_zeros([1]), offs[:-1]])
+    inside = (places >= starts.unsqueeze(-1)) & (places < offs.unsqueeze(-1))  # (groups, size)
+    if b.dim() == 3:
+        return (torch.where(inside.unsqueeze(-1), a, 0) @ b).sum(0)
+    if a.dim() == 3:
+        return (a @ torch.where(inside.unsqueeze(-2), b, 0)).sum(0)
+    return torch.where(inside.unsqueeze(-2), a, 0) @ b
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    torch._grouped_mm: _grouped_mm,
+    torch.cov: _cov,
+    torch.linalg.lstsq: _lstsq,
+    torch.nn.functional.ctc_loss: ctc_loss,
+    torch.nn.functional.grouped_mm: _grouped_mm,
+}
+"""The functions that replace PyTorch's."""
+
+_OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback": _grouped_mm}
+"""The functions that replace operators of other packages, by their names with or without the overload."""
+
+
+class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """A block in which calls of these functions are replaced."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            name = str(function).removesuffix(".default")
+            return _OPERATORS.get(name, function)(*args, **(kwargs or {}))
+        return _REPLACED.get(function, function)(*args, **(kwargs or {}))

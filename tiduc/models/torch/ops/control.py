@@ -1,0 +1,175 @@
+"""Turns the control flow of an exported program into calls of functions with StableHLO's `if` and `while`.
+
+    torch.ops.higher_order.cond(p, true_graph_0, false_graph_0, (x,))
+    func.func private @cond(%p, %x) { stablehlo.if %p { func.call @true_graph_0(%x) } { func.call @false_graph_0(%x) } }
+
+The subgraphs become functions of the module, with the names of their attributes.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import element, operator
+from tiduc.models.torch.ops.framework import torch
+
+Types = list[tuple[Sequence[int], str]]
+
+
+def lower_control(exported: Any) -> None:
+    """Replaces each operator of control flow in an `ExportedProgram`, also inside of others.
+
+    `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
+    """
+    _lower(exported.graph_module, count())
+
+
+def _lower(module: Any, numbers: Any) -> None:
+    names = {}
+    for old, inner in list(module.named_children()):
+        _lower(inner, numbers)
+        names[old] = f"{old}_{next(numbers)}"  # a name of its own in the whole program
+        delattr(module, old)
+        setattr(module, names[old], inner)
+    for node in list(module.graph.nodes):
+        if node.op == "get_attr":
+            node.target = names.get(node.target, node.target)
+        elif node.target is torch.ops.higher_order.invoke_subgraph:
+            _replace_own_derivative(module.graph, node)
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            emit = _OPERATORS.get(node.target.name())
+            if emit is None:
+                raise Unsupported(f"torch.ops.higher_order.{node.target.name()} has no StableHLO")
+            _replace(module.graph, node, emit, set(names.values()))
+    module.graph.eliminate_dead_code()
+
+
+def _replace(graph: Any, node: Any, emit: Callable[..., list[Value]], names: set[str]) -> None:
+    graphs, groups, operands = [], [], []
+    for argument in node.args:
+        if isinstance(argument, torch.fx.Node) and argument.op == "get_attr" and argument.target in names:
+            graphs.append(argument.target)
+        else:
+            group = list(argument) if isinstance(argument, list | tuple) else [argument]
+            groups.append(len(group))
+            operands += group
+    results = [y.meta["val"] if isinstance(y, torch.fx.Node) else y for y in _results(node)]
+    types = [_type(node, y) for y in results]
+    body = Body([_type(node, _value(x)) for x in operands])
+    arguments, parts = iter(body.arguments), []
+    for size in groups:
+        parts.append([next(arguments) for _ in range(size)])
+    _call_instead(
+        graph, node, operands, body.function(node.target.name(), emit(body, types, graphs, *parts)), results
+    )
+
+
+def _replace_own_derivative(graph: Any, node: Any) -> None:
+    """Replaces a graph of results and cotangents by a function of the results, with the graph as its VJP."""
+    inner, name, *operands = node.args
+    symbol, kept, _ = name.split(":")
+    values = _results(node)
+    types, results = [_type(node, y) for y in values], values[: int(kept)]
+    seeds = sum(y.is_floating_point() or y.is_complex() for y in results)
+    operands = operands[: len(operands) - seeds]
+    body = Body([_type(node, _value(x)) for x in operands])
+    zeros = [body.zeros(y.shape, element(y)) for y in results if y.is_floating_point() or y.is_complex()]
+    computed = _call(body, inner.target, [*body.arguments, *zeros], types)[: len(results)]
+    text = body.function(symbol, computed, f"tidu.vjp = @{inner.target}")
+    _call_instead(graph, node, operands, text, results)
+
+
+def _call_instead(graph: Any, node: Any, operands: Sequence[Any], text: str, results: Sequence[Any]) -> None:
+    """Replaces a node, all of whose users take one result, by a call of the function in the text."""
+    sizes = [n for y in results for n in y.shape]
+    with graph.inserting_before(node):
+        call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))
+    call.meta = {**node.meta, "val": tuple(results) if len(results) > 1 else results[0]}
+    for user in list(node.users):
+        if user.args[1] >= len(results) or not user.users:
+            graph.erase_node(user)
+        elif len(results) == 1:
+            user.replace_all_uses_with(call)
+            graph.erase_node(user)
+        else:
+            user.args = (call, user.args[1])
+    graph.erase_node(node)
+
+
+def _results(node: Any) -> list[Any]:
+    value = node.meta["val"]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _value(x: Any) -> Any:
+    return x.meta["val"] if isinstance(x, torch.fx.Node) else x
+
+
+def _type(node: Any, x: Any) -> tuple[Sequence[int], str]:
+    name = f"torch.{node.target.name()}"
+    if not isinstance(x, torch.Tensor):
+        raise Unsupported(f"{name} takes or gives a {type(x).__name__}; make it a tensor")
+    if not all(isinstance(n, int) for n in x.shape):
+        raise Unsupported(f"{name} needs static shapes: give torch.export no dynamic_shapes for its operands")
+    return tuple(x.shape), element(x)
+
+
+# ---- operators ---------------------------------------------------------------------------------------------
+
+
+def _call(body: Body, symbol: str, operands: Sequence[Value], types: Types) -> list[Value]:
+    return body.emit_all("func.call", operands, types, f"callee = @{symbol}")
+
+
+def _types(values: Sequence[Value]) -> Types:
+    return [(x.sizes, x.element) for x in values]
+
+
+def _cond(
+    body: Body, types: Types, graphs: list[str], which: list[Value], operands: list[Value]
+) -> list[Value]:
+    branches = [body.region([], lambda g=graph: _call(body, g, operands, types)) for graph in graphs]
+    return body.emit_all("if", which, types, regions=branches)
+
+
+def _while(
+    body: Body, types: Types, graphs: list[str], carried: list[Value], fixed: list[Value]
+) -> list[Value]:
+    goes, step = graphs
+    flag: Types = [((), "i1")]
+    regions = [
+        body.region(_types(carried), lambda *xs: _call(body, goes, [*xs, *fixed], flag)),
+        body.region(_types(carried), lambda *xs: _call(body, step, [*xs, *fixed], types)),
+    ]
+    return body.emit_all("while", carried, types, regions=regions)
+
+
+def _scan(
+    body: Body, types: Types, graphs: list[str], first: list[Value], rows: list[Value], fixed: list[Value]
+) -> list[Value]:
+    """A loop over the rows; each iteration writes a row of each result."""
+    kept = len(first)
+    steps = rows[0].sizes[0]
+    of_step = [*types[:kept], *((shape[1:], kind) for shape, kind in types[kept:])]
+
+    def step(t: Value, *values: Value) -> list[Value]:
+        given = [*values[:kept], *(body.at(x, t) for x in rows), *fixed]
+        new = _call(body, graphs[0], given, of_step)
+        return [*new[:kept], *(body.put(y, row, t) for y, row in zip(values[kept:], new[kept:], strict=True))]
+
+    return body.loop(steps, step, [*first, *(body.zeros(shape, kind) for shape, kind in types[kept:])])
+
+
+def _map(body: Body, types: Types, graphs: list[str], rows: list[Value], fixed: list[Value]) -> list[Value]:
+    return _scan(body, types, graphs, [], rows, fixed)
+
+
+_OPERATORS: dict[str, Callable[..., list[Value]]] = {
+    "cond": _cond,
+    "map_impl": _map,
+    "scan": _scan,
+    "while_loop": _while,
+}
+"""The emitter for each operator: (body, result types, names of the subgraphs, groups of operands) -> results."""

@@ -1,0 +1,84 @@
+"""The loss of connectionist temporal classification, as a scan over the steps of a sequence (Graves et al., 2006)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch.ops.framework import torch
+
+_NEVER = -1e30
+"""The logarithm of a probability of zero: finite, so that derivatives are finite."""
+
+
+def ctc_loss(
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Any:
+    """-log of the probability of each target, for `log_probs` of (steps, batch, classes) or (steps, classes).
+
+    Labels alternate with blanks: blank, l0, blank, l1, ..., blank. Row t of the recursion has the probability of each
+    beginning of that sequence after step t.
+    """
+    is_single = log_probs.dim() == 2
+    if is_single:
+        log_probs, targets = log_probs.unsqueeze(1), targets.unsqueeze(0)
+    steps, batch, classes = log_probs.shape
+    targets = _padded(targets, target_lengths, batch)
+    input_lengths, target_lengths = (_tensor(x).reshape(-1) for x in (input_lengths, target_lengths))
+    blanks = torch.full_like(targets, blank)
+    labels = torch.stack([blanks, targets], -1).reshape(batch, -1)
+    labels = torch.cat([labels, blanks.new_full([batch, 1], blank)], 1)
+    before = torch.cat([labels.new_full([batch, 2], blank), labels[:, :-2]], 1)
+    skips = (labels != blank) & (labels != before)
+    scores = torch.gather(log_probs, 2, labels.clamp(0, classes - 1).unsqueeze(0).expand(steps, -1, -1))
+    is_start = torch.arange(labels.shape[1]) < 2
+    first = torch.where(is_start, scores[0], _NEVER)
+    runs = (torch.arange(steps).unsqueeze(-1) < input_lengths).unsqueeze(-1)
+    last = _scanned(first, skips, scores[1:], runs[1:]) if steps > 1 else first
+    ends = torch.stack([2 * target_lengths, (2 * target_lengths - 1).clamp(min=0)], -1)
+    ends = torch.gather(last, 1, ends)
+    is_empty = (target_lengths == 0).unsqueeze(-1) & torch.tensor([False, True])
+    loss = -torch.logsumexp(torch.where(is_empty, _NEVER, ends), -1)
+    total = torch.where(runs, torch.exp(log_probs), 0).sum((0, 2))
+    loss = loss + (total - total.detach())  # PyTorch's derivative is that for probabilities whose sum is one
+    loss = torch.where(loss > -_NEVER / 2, 0.0 if zero_infinity else float("inf"), loss)
+    if reduction == "mean":
+        return (loss / target_lengths.clamp(min=1)).mean()
+    return loss.sum() if reduction == "sum" else loss.squeeze(0) if is_single else loss
+
+
+def _tensor(lengths: Any) -> Any:
+    return lengths.to(torch.int64) if isinstance(lengths, torch.Tensor) else torch.tensor(lengths)
+
+
+def _padded(targets: Any, lengths: Any, batch: int) -> Any:
+    """The targets as (batch, greatest length)."""
+    targets = targets.to(torch.int64)
+    if targets.dim() == 2:
+        return targets
+    if not isinstance(lengths, Sequence):
+        raise Unsupported(
+            "ctc_loss of concatenated targets needs target_lengths as numbers; give the targets as (batch, length)"
+        )
+    rows = torch.split(targets, list(lengths))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True) if batch else targets.reshape(0, 0)
+
+
+def _scanned(first: Any, skips: Any, scores: Any, runs: Any) -> Any:
+    """The last row of the recursion, which keeps a row where a sequence has ended."""
+
+    def step(carried: Any, given: Any) -> Any:
+        (row, skips), (score, runs) = carried, given
+        never = torch.full_like(row, _NEVER)
+        one = torch.cat([never[:, :1], row[:, :-1]], 1)
+        two = torch.where(skips, torch.cat([never[:, :2], row[:, :-2]], 1)[:, : row.shape[1]], _NEVER)
+        new = torch.logsumexp(torch.stack([row, one, two]), 0) + score
+        return (torch.where(runs, new, row), skips.clone()), score.sum()
+
+    (last, _), _ = torch._higher_order_ops.scan(step, (first, skips), (scores, runs))
+    return last

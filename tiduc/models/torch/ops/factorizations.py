@@ -1,0 +1,195 @@
+"""The factorizations of `torch.linalg` as calls of LAPACK's routines, under the names that have derivative rules.
+
+A matrix is the last two dimensions of a tensor; the dimensions before are a batch. Sources: LAPACK's routines;
+`tiduc/dialect/lapack.py` has their operands, results and settings.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import call, element
+from tiduc.models.torch.ops.framework import torch
+
+_LETTERS = {"f32": "s", "f64": "d", "complex<f32>": "c", "complex<f64>": "z"}
+_OF_COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd"}
+
+Type = tuple[Sequence[int], str]
+
+
+def cholesky(x: Any) -> Any:
+    """The lower factor; the derivative is that of the mean of the matrix and its adjoint, as in PyTorch."""
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        return [body.emit("cholesky", [a], a.sizes, "lower = true")]
+
+    lower = call("cholesky", [(x + x.mH) / 2], emit)
+    return torch.tril(lower)
+
+
+def triangular(
+    a: Any, b: Any, *, upper: bool, left: bool = True, transpose: str = "NO_TRANSPOSE", unit: bool = False
+) -> Any:
+    """The solution X of A X = B, or of X A = B if not `left`, of a triangular matrix A or its transpose or adjoint."""
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
+    settings = (
+        f"left_side = {_flag(left)}, lower = {_flag(not upper)}, unit_diagonal = {_flag(unit)}, "
+        f"transpose_a = #stablehlo<transpose {transpose}>"
+    )
+    return call(
+        "solve_triangular",
+        [a, b],
+        lambda body, x, y: [body.emit("triangular_solve", [x, y], y.sizes, settings)],
+    )
+
+
+def lu(x: Any) -> tuple[Any, Any]:
+    """L and U in one matrix, and LAPACK's pivots, which begin with 1."""
+    *batch, m, n = x.shape
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        types: list[Type] = [(a.sizes, a.element), ([*batch, min(m, n)], "i32"), (batch, "i32")]
+        return _routine(body, "getrf", [a], types)[:2]
+
+    return call("lu", [_supported(x)], emit)  # type: ignore[no-any-return]
+
+
+def order(pivots: Any, m: int) -> Any:
+    """The numbers of m rows after the swap of row i with row `pivots[i] - 1`, for each i."""
+    return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
+
+
+def _rows(body: Body, pivots: Value, m: int) -> Value:
+    *batch, k = pivots.sizes
+    sizes = [*batch, m]
+    numbers = body.iota(sizes, len(batch))
+
+    def swapped(i: Value, rows: Value) -> list[Value]:
+        zeros = [body.number(0) for _ in batch]
+        slices = f"slice_sizes = array<i64: {', '.join(map(str, [*batch, 1]))}>"
+        pivot = body.emit("dynamic_slice", [pivots, *zeros, i], [*batch, 1], slices)
+        other = body.subtract(
+            body.broadcast(pivot, range(len(sizes)), sizes), body.broadcast(body.number(1), [], sizes)
+        )
+        at_i = body.compare(numbers, body.broadcast(i, [], sizes), "EQ")
+        at_other = body.compare(numbers, other, "EQ")
+        mine, theirs = (_only(body, rows, at) for at in (at_i, at_other))
+        return [body.select(at_i, theirs, body.select(at_other, mine, rows))]
+
+    return body.loop(k, swapped, [numbers])[0]
+
+
+def _only(body: Body, x: Value, at: Value) -> Value:
+    """The one element of each row that is marked, broadcast along its row."""
+    *batch, _ = x.sizes
+    zeros = body.broadcast(body.number(0), [], x.sizes)
+    total = body.sum(body.select(at, x, zeros), len(batch))
+    return body.broadcast(total, range(len(batch)), x.sizes)
+
+
+def reflectors(x: Any) -> tuple[Any, Any]:
+    """R above the reflectors, and the factors of the reflectors: `torch.geqrf`."""
+    *batch, m, n = x.shape
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        return _routine(body, "geqrf", [a], [(a.sizes, a.element), ([*batch, min(m, n)], a.element)])
+
+    return call("geqrf", [_supported(x)], emit)  # type: ignore[no-any-return]
+
+
+def product(x: Any, tau: Any) -> Any:
+    """The first columns of the product of reflectors: `torch.linalg.householder_product`."""
+    return call(
+        "householder_product",
+        [_supported(x), tau],
+        lambda body, a, t: _routine(body, "orgqr", [a, t], [(a.sizes, a.element)]),
+    )
+
+
+def singular(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
+    """U, the singular values, and the adjoint of V."""
+    *batch, m, n = x.shape
+    k = min(m, n)
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        u, vh = ([*batch, m, m if full else k], [*batch, n if full else k, n])
+        types: list[Type] = [(a.sizes, a.element), ([*batch, k], _real(a)), (u, a.element), (vh, a.element)]
+        mode = ord("A" if full else "S")
+        _, s, left, right, _ = _routine(body, "gesdd", [a], [*types, (batch, "i32")], f"mode = {mode} : ui8")
+        return [left, s, right]
+
+    return call("svd", [_supported(x)], emit)  # type: ignore[no-any-return]
+
+
+def hermitian(x: Any, upper: bool = False) -> tuple[Any, Any]:
+    """The eigenvalues and eigenvectors of a Hermitian matrix."""
+    *batch, n, _ = x.shape
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        types: list[Type] = [(a.sizes, a.element), ([*batch, n], _real(a)), (batch, "i32")]
+        settings = f"mode = {ord('V')} : ui8, uplo = {ord('U' if upper else 'L')} : ui8"
+        vectors, values, _ = _routine(body, "syevd", [a], types, settings)
+        return [values, vectors]
+
+    return call("eigh", [_supported(x)], emit)  # type: ignore[no-any-return]
+
+
+def general(x: Any) -> tuple[Any, Any]:
+    """The eigenvalues and right eigenvectors of a square matrix."""
+    *batch, n, _ = x.shape
+    settings = f"compute_left = {ord('N')} : ui8, compute_right = {ord('V')} : ui8"
+
+    def emit(body: Body, a: Value) -> list[Value]:
+        is_real = a.element == _real(a)
+        kind = f"complex<{_real(a)}>"
+        vectors: Type = ([*batch, n, n], kind)
+        values: list[Type] = [([*batch, n], a.element)] * (2 if is_real else 1)
+        *parts, _, right, _ = _routine(
+            body, "geev", [a], [*values, vectors, vectors, (batch, "i32")], settings
+        )
+        together = body.emit("complex", parts, parts[0].sizes, element=kind) if is_real else parts[0]
+        return [together, right]
+
+    return call("eig", [_supported(x)], emit)  # type: ignore[no-any-return]
+
+
+# ---- text --------------------------------------------------------------------------------------------------
+
+
+def _routine(
+    body: Body, name: str, operands: Sequence[Value], types: Sequence[Type], settings: str = ""
+) -> list[Value]:
+    """A call of LAPACK's routine for the operands' element type; matrices are stored by columns."""
+    kind = operands[0].element
+    name = _OF_COMPLEX.get(name, name) if kind.startswith("complex") else name
+    batch = len(operands[0].sizes) - 2
+    attributes = (
+        f'call_target_name = "lapack_{_LETTERS[kind]}{name}_ffi", api_version = 4 : i32, '
+        f"backend_config = {{{settings}}}, "
+        f"operand_layouts = [{', '.join(_layout(len(x.sizes), batch) for x in operands)}], "
+        f"result_layouts = [{', '.join(_layout(len(sizes), batch) for sizes, _ in types)}]"
+    )
+    return body.emit_all("custom_call", operands, types, attributes)
+
+
+def _supported(x: Any) -> Any:
+    if element(x) not in _LETTERS:
+        raise Unsupported(f"LAPACK has no factorization of {element(x)}; convert the matrix to float32")
+    return x
+
+
+def _layout(rank: int, batch: int) -> str:
+    """The dimensions of an array from the fastest to the slowest: by columns for a matrix."""
+    order = [batch, batch + 1, *reversed(range(batch))] if rank == batch + 2 else [*reversed(range(rank))]
+    return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
+
+
+def _real(x: Value) -> str:
+    """The element type of the parts of a complex number."""
+    return x.element.removeprefix("complex<").removesuffix(">")
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

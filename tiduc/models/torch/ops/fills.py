@@ -1,0 +1,132 @@
+"""Decompositions of the functions that fill a tensor with one number.
+
+torch.ones(3)    ->    torch.ops.tiduc.call_0_1([3], "... stablehlo.constant dense<1.0> ...")
+
+The call hides the number from torch-mlir, whose folds of such tensors are wrong: `torch.ones(3) != 1` is true there,
+and `torch.full((3,), -3) // 2` is -2^63. Tensors of one element that a program holds are hidden, too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import ELEMENTS, call, called
+from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+Number = bool | int | float | complex
+
+
+def filled(sizes: Sequence[Any], value: Number, dtype: Any = None) -> Any:
+    """The tensor of these sizes, of which some may be dynamic, filled with a number.
+
+    The element type is PyTorch's for the number if `dtype` is None. `NotImplemented` where StableHLO lacks it.
+    """
+    dtype = dtype or _type_of(value)
+    name = str(dtype).removeprefix("torch.")
+    if name not in ELEMENTS or not isinstance(value, Number):
+        return NotImplemented
+    static = list(sizes) if all(isinstance(n, int) for n in sizes) else []
+    x = call("fill", [], _constant(static, value, dtype))
+    return x if len(static) == len(sizes) else x.expand(sizes).clone(memory_format=torch.contiguous_format)
+
+
+def hide(graph: Any, placeholder: Any, tensor: Any) -> bool:
+    """Replaces a placeholder by a call that fills its tensor, if the tensor has one element that StableHLO has."""
+    if tensor.numel() != 1 or str(tensor.dtype).removeprefix("torch.") not in ELEMENTS:
+        return False
+    function, arguments = called("fill", [], _constant(list(tensor.shape), tensor.item(), tensor.dtype))
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    with graph.inserting_before(first):
+        node = graph.call_function(function, arguments)
+    node.meta |= placeholder.meta
+    placeholder.replace_all_uses_with(node)
+    graph.erase_node(placeholder)
+    return True
+
+
+def _constant(sizes: Sequence[int], value: Number, dtype: Any) -> Callable[[Body], list[Value]]:
+    """The function that emits the constant in a body."""
+    element = ELEMENTS[str(dtype).removeprefix("torch.")]
+    return lambda body: [body.constant(_written(value, dtype), sizes, element)]
+
+
+def as_tensors(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both operands, of which one may be a number, as tensors of PyTorch's common type for them."""
+    dtype = torch.result_type(x, y)
+    tensors = (v.to(dtype) if isinstance(v, torch.Tensor) else filled([], v, dtype) for v in (x, y))
+    return next(tensors), next(tensors)
+
+
+def _type_of(value: Number) -> Any:
+    if isinstance(value, bool | int):
+        return torch.bool if isinstance(value, bool) else torch.int64
+    default = torch.get_default_dtype()
+    return torch.promote_types(default, torch.complex32) if isinstance(value, complex) else default
+
+
+def _written(value: Number, dtype: Any) -> str:
+    """The number as MLIR writes it; a float by its bits, since infinities and NaN have no other form."""
+    if dtype.is_complex:
+        parts = (complex(value).real, complex(value).imag)
+        return f"({', '.join(_written(part, dtype.to_real()) for part in parts)})"
+    if dtype == torch.bool:
+        return str(bool(value)).lower()
+    if not dtype.is_floating_point:
+        return str(int(value.real))
+    name = str(dtype).removeprefix("torch.")
+    with np.errstate(over="ignore"):
+        array = np.array(value, getattr(ml_dtypes, name, None) or getattr(np, name))
+    return f"0x{int(array.view(f'u{array.itemsize}')):0{2 * array.itemsize}X}"
+
+
+@decomposes(aten.full.default)
+def full(sizes: Sequence[Any], value: Number, *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, value, dtype)
+
+
+@decomposes(aten.scalar_tensor.default)
+def scalar(value: Number, *, dtype: Any = None, **_: Any) -> Any:
+    return filled([], value, dtype or torch.get_default_dtype())
+
+
+@decomposes(aten.zeros.default)
+def zeros(sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, 0, dtype or torch.get_default_dtype())
+
+
+@decomposes(aten.ones.default)
+def ones(sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, 1, dtype or torch.get_default_dtype())
+
+
+@decomposes(aten.full_like.default, aten.fill.Scalar)
+def full_like(x: Any, value: Number, *, dtype: Any = None, **_: Any) -> Any:
+    return filled(x.shape, value, dtype or x.dtype)
+
+
+@decomposes(aten.zeros_like.default, aten.zero.default)
+def zeros_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+    return filled(x.shape, 0, dtype or x.dtype)
+
+
+@decomposes(aten.ones_like.default)
+def ones_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+    return filled(x.shape, 1, dtype or x.dtype)
+
+
+@decomposes(aten.new_full.default)
+def new_full(x: Any, sizes: Sequence[Any], value: Number, *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, value, dtype or x.dtype)
+
+
+@decomposes(aten.new_zeros.default)
+def new_zeros(x: Any, sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, 0, dtype or x.dtype)
+
+
+@decomposes(aten.new_ones.default)
+def new_ones(x: Any, sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+    return filled(sizes, 1, dtype or x.dtype)

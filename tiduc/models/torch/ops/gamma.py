@@ -1,0 +1,130 @@
+"""The regularized incomplete gamma functions P and Q = 1 - P, as loops that end when every element has converged.
+
+P(a, x) = x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)        for x <= a + 1: DLMF 8.7.1
+Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))    for x > a + 1: DLMF 8.9.2
+
+The derivatives are those of the loops, with respect to a as well, for which PyTorch has none. A NaN gives NaN.
+"""
+
+from collections.abc import Callable, Sequence
+from math import pi
+from typing import Any
+
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import call
+from tiduc.models.torch.ops.framework import TABLE, aten, torch
+
+_MOST = 100_000
+"""The greatest number of iterations; about 9 sqrt(a) are needed in f64 where x is near a."""
+
+_TINY = {"f32": 1e-30, "f64": 1e-300}
+
+
+def _converging(
+    body: Body,
+    step: Callable[..., tuple[Sequence[Value], Value]],
+    initial: Sequence[Value],
+) -> list[Value]:
+    """The values after `step(n, *values)` for n = 1, 2, ..., until no element of its second result is true."""
+    like = initial[0]
+    one, goes = body.constant("1.0", [], like.element), body.constant("true", [], "i1")
+    carried = [one, goes, *initial]
+    types = [(x.sizes, x.element) for x in carried]
+
+    def advance(n: Value, _: Value, *values: Value) -> list[Value]:
+        new, is_open = step(body.spread(n, like), *values)
+        either = body.region([((), "i1")] * 2, lambda a, b: [body.emit("or", [a, b], [])])
+        listed = ", ".join(map(str, range(len(like.sizes))))
+        dimensions = f"dimensions = array<i64{': ' if listed else ''}{listed}>"
+        (some,) = body.emit_all(
+            "reduce", [is_open, body.constant("false", [], "i1")], [((), "i1")], dimensions, [either]
+        )
+        more = body.compare(n, body.constant(f"{_MOST:e}", [], n.element), "LT")
+        return [body.add(n, one), body.emit("and", [some, more], []), *new]
+
+    regions = [body.region(types, lambda n, goes, *_: [goes]), body.region(types, advance)]
+    return body.emit_all("while", carried, types, regions=regions)[2:]
+
+
+def _series(a: Any, x: Any) -> Any:
+    """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
+    least = torch.finfo(a.dtype).eps / 4
+
+    def build(body: Body, a: Value, x: Value) -> list[Value]:
+        def step(n: Value, term: Value, total: Value) -> tuple[list[Value], Value]:
+            ratio = body.emit("divide", [x, body.add(a, n)], x.sizes)
+            new = body.multiply(term, ratio)
+            small = body.multiply(total, body.constant(f"{least:e}", x.sizes, x.element))
+            return [new, body.add(total, new)], body.compare(new, small, "GT")
+
+        one = body.constant("1.0", x.sizes, x.element)
+        return _converging(body, step, [one, one])[1:]
+
+    return call("gamma_series", [a, x], build)
+
+
+def _fraction(a: Any, x: Any) -> Any:
+    """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), by the algorithm of Lentz."""
+    least = torch.finfo(a.dtype).eps
+
+    def build(body: Body, a: Value, x: Value) -> list[Value]:
+        def number(n: float) -> Value:
+            return body.constant(f"{n:e}", x.sizes, x.element)
+
+        def guarded(y: Value) -> Value:
+            size = body.emit("abs", [y], y.sizes)
+            tiny = number(_TINY[y.element])
+            return body.select(body.compare(size, tiny, "LT"), tiny, y)
+
+        def over(y: Value, z: Value) -> Value:
+            return body.emit("divide", [y, z], y.sizes)
+
+        def step(n: Value, b: Value, c: Value, d: Value, h: Value) -> tuple[list[Value], Value]:
+            top = body.multiply(n, body.subtract(a, n))
+            b = body.add(b, number(2))
+            d = over(number(1), guarded(body.add(body.multiply(top, d), b)))
+            c = guarded(body.add(b, over(top, c)))
+            change = body.multiply(c, d)
+            away = body.emit("abs", [body.subtract(change, number(1))], x.sizes)
+            return [b, c, d, body.multiply(h, change)], body.compare(away, number(least), "GT")
+
+        b = guarded(body.add(body.subtract(x, a), number(1)))
+        d = over(number(1), b)
+        return _converging(body, step, [b, number(1 / _TINY[x.element]), d, d])[3:]
+
+    return call("gamma_fraction", [a, x], build)
+
+
+def _scale(a: Any, x: Any) -> Any:
+    """x^a e^-x / Gamma(a); above 20 by Stirling's series, DLMF 5.11.1, which does not cancel where x is near a."""
+    is_large = a >= 20
+    small, large = torch.where(is_large, 1, a), torch.where(is_large, a, 20)
+    below = torch.exp(small * torch.log(x) - x - torch.lgamma(small))
+    away = (x - large) / large
+    inverse = 1 / (large * large)
+    series = (
+        1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse / 1188)))
+    ) / large
+    above = torch.sqrt(large / (2 * pi)) * torch.exp(large * (torch.log1p(away) - away) - series)
+    return torch.where(is_large, above, below)
+
+
+def _gamma(a: Any, x: Any, is_upper: bool) -> Any:
+    a, x = torch.broadcast_tensors(a, x)
+    wide = torch.float64 if a.dtype == torch.float64 else torch.float32
+    kind, a, x = a.dtype, a.to(wide), x.to(wide)
+    is_sound = (a > 0) & (x > 0) & torch.isfinite(a) & torch.isfinite(x)
+    a_in, x_in = torch.where(is_sound, a, 1), torch.where(is_sound, x, 1)
+    is_small = x_in <= a_in + 1
+    scale = _scale(a_in, x_in)
+    lower = scale / a_in * _series(a_in, torch.where(is_small, x_in, 0))
+    upper = scale * _fraction(a_in, torch.where(is_small, a_in + 2, x_in))
+    y = torch.where(is_small, 1 - lower, upper) if is_upper else torch.where(is_small, lower, 1 - upper)
+    is_one = ((a == 0) & (x > 0)) | ((a >= 0) & torch.isfinite(a) & (x == float("inf")))  # P is 1
+    is_zero = ((a > 0) & (x == 0)) | ((a == float("inf")) & (x >= 0) & torch.isfinite(x))
+    ends = torch.where(is_one, 1.0 - is_upper, torch.where(is_zero, float(is_upper), float("nan")))
+    return torch.where(is_sound, y, ends.to(wide)).to(kind)
+
+
+TABLE[aten.igamma.default] = TABLE[aten.special_gammainc.default] = lambda a, x: _gamma(a, x, False)
+TABLE[aten.igammac.default] = TABLE[aten.special_gammaincc.default] = lambda a, x: _gamma(a, x, True)

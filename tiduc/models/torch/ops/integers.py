@@ -1,0 +1,55 @@
+"""Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tiduc.models.torch.ops.calls import call
+from tiduc.models.torch.ops.fills import as_tensors
+from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
+
+
+def _with_tensors(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The function of two tensors, with a tensor in place of a number."""
+    return lambda x, y: function(*as_tensors(x, y))
+
+
+def _shifted(op: str) -> Callable[[Any, Any], Any]:
+    """The shift of a tensor of integers by a tensor or a number of bits. A shift by all bits gives 0, or -1."""
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = torch.broadcast_tensors(*as_tensors(x, y))
+        return call(op, [x, y], lambda body, a, b: [body.emit(op, [a, b], a.sizes)])
+
+    return run
+
+
+def _shifted_right(x: Any, y: Any) -> Any:
+    return _shifted("shift_right_logical" if x.dtype == torch.uint8 else "shift_right_arithmetic")(x, y)
+
+
+@decomposes(aten.isclose.default)
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    close = x == y
+    if equal_nan:
+        close = close | ((x != x) & (y != y))
+    if not x.is_floating_point():
+        x, y = x.double(), y.double()
+    return close | (torch.isfinite(y) & (torch.abs(x - y) <= atol + rtol * torch.abs(y)))
+
+
+@decomposes(aten.roll.default)
+def roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
+    """Without dimensions, the elements of the flat tensor are moved."""
+    return NotImplemented if dims else torch.roll(x.flatten(), shifts, 0).reshape(x.shape)
+
+
+for _overload in (aten.__lshift__.Scalar, aten.__lshift__.Tensor):
+    TABLE[_overload] = _shifted("shift_left")
+for _overload in (aten.__rshift__.Scalar, aten.__rshift__.Tensor):
+    TABLE[_overload] = _shifted_right
+for _suffix in ("Tensor", "Tensor_Scalar"):
+    TABLE[getattr(aten.bitwise_left_shift, _suffix)] = _shifted("shift_left")
+    TABLE[getattr(aten.bitwise_right_shift, _suffix)] = _shifted_right
+TABLE[aten.bitwise_or.Scalar] = _with_tensors(torch.bitwise_or)
+TABLE[aten.bitwise_xor.Scalar] = _with_tensors(torch.bitwise_xor)
+TABLE[aten.fmod.Scalar] = _with_tensors(torch.fmod)

@@ -1,0 +1,100 @@
+"""Decompositions of the layers and losses of `torch.nn.functional`."""
+
+from math import sqrt
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+
+@decomposes(aten.scaled_dot_product_attention.default)
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """softmax(q k^T scale + mask) v, stored as PyTorch stores its result: by position before head."""
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = (q @ k.transpose(-2, -1)) * (1 / sqrt(q.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = torch.where(attn_mask, scores, float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = torch.softmax(scores, -1)
+    if attn_mask is not None and attn_mask.dtype == torch.bool and not is_causal:
+        weights = torch.where(attn_mask.any(-1, keepdim=True), weights, 0)  # rows without a position are zero
+    if dropout_p > 0:
+        weights = torch.nn.functional.dropout(weights, dropout_p)
+    return _by_position(weights @ v)
+
+
+def _by_position(x: Any) -> Any:
+    return x.transpose(-3, -2).contiguous().transpose(-3, -2) if x.dim() > 3 else x
+
+
+@decomposes(aten.view.default)
+def view(x: Any, size: Any) -> Any:
+    """A copy where the strides allow no view: decompositions give other strides than the ops that were exported."""
+    return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
+
+
+@decomposes(aten.embedding_bag.padding_idx)
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag; a bag is a range of the indices."""
+    if scale_grad_by_freq:
+        raise Unsupported(
+            "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
+        )
+    offsets = offsets[:-1] if include_last_offset else offsets
+    places = torch.arange(indices.shape[0])
+    ends = torch.cat([offsets[1:], torch.full([1], indices.shape[0], dtype=offsets.dtype)])
+    inside = (places >= offsets.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
+    if padding_idx is not None:
+        inside = inside & (indices != padding_idx % weight.shape[0])
+    rows, counts = torch.index_select(weight, 0, indices), inside.sum(-1, keepdim=True)
+    if mode == 2:
+        masked = torch.where(inside.unsqueeze(-1), rows, float("-inf"))
+        result = torch.where(counts > 0, masked.amax(1), 0)
+    else:
+        shares = inside.to(weight.dtype)
+        shares = shares if per_sample_weights is None else shares * per_sample_weights
+        result = shares @ rows
+        result = result / counts.clamp(min=1) if mode == 1 else result
+    nothing = torch.zeros([0], dtype=torch.int64)
+    return result, nothing, counts.squeeze(-1), nothing
+
+
+@decomposes(aten.multilabel_margin_loss.default)
+def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+    """The mean over classes of max(0, 1 - (x[target] - x[other])), of the targets before the first -1."""
+    is_row = x.dim() == 1
+    x, target = (torch.atleast_2d(v) for v in (x, target))
+    is_target = torch.cumsum((target < 0).to(torch.int64), -1) == 0
+    chosen = torch.gather(x, 1, torch.clamp(target, min=0))
+    classes = torch.arange(x.shape[1])
+    is_chosen = ((target.unsqueeze(-1) == classes) & is_target.unsqueeze(-1)).any(1)
+    margin = 1 - chosen.unsqueeze(-1) + x.unsqueeze(1)
+    counts = is_target.unsqueeze(-1) & ~is_chosen.unsqueeze(1)
+    losses = torch.where(counts & (margin > 0), margin, 0).sum((1, 2)) / x.shape[1]
+    if reduction == 0:
+        return losses.squeeze(0) if is_row else losses
+    return losses.mean() if reduction == 1 else losses.sum()

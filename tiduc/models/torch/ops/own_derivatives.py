@@ -1,0 +1,115 @@
+"""Keeps the derivative of each `torch.autograd.Function`, which an export loses otherwise.
+
+    y = F.apply(x)                                          in the module
+    y, cx = invoke_subgraph(graph, "F:1:0", x, zeros)       in the exported program; graph is (x, cy) -> (y, cx)
+    func.func private @F(%x) attributes {tidu.vjp = @graph} in the module that torch-mlir returns
+
+`graph` traces the function's `forward` and `backward`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch.ops.framework import torch
+
+_NUMBERS = count()
+
+
+class _Context:
+    """The `ctx` of a function: keeps the tensors and attributes that `forward` sets for `backward`."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Does nothing: forward derivatives of these functions are refused."""
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        if any(map(_is_active, outputs)):
+            raise Unsupported(
+                "mark_non_differentiable of floats is not supported; detach the result of apply instead"
+            )
+
+    def mark_dirty(self, *inputs: Any) -> None:
+        raise Unsupported("mark_dirty is not supported; give the result of forward a new tensor")
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Does nothing: each cotangent is a tensor."""
+
+
+@contextmanager
+def own_derivatives() -> Iterator[None]:
+    """A block, around an export, in which `apply` of each `torch.autograd.Function` keeps the function's derivative."""
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls.__module__.startswith(
+            ("torch._higher_order_ops", "torch._library")
+        ):  # torch.cond, custom operators
+            return own.__get__(None, cls)(*args, **kwargs)
+        return _applied(cls, args, kwargs)
+
+    own = torch.autograd.Function.__dict__["apply"]
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = own
+
+
+def _applied(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The results of the function, as results of a subgraph that computes the cotangents as well."""
+    places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
+    needs = tuple(isinstance(x, torch.Tensor) and _is_active(x) for x in args)
+
+    def forward(tensors: Sequence[Any]) -> tuple[Any, _Context]:
+        given, context = list(args), _Context(needs)
+        for i, x in zip(places, tensors, strict=True):
+            given[i] = x
+        if cls.setup_context is torch.autograd.Function.setup_context:
+            return cls.forward(context, *given, **kwargs), context
+        results = cls.forward(*given, **kwargs)
+        cls.setup_context(context, tuple(given), results)
+        return results, context
+
+    def derivative(*operands: Any) -> tuple[Any, ...]:
+        """The results, and the cotangent of each float argument."""
+        tensors, seeds = operands[: len(places)], iter(operands[len(places) :])
+        results, context = forward(tensors)
+        given = cls.backward(context, *(next(seeds) if _is_active(y) else None for y in _all(cls, results)))
+        given = given if isinstance(given, tuple) else (given,)
+        cotangents = [(given[i], x) for i, x in zip(places, tensors, strict=True) if _is_active(x)]
+        return tuple(
+            y.clone()
+            for y in (
+                *_all(cls, results),
+                *(torch.zeros_like(x) if c is None else c.to(x.dtype) for c, x in cotangents),
+            )
+        )
+
+    operands = [args[i] for i in places]
+    with torch._C._AutoDispatchBelowAutograd():
+        results = forward(operands)[0]  # for the types of the results: these ops are dead
+        tensors = _all(cls, results)
+        seeds = [torch.zeros_like(y) for y in tensors if _is_active(y)]
+        name = f"{cls.__name__}:{len(tensors)}:{next(_NUMBERS)}"  # PyTorch traces each name once
+        computed = torch.ops.higher_order.invoke_subgraph(derivative, name, *operands, *seeds)
+    return tuple(computed[: len(tensors)]) if isinstance(results, tuple | list) else computed[0]
+
+
+def _all(cls: Any, results: Any) -> list[Any]:
+    """The results as a list of tensors."""
+    found = list(results) if isinstance(results, tuple | list) else [results]
+    if not all(isinstance(y, torch.Tensor) for y in found):
+        raise Unsupported(f"{cls.__name__}.forward gives a result that is no tensor; return tensors only")
+    return found
+
+
+def _is_active(x: Any) -> bool:
+    return bool(x.is_floating_point() or x.is_complex())

@@ -1,0 +1,79 @@
+"""Decompositions of PyTorch's reducing scatters into those of StableHLO, whose derivative at ties is PyTorch's."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import call
+from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+_BODIES = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
+"""The op of StableHLO that combines two elements, for each name of PyTorch's reductions."""
+
+
+@decomposes(aten.scatter_reduce.two)
+def scatter_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """One scatter of scalar updates; without `include_self`, the places that updates reach start from the identity."""
+    if x.dim() == 0:
+        one = [y.reshape(1) for y in (x, index, source)]
+        return scatter_reduce(one[0], 0, *one[1:], reduce, include_self=include_self).reshape([])
+    if any(not isinstance(n, int) for y in (x, index) for n in y.shape):
+        raise Unsupported(
+            f"scatter_reduce by {reduce!r} takes no dynamic dimensions; export the module with static sizes"
+        )
+    source = source[tuple(slice(n) for n in index.shape)]
+    places = _coordinates(index, dim % x.dim())
+    counts: Any = None
+    if reduce == "mean" or not include_self:
+        counts = _scattered(torch.zeros_like(x), places, torch.ones_like(source), "add")
+    if not include_self:
+        x = torch.where(counts > 0, _identity(reduce, x.dtype), x)
+    y = _scattered(x, places, source, _BODIES[reduce])
+    if reduce != "mean":
+        return y
+    counts = (counts + (1 if include_self else 0)).clamp(min=1)
+    return y / counts if y.is_floating_point() else torch.div(y, counts, rounding_mode="floor")
+
+
+@decomposes(aten.index_reduce.default)
+def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    shape = [1] * source.dim()
+    if source.dim():
+        shape[dim] = -1
+    spread = index.reshape(shape).expand(source.shape)
+    return scatter_reduce(x, dim, spread, source, reduce, include_self=include_self)
+
+
+def _coordinates(index: Any, dim: int) -> Any:
+    """The coordinates (elements of the index, rank of the operand) of each update."""
+    parts = []
+    for d, size in enumerate(index.shape):
+        shape = [1] * index.dim()
+        shape[d] = size
+        parts.append(index if d == dim else torch.arange(size).reshape(shape).expand(index.shape))
+    return torch.stack(parts, -1).reshape(-1, index.dim())
+
+
+def _identity(reduce: str, dtype: Any) -> Any:
+    """The number that leaves every other number as it is."""
+    if reduce in ("amax", "amin"):
+        limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+        least, most = (float("-inf"), float("inf")) if dtype.is_floating_point else (limits.min, limits.max)
+        return torch.full([], least if reduce == "amax" else most, dtype=dtype)
+    return torch.full([], 1 if reduce == "prod" else 0, dtype=dtype)
+
+
+def _scattered(x: Any, places: Any, source: Any, op: str) -> Any:
+    """x with the elements of the source combined into these places by an op of StableHLO."""
+
+    def emit(body: Body, x: Value, places: Value, updates: Value) -> Sequence[Value]:
+        dims = ", ".join(map(str, range(len(x.sizes))))
+        numbers = f"inserted_window_dims = [{dims}], scatter_dims_to_operand_dims = [{dims}]"
+        region = body.region([((), x.element)] * 2, lambda a, b: [body.emit(op, [a, b], [])])
+        attributes = f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}, index_vector_dim = 1>"
+        return body.emit_all("scatter", [x, places, updates], [(x.sizes, x.element)], attributes, [region])
+
+    return call(f"scatter_{op}", [x, places, source.reshape(-1)], emit)

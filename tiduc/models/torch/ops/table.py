@@ -1,0 +1,45 @@
+"""The table of all decompositions."""
+
+from tiduc.models.torch.ops import (
+    arrays,
+    complexes,
+    fills,
+    fourier,
+    gamma,
+    integers,
+    kinks,
+    linalg,
+    networks,
+    pooling,
+    recurrent,
+    scatters,
+    special,
+)
+from tiduc.models.torch.ops.framework import TABLE, Absent, torch
+
+_COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
+"""The beginnings of the names of functions that PyTorch composes of others, and torch-mlir does not decompose."""
+
+for _overload, _function in torch.export.default_decompositions().items():
+    if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
+        TABLE.setdefault(_overload, _function)
+
+for _overload in [_overload for _overload in TABLE if isinstance(_overload, Absent)]:
+    del TABLE[_overload]
+
+__all__ = [
+    "TABLE",
+    "arrays",
+    "complexes",
+    "fills",
+    "fourier",
+    "gamma",
+    "integers",
+    "kinks",
+    "linalg",
+    "networks",
+    "pooling",
+    "recurrent",
+    "scatters",
+    "special",
+]
