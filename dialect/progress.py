@@ -1,6 +1,7 @@
 """Records the current stage and file, so that the driver can report them after this process has crashed.
 
-A `Watcher` is told when stages begin and end: it measures their times and prints their IR.
+A `Watcher` is told when stages begin and end: it measures their times and prints their IR. A listener is told how far
+the running stage is, as in "executable 5 of 12".
 
 The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py).
 In other processes the record is private and not read.
@@ -8,7 +9,7 @@ In other processes the record is private and not read.
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from mmap import mmap
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ class Watcher(Protocol):
 
 
 _watchers: tuple[Watcher, ...] = ()
+_listeners: tuple[Callable[[str], None], ...] = ()
 _page: mmap | bytearray = bytearray(SIZE)
 _source: int | None = None  # a descriptor
 
@@ -80,6 +82,28 @@ def watched(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watchers = before
+
+
+def say(how_far: str) -> None:
+    """Tells the listeners how far the running stage is."""
+    for listener in _listeners:
+        listener(how_far)
+
+
+def is_heard() -> bool:
+    """Whether there are listeners, so that finding out how far a stage is pays."""
+    return bool(_listeners)
+
+
+@contextmanager
+def heard(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tells a listener how far the stages in the block are; any thread may call it."""
+    global _listeners
+    before, _listeners = _listeners, (*_listeners, listener)
+    try:
+        yield
+    finally:
+        _listeners = before
 
 
 @contextmanager

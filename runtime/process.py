@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 _LOOK = 0.2  # seconds between checks of `stop`
 
@@ -57,23 +58,26 @@ def run_within(
     limits: Limits,
     environment: Mapping[str, str],
     stop: threading.Event | None = None,
+    errors: str | None = None,
 ) -> Ended:
     """Runs a command with `program` as standard input, until it ends or reaches a limit.
 
-    If this call ends early (KeyboardInterrupt, `stop`, a limit), it first kills the process and its children. They
-    are also killed if the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if
-    the command does not start.
+    `errors` names a file for the standard error, which others can read while the command runs. If this call ends
+    early (KeyboardInterrupt, `stop`, a limit), it first kills the process and its children. They are also killed if
+    the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if the command does not
+    start.
     """
     # A process group of its own: the compiler starts a linker, which has to end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
+    told: Any = subprocess.PIPE if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
     try:
         with _signals_held():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=told,
                 env=dict(environment),
                 **group,  # type: ignore[call-overload]
             )
@@ -83,8 +87,8 @@ def run_within(
         given: bytes | None = program
         while True:
             try:
-                output, errors = process.communicate(given, _patience(deadline, stop))
-                return Ended(process.returncode, output, errors.decode("utf-8", "replace"))
+                output, piped = process.communicate(given, _patience(deadline, stop))
+                return Ended(process.returncode, output, _text(told, piped))
             except subprocess.TimeoutExpired:
                 given = None  # communicate resumes
                 if stop is not None and stop.is_set():
@@ -95,6 +99,16 @@ def run_within(
         if process is not None:
             _end(process)
         _dismiss(keeper)
+        if errors is not None:
+            told.close()
+
+
+def _text(told: Any, piped: bytes | None) -> str:
+    """The standard error of a process that has ended: from the pipe, or from the file `told`."""
+    if piped is None:
+        told.seek(0)
+        piped = told.read()
+    return piped.decode("utf-8", "replace")
 
 
 @contextmanager

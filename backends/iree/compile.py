@@ -11,16 +11,19 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
+from tiduc.backends.iree.following import Followed, followed, without_remarks
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.vm.references import may_branch
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
-from tiduc.dialect.progress import during
+from tiduc.dialect.progress import during, say
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 from tiduc.runtime.worker import signal_name
@@ -109,13 +112,15 @@ def compile_modules(
     `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each
     compiler. An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
     """
-    stop = threading.Event()
+    stop, ended = threading.Event(), count(1)
 
     def one(source: Source) -> bytes | TiducError:
         try:
             return _compiled(source, limits or Limits(), cached, stop)
         except TiducError as error:
             return error
+        finally:
+            say(f"{next(ended)} of {len(sources)} programs compiled")
 
     with ThreadPoolExecutor(jobs or _cpus()) as pool:
         try:
@@ -168,22 +173,29 @@ def _ended(
     """Runs the compiler on a program and says how it ended.
 
     For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
-    rewrites, and from there to a module.
+    rewrites, and from there to a module. If it is the only compiler, listeners hear how far it is.
     """
     program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
+
+        def run(*more: str) -> Ended:
+            with followed(folder, source.flags) if stop is None else nullcontext(Followed()) as seen:
+                flags = *command, *more, *seen.flags
+                ended = run_within(flags, program, limits, environment, stop, seen.errors)
+            return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
+
         if not may_branch(program) and not target.spirv:
-            return run_within(command, program, limits, environment, stop)
-        ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
+            return run()
+        ended = run("--compile-to=vm")
         if target.spirv and copies_bound_arrays(ended.output):
             command += RECORD_EACH_RUN
-            ended = run_within([*command, "--compile-to=vm"], program, limits, environment, stop)
-        command, program = [*command, "--compile-from=vm"], rewritten(ended.output)
+            ended = run("--compile-to=vm")
+        program = rewritten(ended.output)
         if ended.code == 0 and program:
-            return run_within(command, program, limits, environment, stop)
+            return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended
 
 

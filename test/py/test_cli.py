@@ -331,7 +331,7 @@ def test_binary_output_does_not_go_to_a_terminal(file):
     assert status == 1 and b"name a file with -o" in shown
 
 
-def test_a_spinner_after_a_while_on_a_terminal(monkeypatch, capfd):
+def test_progress_after_a_while_on_a_terminal(monkeypatch, capfd):
     class Terminal:
         def isatty(self):
             return True
@@ -356,7 +356,11 @@ def test_a_spinner_after_a_while_on_a_terminal(monkeypatch, capfd):
         with progress.during("linearize"):
             pass
         time.sleep(0.5)
-    assert "differentiating: parse, after 1 stage" in "".join(written)
+        progress.say("entry 2 of 3")
+        time.sleep(0.5)
+    shown = "".join(written)
+    assert "differentiating: parse, after 1 stage" in shown and "after 1 stage: entry 2 of 3" in shown
+    assert not progress.is_heard()
 
 
 def test_completion_is_offered():

@@ -1,4 +1,4 @@
-"""Messages besides results: diagnostics in MLIR's form, warnings, and a spinner while work goes on."""
+"""Messages besides results: diagnostics in MLIR's form, warnings, and a line of progress while work goes on."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tiduc.cli.colours import is_coloured
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducWarning
 
-PATIENCE = 1.5  # seconds until a spinner appears
+PATIENCE = 1.5  # seconds until progress appears
 _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
@@ -127,25 +127,26 @@ def is_quiet() -> bool:
 
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
-    """Shows a spinner on a terminal once the block takes longer than `PATIENCE`.
+    """Shows progress on a terminal once the block takes longer than `PATIENCE`.
 
-    Beside it stand the message, the stage that runs, the number of stages that have ended, and the elapsed time.
+    A line has the message, the stage that runs, how far the stage is, if it says so, the number of stages that have
+    ended, and the elapsed time.
     """
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console  # takes a while to import, and is rarely needed
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    columns = TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     shown = Progress(*columns, console=console, transient=True)
     task = shown.add_task(message, total=None)
     stages = _Stages(lambda text: shown.update(task, description=f"{message}: {text}"))
     timer = threading.Timer(PATIENCE, shown.start)
     timer.start()
     try:
-        with progress.watched(stages):
+        with progress.watched(stages), progress.heard(stages.heard):
             yield
     finally:
         timer.cancel()
@@ -154,7 +155,7 @@ def waiting(message: str) -> Iterator[None]:
 
 
 class _Stages:
-    """A watcher that says which stage runs, and how many have ended."""
+    """A watcher that says which stage runs, how far the stage is, and how many stages have ended."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -171,6 +172,9 @@ class _Stages:
             self._running.pop()
         self._tell()
 
-    def _tell(self) -> None:
+    def heard(self, how_far: str) -> None:
+        self._tell(f": {how_far}")
+
+    def _tell(self, how_far: str = "") -> None:
         if self._running:
-            self._say(f"{self._running[-1]}, after {self._ended} stage{'s' * (self._ended != 1)}")
+            self._say(f"{self._running[-1]}, after {self._ended} stage{'s' * (self._ended != 1)}{how_far}")

@@ -1,0 +1,102 @@
+"""following: says how far IREE's compiler is, from files that the compiler writes as it goes.
+
+IREE reports no progress itself. With flags of MLIR, it writes a file each time that one of `_PASSES` begins to work on
+an executable or function, in folders named after them. With a flag of LLVM, it prints a remark for each function whose
+machine code is done. The flags do not change the module.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiduc.dialect import progress
+
+_EVERY = 0.3  # seconds between looks at the files
+
+_PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
+    "iree-stream-encode-device-tensors",
+    "iree-hal-translate-all-executables",
+    "iree-llvmcpu-lower-executable-target",
+)
+"""The first pass runs on all executables before the second runs on any; the third, in the second, on functions.
+
+IREE may add executables between the first and the second.
+"""
+
+_DONE = re.compile(r"stack bytes in function '([^']*)'")
+_REMARK = re.compile(r"^remark: .*\n?", re.MULTILINE)
+_LAST = "iree_hal_executable_library_query"
+"""The function after those of all executables."""
+_TAKEN = "--mlir-print-ir", "--pass-remarks"
+_FUNCTION = "func_func_"
+
+
+@dataclass(frozen=True)
+class Followed:
+    """More flags for the compiler, and the file for its standard error; none if nobody asks how far it is."""
+
+    flags: tuple[str, ...] = ()
+    errors: str | None = None
+
+
+@contextmanager
+def followed(folder: str, flags: Sequence[str]) -> Iterator[Followed]:
+    """Says in the block how far a compiler with these flags is, which writes files to a folder.
+
+    Users who give the compiler such flags themselves get what they ask for instead.
+    """
+    if not progress.is_heard() or any(flag.startswith(_TAKEN) for flag in flags):
+        yield Followed()
+        return
+    tree, errors = os.path.join(folder, "passes"), os.path.join(folder, "errors")
+    marks = f"--mlir-print-ir-before={','.join(_PASSES)}", f"--mlir-print-ir-tree-dir={tree}"
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_EVERY):
+            progress.say(how_far(tree, errors))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield Followed((*marks, "--pass-remarks-analysis=prolog-epilog"), errors)
+    finally:
+        ended.set()
+        thread.join()
+        progress.say(how_far(tree, errors))
+
+
+def without_remarks(errors: str) -> str:
+    """The standard error of a compiler without LLVM's remarks."""
+    return _REMARK.sub("", errors)
+
+
+def how_far(tree: str, errors: str) -> str:
+    """The phase of a compiler, and how much of it is done, from its files."""
+    places: dict[str, set[str]] = {name: set() for name in _PASSES}
+    for place, _, files in os.walk(tree):
+        for name in _PASSES:
+            if any(file.endswith(f"_{name}.mlir") for file in files):
+                places[name].add(place)
+    formed, begun = len(places[_ENCODES]), len(places[_TRANSLATES])
+    if not formed:
+        return "IREE forms executables"
+    if not begun:
+        return f"IREE schedules {_number(formed, 'executable')}"
+    done: set[str] = set()
+    with suppress(OSError):
+        done.update(_DONE.findall(Path(errors).read_text(encoding="utf-8", errors="replace")))
+    functions = {os.path.basename(place).removeprefix(_FUNCTION) for place in places[_LOWERS]}
+    if _LAST in done:
+        return "IREE links the module"
+    if done:
+        return f"LLVM has compiled {len(done & functions)} of {_number(len(functions), 'function')}"
+    return f"IREE lowers executable {begun} of {max(begun, formed)}"
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
