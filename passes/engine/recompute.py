@@ -19,12 +19,19 @@ from tiduc.dialect.trip_count import increment
 from tiduc.dialect.types import bits
 
 
-def cheapest_residuals(wanted: Sequence[Value], free: Collection[Value]) -> list[Value]:
-    """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones."""
-    return minimum_cut(_computed_from(wanted, set(free)), _capacity, wanted)
+def cheapest_residuals(
+    wanted: Sequence[Value], free: Collection[Value], cheap: Collection[str] = CHEAP
+) -> list[Value]:
+    """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones.
+
+    `cheap` are the names of cheap ops.
+    """
+    return minimum_cut(_computed_from(wanted, set(free), cheap), _capacity, wanted)
 
 
-def _computed_from(wanted: Sequence[Value], free: set[Value]) -> dict[Value, list[Value]]:
+def _computed_from(
+    wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
+) -> dict[Value, list[Value]]:
     """The values behind the wanted ones, each with the values from which a cheap op recomputes it, if one does.
 
     It leaves out values that cheap ops compute from free values alone.
@@ -35,7 +42,7 @@ def _computed_from(wanted: Sequence[Value], free: set[Value]) -> dict[Value, lis
     while stack:
         x = stack[-1]
         op = x.definition
-        is_source = op is None or op.name not in CHEAP or bool(op.captures)
+        is_source = op is None or op.name not in cheap or bool(op.captures)
         operands = () if is_source else op.operands  # type: ignore[union-attr]
         missing = [y for y in operands if y not in is_free]
         if x not in is_free and missing:

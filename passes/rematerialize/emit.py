@@ -15,6 +15,8 @@ differs from its first run, and needs no barrier. Otherwise a barrier for one op
 Compilers bring the operands of products into another layout first. The operands of a product that runs again are all
 behind the barrier, since a compiler would otherwise keep what it made of them for the first run.
 
+What follows from constants alone is not computed twice: compilers fold it, and would then merge its readers.
+
 A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
 virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.
 """
@@ -29,6 +31,7 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.verify import RECOMPUTED
 from tiduc.passes.rematerialize.liveness import FUSED, Liveness
+from tiduc.passes.rematerialize.recompute import can_rerun
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -53,17 +56,25 @@ class _Emitter:
     def __init__(self, b: Any, model: Liveness) -> None:
         self.b, self.model = b, model
         self.results: list[tuple[Value, ...]] = []  # by place
-        self.runs: set[Definition] = set()
+        self.runs: dict[Definition, int] = {}  # the place of each op's first run
+        self.merged: dict[
+            int, int
+        ] = {}  # places of second runs that are not emitted: the place of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
         self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
         self.multiplied: set[Value] = set()  # operands of the products that have run
+        self.constants: set[Value] = set()  # constants, and values computed from constants alone
         self.latest: Value | None = None
 
     def run(self, place: int) -> None:
-        op, needs = self.model.ops[place], self.model.needs[place]
+        op, needs = self.model.ops[place], tuple([self.merged.get(j, j) for j in self.model.needs[place]])
         self.b.location = op.location
         if op not in self.runs:
             self.results.append(self._first(place))
+        elif self.constants.issuperset(op.results):
+            self.results.append(op.results)
+            self.merged[place] = self.runs[op]
+            return
         elif stored := [j for j in needs if j in self.fused]:
             virtual = self._virtual(stored)
             self._rerun(place, virtual, self._held(virtual, virtual))
@@ -73,7 +84,9 @@ class _Emitter:
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
         else:
             self._rerun(place, (), [])
-        self.runs.add(op)
+        self.runs.setdefault(op, place)
+        if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):
+            self.constants.update(op.results)
         if self.model.size[place]:
             self.latest = self.results[place][0]
         if op.name in PRODUCTS:
@@ -115,7 +128,7 @@ class _Emitter:
         """The values that the runs at these places read, but for constants and results of the virtual ops."""
         own = {y for j in virtual for y in self.results[j]}
         read = dict.fromkeys(y for j in places for y in self._reads(j) if y not in own)
-        return [y for y in read if y.definition is None or y.definition.operands]
+        return [y for y in read if y not in self.constants]
 
     def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
         """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.

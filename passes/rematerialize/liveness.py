@@ -3,8 +3,9 @@
     t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
-reader. Two kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements or give a contiguous part of an array, and those of elementwise ops and pads with a single, elementwise reader.
+reader. Three kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
+elements or give a contiguous part of an array, those of elementwise ops and pads with a single, elementwise reader, and
+transposed matrices that only products read.
 Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live throughout:
 compilers allocate results before the first op runs. A dynamic dimension counts as 1.
 """
@@ -95,12 +96,14 @@ def liveness(graph: Graph) -> Liveness:
     for i in outputs:
         readers[i] += 2
     results = set(outputs)
+    others = results | {j for i, op in enumerate(ops) if op.name != "stablehlo.dot_general" for j in needs[i]}
     size = [0] * len(ops)
     reads: list[tuple[int, ...]] = []
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
         is_fused = readers[i] == 1 and op.name in FUSED and reader[i].name in ELEMENTWISE
+        is_fused |= i not in others and _transposes_matrix(op)
         if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results)):
             reads.append(())
             roots.append(behind)
@@ -121,6 +124,11 @@ def _is_renaming(op: Definition, is_result: bool) -> bool:
     if op.name in _BROADCASTS or traits.kind == "source" or _is_contiguous_part(op):
         return not is_result
     return traits.bytes == "none"
+
+
+def _transposes_matrix(op: Definition) -> bool:
+    """Whether an op transposes a matrix; compilers change the order in which a product reads the matrix."""
+    return op.name == "stablehlo.transpose" and len(sizes_in(op.result.type)) == 2
 
 
 def _is_contiguous_part(op: Definition) -> bool:

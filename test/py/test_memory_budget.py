@@ -280,7 +280,7 @@ def test_barriers_take_no_values_that_compilers_fuse() -> None:
 
 
 def test_cheap_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the values m, t = tanh m, g = t + 1 and m g, only g is recomputed: the multiplication that reads it adds 1."""
+    """Of the values m, t = tanh m, g = t + 1 and m g, t and g are recomputed where multiplications read them."""
     values, peaks = [], []
     for gain in (0.0, cheap._GAIN):
         monkeypatch.setattr(cheap, "_GAIN", gain)

@@ -1,0 +1,86 @@
+"""Values that are recomputed without a budget, and transposed matrices in the model of memory."""
+
+import numpy as np
+import pytest
+from harness.allocations import allocated
+
+import tiduc
+from tiduc.passes.rematerialize import cheap
+from tiduc.passes.rematerialize.liveness import liveness
+
+X, W, COUNT = "tensor<512x64xf32>", "tensor<64x64xf32>", 6
+GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}
+  %c{{i}} = stablehlo.convert %root : (tensor<1xf64>) -> tensor<1xf32>
+  %s{{i}} = stablehlo.reshape %c{{i}} : (tensor<1xf32>) -> tensor<f32>
+  %b{{i}} = stablehlo.broadcast_in_dim %s{{i}}, dims = [] : (tensor<f32>) -> {X}
+  %u{{i}} = stablehlo.multiply %m{{i}}, %b{{i}} : {X}
+  %e{{i}} = chlo.erf %u{{i}} : {X} -> {X}
+  %g{{i}} = stablehlo.add %e{{i}}, %one : {X}
+  %h{{i}} = stablehlo.multiply %m{{i}}, %half : {X}
+  %x{{next}} = stablehlo.multiply %h{{i}}, %g{{i}} : {X}
+"""
+"""A product, and a GELU as PyTorch exports it: its factor is computed from a constant."""
+
+
+def gradient() -> tiduc.Program:
+    """The gradient of layers with GELUs in all inputs."""
+    body = "".join(GELU.format(i=i, next=i + 1) for i in range(COUNT))
+    arguments = ", ".join([f"%x0: {X}", *(f"%w{i}: {W}" for i in range(COUNT))])
+    return tiduc.load(f"""func.func @main({arguments}) -> tensor<f32> {{
+  %one = stablehlo.constant dense<1.0> : {X}
+  %half = stablehlo.constant dense<0.5> : {X}
+  %root = stablehlo.constant dense<0.7071067811865476> : tensor<1xf64>
+{body}  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%x{COUNT} init: %zero) applies stablehlo.add across dimensions = [0, 1]
+      : ({X}, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}}
+""").grad()
+
+
+def test_a_gelu_keeps_its_argument_and_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of m, u = c m, e = erf u, g = e + 1, h = m / 2 and h g, readers recompute all but m and h g."""
+    random = np.random.default_rng(0)
+    shapes = [(512, 64), *[(64, 64)] * COUNT]
+    arguments = [(random.standard_normal(shape) / 8).astype(np.float32) for shape in shapes]
+    values, peaks = [], []
+    for gain in (0.0, cheap._GAIN):
+        monkeypatch.setattr(cheap, "_GAIN", gain)
+        program = gradient()
+        # the gradient of the last layer does not read the result of its GELU, and runs at the peak
+        assert (program.text.count("chlo.erf") > COUNT) is (gain > 0)
+        compiled = program.compile()
+        values.append(compiled(*arguments))
+        peaks.append(allocated(compiled.vmfb, arguments))
+    for x, y in zip(*values, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+    assert peaks[1] < 0.75 * peaks[0], peaks
+
+
+def transposed(numbers: str, result: str, reader: str) -> list[int]:
+    """The bytes of each op's results in the model: a transposed array, its readers, and a product."""
+    text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
+{reader}
+}}
+"""
+    return liveness(tiduc.load(text).merged).size
+
+
+def test_transposed_matrices_take_no_memory_where_products_read_them() -> None:
+    product = """  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<4x16xf32>) -> tensor<16x4xf32>
+  %y = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
+      : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+"""
+    y, t = "tensor<8x4xf32>", "tensor<16x4xf32>"
+    assert transposed("4x16", y, product + f"  return %y : {y}") == [0, 128]
+    assert transposed("4x16", f"({y}, {t})", product + f"  return %y, %t : {y}, {t}") == [256, 128]
+    also = f"  %s = stablehlo.sine %t : {t}\n  return %y, %s : {y}, {t}"
+    assert transposed("4x16", f"({y}, {t})", product + also) == [256, 128, 256]
+
+
+def test_transposed_batches_take_memory() -> None:
+    text = """  %t = stablehlo.transpose %w, dims = [0, 2, 1] : (tensor<2x4x16xf32>) -> tensor<2x16x4xf32>
+  %y = stablehlo.dot_general %x, %t, contracting_dims = [1] x [1]
+      : (tensor<8x16xf32>, tensor<2x16x4xf32>) -> tensor<8x2x4xf32>
+  return %y : tensor<8x2x4xf32>"""
+    assert transposed("2x4x16", "tensor<8x2x4xf32>", text) == [512, 256]
