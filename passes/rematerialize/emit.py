@@ -57,9 +57,7 @@ class _Emitter:
         self.b, self.model = b, model
         self.results: list[tuple[Value, ...]] = []  # by place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run
-        self.merged: dict[
-            int, int
-        ] = {}  # places of second runs that are not emitted: the place of the first run
+        self.merged: dict[int, int] = {}  # places of runs that are not emitted: that of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
         self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
         self.multiplied: set[Value] = set()  # operands of the products that have run
