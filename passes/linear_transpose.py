@@ -112,8 +112,9 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
         try:
             transposed = opset.transpose_rule(op)(b, op, ct, active)
             for x, is_active, cx in zip(op.operands, active, transposed, strict=True):
-                if is_active and cx is not None:
-                    cotangents[x].append(cx() if callable(cx) else cx)
+                value = cx() if is_active and callable(cx) else cx
+                if is_active and value is not None:
+                    cotangents[x].append(value)
         except UnknownSize as error:
             raise opset.unsupported("transpose", op, error.message) from None
 
