@@ -58,7 +58,7 @@ class Options:
     fast: bool = True
 
 
-class Given(TypedDict, total=False):
+class CompileOptions(TypedDict, total=False):
     """The options beside the target, as keyword arguments of `Program.compile`."""
 
     lapack: str

@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import RuleError, TiducError
 from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.identities import is_splat_of
 
 Verdict = Callable[..., str | None]
 """A function of (b, result, arguments...) that says why a result is wrong; None if it is right."""
@@ -24,10 +25,11 @@ _PASSED = (TiducError, RecursionError, MemoryError, ir.MLIRError)
 _ZERO = "where the derivative is zero, return zeros"
 
 
-def guarded(function: Any, name: str, verdict: Verdict) -> Any:
+def guarded(function: Any, name: str, verdict: Verdict, symbolic: bool = False) -> Any:
     """Wraps a function of (b, arguments...): exceptions and wrong results become `RuleError`s.
 
-    `name` is the op's name. Raises TypeError if `function` is not callable.
+    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, as in tiduc's own rules: a
+    linear graph does not return a constant. Raises TypeError if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
@@ -51,9 +53,25 @@ def guarded(function: Any, name: str, verdict: Verdict) -> Any:
             raise RuleError(message, b.location) from error
         if (wrong := verdict(b, result, *arguments)) is not None:
             raise RuleError(f"the rule for {name} {wrong} ({place})", b.location)
-        return result
+        if not symbolic:
+            return result
+        return [_symbolic(x) for x in result] if isinstance(result, list | tuple) else _symbolic(result)
 
     return call
+
+
+def _symbolic(entry: Any) -> Any:
+    """A tangent or cotangent, or a function that gives one; None in place of a constant of zeros."""
+    if callable(entry):
+        return lambda: _symbolic(entry())
+    op = entry.definition if isinstance(entry, Value) else None
+    if (
+        op is None
+        or op.name != "stablehlo.constant"
+        or not is_splat_of(op.attributes["value"], entry.type, 0)
+    ):
+        return entry
+    return None
 
 
 # ---- what functions must return ----------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class View:
     def value(self, ref: Any, location: Any = None) -> Value:
         """The value of a reference `@graph::@name`, or of a pair of names; `ResolveError` if there is none."""
         graph_name, name = _names(ref)
-        value = self._follow(self._named(graph_name, name, location))
+        value = self._follow(self._value_of_name(graph_name, name, location))
         self._read_indexed()
         return value
 
@@ -317,7 +317,7 @@ class View:
             self._is_checking = False
 
     def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
-        return tuple(self._follow(self._named(*_names(ref), graph.location)) for ref in references)
+        return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Any) -> Value:
         """The value of a reference, through references to references."""
@@ -326,7 +326,7 @@ class View:
             if x in passed:
                 raise ResolveError(f"reference {x.ref} leads back to itself", x.op.location)
             passed.append(x)
-            x = x.target if x.target is not None else self._named(*_names(x.ref), x.op.location)
+            x = x.target if x.target is not None else self._value_of_name(*_names(x.ref), x.op.location)
         for pending in passed:
             if pending.target is None and x.type != pending.op.result.type:
                 message = (
@@ -336,7 +336,7 @@ class View:
             pending.target = x
         return x
 
-    def _named(self, graph_name: str, name: str, location: Any) -> Any:
+    def _value_of_name(self, graph_name: str, name: str, location: Any) -> Any:
         graph = self._find(graph_name, location)
         self._index(graph)
         value = graph.inputs.get(name) or graph.names.get(name)

@@ -43,7 +43,9 @@ class ControlWriter:
             outputs = [y for y in graph.outputs if y is not None]
             type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
             own = {
-                name: ir.FlatSymbolRefAttr.get(self._named(self._view.graph(graph.attributes[name].value)))
+                name: ir.FlatSymbolRefAttr.get(
+                    self._function_of(self._view.graph(graph.attributes[name].value))
+                )
                 for name in DERIVATIVES
                 if name in graph.attributes
             }
@@ -65,11 +67,11 @@ class ControlWriter:
 
     def _call(self, op: Definition, call: Any, operands: Sequence[Any], ip: Any) -> Any:
         (graph,) = call.graphs
-        callee = ir.FlatSymbolRefAttr.get(self._named(graph))
+        callee = ir.FlatSymbolRefAttr.get(self._function_of(graph))
         types = [y.type for y in op.results]
         return ir.Operation.create("func.call", types, operands, {"callee": callee}, loc=op.location, ip=ip)
 
-    def _named(self, graph: Graph) -> str:
+    def _function_of(self, graph: Graph) -> str:
         """The name of the function for a graph; a new function is scheduled to be written."""
         if graph.name not in self._functions:
             kept = graph.attributes.get(FUNCTION)

@@ -57,7 +57,7 @@ def batch_diagonal(
             aligned.update(dict.fromkeys(op.results, at))
             continue
         b.location = op.location
-        summed = _summed(b, op, aligned) if values.keys().isdisjoint(op.reads) else None
+        summed = _sum_along_diagonal(b, op, aligned) if values.keys().isdisjoint(op.reads) else None
         if summed is not None:
             values[op.result] = summed
             continue
@@ -130,7 +130,7 @@ _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
 """By op: the dimensions of an operand that a linear op sums over."""
 
 
-def _summed(b: Any, op: Definition, aligned: dict[Value, int]) -> Any | None:
+def _sum_along_diagonal(b: Any, op: Definition, aligned: dict[Value, int]) -> Any | None:
     """The batched result of an op that sums over the aligned dimension of one operand; None for any other op."""
     d = _summed_dimension(op, aligned)
     if d is None:

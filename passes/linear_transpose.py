@@ -42,7 +42,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
         _transpose_ops(b, graph, cotangents, opset)
     except Unsupported as error:
         raise error.at(b.location) from None
-    outputs = [_summed(b, cotangents[x]) for x in graph.inputs.values()]
+    outputs = [_accumulated(b, cotangents[x]) for x in graph.inputs.values()]
     transposed: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
     return transposed
 
@@ -75,7 +75,7 @@ def transpose_closed(
     _transpose_ops(b, graph, cotangents, opset)
     for op in graph.definitions:
         op.active = None
-    return b.finish([_summed(b, cotangents[x]) for x in linear])  # type: ignore[no-any-return]
+    return b.finish([_accumulated(b, cotangents[x]) for x in linear])  # type: ignore[no-any-return]
 
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
@@ -108,17 +108,18 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
         if not any(buckets):
             continue
         b.location = op.location
-        ct = [_summed(b, bucket) for bucket in buckets]
+        ct = [_accumulated(b, bucket) for bucket in buckets]
         try:
             transposed = opset.transpose_rule(op)(b, op, ct, active)
             for x, is_active, cx in zip(op.operands, active, transposed, strict=True):
-                if is_active and cx is not None:
-                    cotangents[x].append(cx() if callable(cx) else cx)
+                value = cx() if is_active and callable(cx) else cx
+                if is_active and value is not None:
+                    cotangents[x].append(value)
         except UnknownSize as error:
             raise opset.unsupported("transpose", op, error.message) from None
 
 
-def _summed(b: Any, bucket: Sequence[Any] | None) -> Any | None:
+def _accumulated(b: Any, bucket: Sequence[Any] | None) -> Any | None:
     """The sum of a value's cotangents; None where there is none."""
     if not bucket:
         return None

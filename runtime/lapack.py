@@ -138,7 +138,7 @@ def with_info(decomposed: Function) -> Function:
         try:
             results = decomposed(x)
         except np.linalg.LinAlgError:  # does not tell which matrix failed
-            each = [_one(decomposed, a) for a in x]
+            each = [_decomposed_or_zero(decomposed, a) for a in x]
             results = [
                 np.concatenate(parts) for parts in zip(*(results_of for results_of, _ in each), strict=True)
             ]
@@ -150,7 +150,7 @@ def with_info(decomposed: Function) -> Function:
     return run
 
 
-def _one(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
+def _decomposed_or_zero(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
     """The decomposition of one matrix and False; if it fails, the decomposition of a zero matrix and True."""
     try:
         return decomposed(a[None]), False

@@ -115,14 +115,19 @@ def passes_markdown() -> str:
         "\n## Named pipelines\n\nAn option of a pipeline is an option of the passes that take it.\n\n"
     )
     pipelines = [
-        (f"`{each.name}`", each.description, ", ".join(f"`{step.name}`" for step in each.steps), _taken(each))
+        (
+            f"`{each.name}`",
+            each.description,
+            ", ".join(f"`{step.name}`" for step in each.steps),
+            _options_of(each),
+        )
         for each in PIPELINES.values()
     ]
     parts.append(markdown_table(("pipeline", "what", "passes", "options"), pipelines))
     return "".join(parts)
 
 
-def _taken(pipeline: Pipeline) -> str:
+def _options_of(pipeline: Pipeline) -> str:
     return ", ".join(f"`{option.name}`" for option in pipeline.options_among(PASSES))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from tiduc.backends.backend import LOOPS, Given, Lowered, Options, Runnable, compile_program
+from tiduc.backends.backend import LOOPS, CompileOptions, Lowered, Options, Runnable, compile_program
 from tiduc.calling import Call
 from tiduc.derivatives.jacobians import Sparsity, hessian, jacobian, laplacian
 from tiduc.derivatives.jets import derivatives_of, flow_of, jet_of
@@ -270,10 +270,10 @@ class Program:
             file.write(bytecode(self.module) if text is None else text)
 
     @overload
-    def compile(self, target: str = ..., **options: Unpack[Given]) -> "Executable": ...
+    def compile(self, target: str = ..., **options: Unpack[CompileOptions]) -> "Executable": ...
 
     @overload
-    def compile(self, target: str = ..., *, engine: str, **options: Unpack[Given]) -> Runnable: ...
+    def compile(self, target: str = ..., *, engine: str, **options: Unpack[CompileOptions]) -> Runnable: ...
 
     def compile(
         self,

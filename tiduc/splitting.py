@@ -184,8 +184,8 @@ class _Cut:
             block.erase_argument(self._inputs)
         inputs = _attributes(function, "arg_attrs", len(self.vjp.inputs))[: self._inputs]
         outputs = _attributes(function, "res_attrs", len(self.vjp.outputs))[: self._outputs]
-        _sign(function, inputs, [*outputs, *_named(self.names())])
-        return _settled(module)
+        _sign(function, inputs, [*outputs, *_name_attributes(self.names())])
+        return _without_duplicates(module)
 
     def backward(self) -> Any:
         """The module of the backward part."""
@@ -202,8 +202,8 @@ class _Cut:
             block.erase_argument(0)
         seeds = _attributes(function, "arg_attrs", len(self.vjp.inputs))[self._inputs :]
         results = _attributes(function, "res_attrs", len(self.vjp.outputs))[self._outputs :]
-        _sign(function, [*_named(self.names()), *seeds], results)
-        return _settled(module)
+        _sign(function, [*_name_attributes(self.names()), *seeds], results)
+        return _without_duplicates(module)
 
     def _copy(self) -> tuple[Any, Any, dict[tuple[int, int], Any], list[Any]]:
         """A copy of the module, its function, its values by their places, and its ops."""
@@ -238,7 +238,7 @@ def _return(old: Any, operands: Sequence[Any]) -> None:
     old.erase()
 
 
-def _settled(module: Any) -> Any:
+def _without_duplicates(module: Any) -> Any:
     run_passes(module.operation, "builtin.module(cse,symbol-dce)", verify=True)
     return module
 
@@ -250,7 +250,7 @@ def _attributes(function: Any, side: str, count: int) -> list[Any]:
     return list(function.attributes[side]) if side in function.attributes else [ir.DictAttr.get({})] * count
 
 
-def _named(names: Sequence[str]) -> list[Any]:
+def _name_attributes(names: Sequence[str]) -> list[Any]:
     return [ir.DictAttr.get({NAME: ir.StringAttr.get(name)}) for name in names]
 
 

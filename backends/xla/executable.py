@@ -72,7 +72,7 @@ class XlaExecutable:
             with self._jax.enable_x64(True):
                 buffers = [self._put(x, i) for i, x in enumerate(arrays)]
                 parts = self._loaded.execute_sharded(buffers).disassemble_into_single_device_arrays()
-                return tuple([self._whole(part, i) for i, part in enumerate(parts)])
+                return tuple([self._global_array(part, i) for i, part in enumerate(parts)])
         except TiducError:
             raise
         except Exception as error:
@@ -111,7 +111,7 @@ class XlaExecutable:
         gathered: Array = np.asarray(multihost_utils.process_allgather(array, tiled=True))
         return gathered
 
-    def _whole(self, parts: Sequence[Any], index: int) -> Any:
+    def _global_array(self, parts: Sequence[Any], index: int) -> Any:
         """The global array, of which each device has a shard or a copy."""
         if len(self._devices) == 1:
             return parts[0]

@@ -154,10 +154,10 @@ def mark_sums(module: Any, ops: Iterable[Any]) -> None:
     for op in calls:
         body = functions.get(op.attributes[GRAPHS][0].value) if GRAPHS in op.attributes else None
         if body is not None and body.name == "func.func" and len(body.regions[0].blocks) == 1:
-            op.attributes[SUMS] = ir.DenseI64ArrayAttr.get(_summed(body.regions[0].blocks[0]))
+            op.attributes[SUMS] = ir.DenseI64ArrayAttr.get(_summed_results(body.regions[0].blocks[0]))
 
 
-def _summed(block: Any) -> list[int]:
+def _summed_results(block: Any) -> list[int]:
     """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)

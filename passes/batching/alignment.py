@@ -48,21 +48,21 @@ def aligned_dimensions(op: Definition, i: int) -> dict[int, int]:
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op, i)
-    return _same(op, i) if BATCHING.forms.get(op.name) == "elementwise" else {}
+    return _in_place(op, i) if BATCHING.forms.get(op.name) == "elementwise" else {}
 
 
 def _identity(n: int) -> dict[int, int]:
     return {d: d for d in range(n)}
 
 
-def _same(op: Definition, i: int) -> dict[int, int]:
+def _in_place(op: Definition, i: int) -> dict[int, int]:
     n = rank(op.operands[i])
     return _identity(n) if all(rank(y) == n for y in op.results) else {}
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
     """A barrier of several operands maps each to its own result, which the rules here cannot say, so it keeps none."""
-    return _same(op, i) if len(op.operands) == 1 else {}
+    return _in_place(op, i) if len(op.operands) == 1 else {}
 
 
 def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
@@ -129,7 +129,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
 
 def _leading(matrix: int) -> DimensionRule:
     """A rule that keeps all dimensions but the last `matrix` ones."""
-    return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _same(op, i) else {}
+    return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _in_place(op, i) else {}
 
 
 def _fft(op: Definition, i: int) -> dict[int, int]:
@@ -180,7 +180,7 @@ def _gather(op: Definition, i: int) -> dict[int, int]:
 
 def _scatter(op: Definition, i: int) -> dict[int, int]:
     if i == 0:
-        return _same(op, 0)
+        return _in_place(op, 0)
     if i != 2 or len(op.operands) != 3:
         return {}
     n = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -201,11 +201,11 @@ def _beside(
 
 
 _RULES: dict[str, DimensionRule] = {
-    BINDING: _same,
-    "stablehlo.bitcast_convert": _same,
+    BINDING: _in_place,
+    "stablehlo.bitcast_convert": _in_place,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.cholesky": _leading(2),
-    "stablehlo.clamp": _same,
+    "stablehlo.clamp": _in_place,
     "stablehlo.concatenate": _without("dimension"),
     "stablehlo.convolution": _convolution,
     "stablehlo.dot_general": _dot_general,

@@ -140,7 +140,7 @@ class Series:
             raise only_vjp(op)
         limits = [self.limits[x] for x in op.reads if self.limits[x]]
         is_constant = not limits or self.opset.linearize_rule(op) is None
-        same = self._same(op) if op.graph in self._rule_graphs or not is_constant else None
+        same = self._earlier_equal(op) if op.graph in self._rule_graphs or not is_constant else None
         if same is not None:
             step = self._shares(op, same.results, same)
             if op.graph not in self._rule_graphs and not self._is_moved(op):
@@ -168,7 +168,7 @@ class Series:
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
         return _nothing if same is None else lambda op, order: self._advance(same, order)
 
-    def _same(self, op: Definition) -> Definition | None:
+    def _earlier_equal(self, op: Definition) -> Definition | None:
         """An earlier op that computes equal results; None where there is none."""
         if op.source is not None or op.name in self.opset.stateful:
             return None

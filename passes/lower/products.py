@@ -26,7 +26,7 @@ _PLACES = "broadcast_dimensions"
 # ---- products with the identity matrix -----------------------------------------------------------------------
 
 
-def is_with_unit(op: Any, unit: Any) -> bool:
+def multiplies_identity(op: Any, unit: Any) -> bool:
     """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
     numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
     contracting, _ = _contracting(op, unit)
@@ -82,7 +82,7 @@ def _counts_along(x: Any) -> int | None:
     return int(dimension) if count == x.type.shape[dimension] else None
 
 
-def transposed(ip: Any, op: Any, unit: Any) -> Any:
+def without_identity(ip: Any, op: Any, unit: Any) -> Any:
     """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
     (summed,), (at,) = _contracting(op, unit)
     x, is_left = _other(op, unit), op.operands[0] == unit.result
@@ -108,12 +108,12 @@ def _other(op: Any, inner: Any) -> Any:
 # ---- batches -------------------------------------------------------------------------------------------------
 
 
-def repeats(op: Any, spread: Any) -> bool:
+def has_equal_batches(op: Any, spread: Any) -> bool:
     """Whether batches of a product's second operand are equal, and rows of the first one follow them in the result."""
-    return bool(_repeated(op, spread))
+    return bool(_equal_batches(op, spread))
 
 
-def _repeated(op: Any, spread: Any) -> list[int]:
+def _equal_batches(op: Any, spread: Any) -> list[int]:
     """The batches, by number, along which the second operand is repeated; none if the result's order would change."""
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
@@ -121,43 +121,43 @@ def _repeated(op: Any, spread: Any) -> list[int]:
         return []
     numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
     left, right = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
-    kept = _kept(spread)
-    found = [i for i, d in enumerate(right) if d not in kept]
-    rest = [d for i, d in enumerate(left) if i not in found]
+    full = _full_dimensions(spread)
+    equal = [i for i, d in enumerate(right) if d not in full]
+    rest = [d for i, d in enumerate(left) if i not in equal]
     free = [
         d for d in range(op.operands[0].type.rank) if d not in (*left, *numbers.lhs_contracting_dimensions)
     ]
-    moved = sorted([*free, *(left[i] for i in found)])
-    return found if [*left, *free] == [*rest, *moved] else []
+    moved = sorted([*free, *(left[i] for i in equal)])
+    return equal if [*left, *free] == [*rest, *moved] else []
 
 
-def _kept(spread: Any) -> dict[int, int]:
+def _full_dimensions(spread: Any) -> dict[int, int]:
     """The dimensions of a broadcast's result that its operand has at full size, and their places in the operand."""
     x, y = (value.type.shape for value in (spread.operands[0], spread.result))
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 
 
-def once(ip: Any, op: Any, spread: Any) -> Any:
+def without_equal_batches(ip: Any, op: Any, spread: Any) -> Any:
     """The product whose second operand is not repeated along batches."""
-    found = _repeated(op, spread)
+    equal = _equal_batches(op, spread)
     numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
-    lost = [numbers.rhs_batching_dimensions[i] for i in found]
-    stays = [d for d in range(spread.result.type.rank) if d not in lost]
+    dropped = [numbers.rhs_batching_dimensions[i] for i in equal]
+    remaining = [d for d in range(spread.result.type.rank) if d not in dropped]
     x = spread.operands[0]
-    ones = [d for d, place in enumerate(spread.attributes[_PLACES]) if place in lost]
+    ones = [d for d, place in enumerate(spread.attributes[_PLACES]) if place in dropped]
     sizes = [n for d, n in enumerate(x.type.shape) if d not in ones]
     narrow = ir.RankedTensorType.get(sizes, x.type.element_type)
     if ones:
         x = ir.Operation.create("stablehlo.reshape", [narrow], [x], loc=op.location, ip=ip).result
-    places = [stays.index(place) for place in spread.attributes[_PLACES] if place not in lost]
-    type_ = ir.RankedTensorType.get([spread.result.type.shape[d] for d in stays], x.type.element_type)
+    places = [remaining.index(place) for place in spread.attributes[_PLACES] if place not in dropped]
+    type_ = ir.RankedTensorType.get([spread.result.type.shape[d] for d in remaining], x.type.element_type)
     if x.type != type_ or places != sorted(places):
         moved = {_PLACES: ir.DenseI64ArrayAttr.get(places)}
         wide = ir.Operation.create("stablehlo.broadcast_in_dim", [type_], [x], moved, loc=op.location, ip=ip)
         x = wide.result
-    left, right = ([d for i, d in enumerate(batches) if i not in found] for batches in _batches(numbers))
+    left, right = ([d for i, d in enumerate(batches) if i not in equal] for batches in _batches(numbers))
     summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    given = [left, list(map(stays.index, right)), list(summed[0]), list(map(stays.index, summed[1]))]
+    given = [left, list(map(remaining.index, right)), list(summed[0]), list(map(remaining.index, summed[1]))]
     return _copy(ip, op, [op.operands[0], x], op.result.type, given)
 
 
@@ -165,7 +165,7 @@ def _batches(numbers: Any) -> tuple[Sequence[int], Sequence[int]]:
     return numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
 
 
-def sums(op: Any, product: Any) -> bool:
+def adds_batches(op: Any, product: Any) -> bool:
     """Whether a reduction adds up batches of a product that nothing else reads, starting from zero."""
     zero = defined_by(op.operands[1], "stablehlo.constant")
     if (
@@ -186,7 +186,7 @@ def sums(op: Any, product: Any) -> bool:
     )
 
 
-def summed(ip: Any, op: Any, product: Any) -> Any:
+def contracting_batches(ip: Any, op: Any, product: Any) -> Any:
     """The product that contracts the batches that a reduction adds up."""
     reduced = list(op.attributes["dimensions"])
     numbers = hlo.DotDimensionNumbers(product.attributes[_NUMBERS])

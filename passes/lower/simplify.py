@@ -80,9 +80,9 @@ def _patterns() -> Any:
         patterns = rewrite.PDLModule(module)
         _register(patterns, "neutral", _is_neutral, lambda _, op, constant: _other(op, constant))
         _register(patterns, "identity", lambda *ops: _equal(*ops) is not None, _apply_identity)
-        _register(patterns, "unit", products.is_with_unit, products.transposed)
-        _register(patterns, "repeated", products.repeats, products.once)
-        _register(patterns, "summed", products.sums, products.summed)
+        _register(patterns, "unit", products.multiplies_identity, products.without_identity)
+        _register(patterns, "repeated", products.has_equal_batches, products.without_equal_batches)
+        _register(patterns, "summed", products.adds_batches, products.contracting_batches)
         _register(patterns, "accumulate", _can_accumulate, _accumulate)
         return patterns.freeze()
 

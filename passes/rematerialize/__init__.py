@@ -2,12 +2,14 @@
 
     rematerialize.py    the stage: calls the files below in order
     liveness.py         the model of memory: how many bytes are live at each op of a schedule
+    inside.py           the bytes and the time of the regions of loops, branches and calls
     order.py            a schedule of lower peak, at equal cost
     cheap.py            recomputation of values that cost almost nothing, which needs no budget
     recompute.py        recomputation of further values until the peak is within a budget
     search.py           the optimum for graphs of a few ops
+    loops.py            which loops store stacks and which store checkpoints, within a budget
     emit.py             the graph of a schedule, with barriers before recomputed ops
     budget.py           the texts in which users write budgets
 
-How loops store residuals belongs to passes/structure; this room sees a loop as one op.
+passes/structure emits the loops, with stacks or checkpoints as loops.py chooses; other files here see a loop as one op.
 """

@@ -59,7 +59,7 @@ def total_seconds(view: View, graph: Graph) -> float:
 
 
 def inside(view: View, op: Definition) -> Inside:
-    """What the regions of a control flow op take: of branches, the most."""
+    """The memory and time of the regions of a control flow op; those of branches are maxima over the branches."""
     record = control(view, op)
     if isinstance(record, Branches):
         every = [_of_graph(view, graph) for graph in record.graphs]
@@ -73,7 +73,7 @@ def inside(view: View, op: Definition) -> Inside:
 
 
 def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:
-    """What a graph takes that may write over its first inputs, `carries` of them."""
+    """The memory and time of a graph, which may overwrite its first `carries` inputs."""
     return _OF_GRAPHS.get(view, (graph, carries), lambda: _measured(view, graph, carries))
 
 

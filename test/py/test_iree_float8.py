@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from harness.one_module import compiled_together
 from numpy.typing import NDArray
 
 from tiduc.backends.iree import legalize_for_iree
@@ -10,6 +11,7 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
+from tiduc.runtime.run import Executable
 
 Array = NDArray[np.generic]
 
@@ -36,38 +38,55 @@ def converts(n: int, of: str, *to: str) -> str:
     return f"func.func @main(%x: tensor<{n}x{of}>) -> ({results}) {{\n" + "\n".join(lines) + "\n}"
 
 
+@pytest.fixture(scope="module")
+def conversions() -> dict[str, Executable]:
+    """The conversions from and to each type."""
+    programs = {f"from {of}": converts(256, of, "f32", "f64", "bf16", "f16", *INTEGERS) for of in FLOAT8}
+    for to in FLOAT8:
+        x = halfway(to)
+        programs |= {
+            f"f32 to {to}": converts(x.size, "f32", to),
+            f"f64 to {to}": converts(3 * x.size, "f64", to),
+        }
+    return compiled_together(programs)
+
+
 @pytest.mark.parametrize("of", FLOAT8)
-def test_from_float8(of: str) -> None:
+def test_from_float8(conversions: dict[str, Executable], of: str) -> None:
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])
     wide = x.astype(np.float64)
-    *floats, half = load(converts(256, of, "f32", "f64", "bf16", "f16")).compile()(x)
+    *floats, half = (results := conversions[f"from {of}"](x))[:4]
     for y in floats:
         np.testing.assert_array_equal(y.astype(np.float64), wide)
     np.testing.assert_array_equal(half, x.astype(np.float16))
-    for y in load(converts(256, of, *INTEGERS)).compile()(x):
+    for y in results[4:]:
         info = np.iinfo(y.dtype)
         np.testing.assert_array_equal(
             y, np.clip(np.nan_to_num(wide, posinf=1e18, neginf=-1e18), info.min, info.max).astype(np.int64)
         )
 
 
-@pytest.mark.parametrize("to", FLOAT8)
-def test_to_float8(to: str) -> None:
-    """Values around each number, and halfway between two numbers."""
+def halfway(to: str) -> Array:
+    """Each finite number of a type, numbers around the middle between two of them, and special values, as f32."""
     every = np.arange(256, dtype=np.uint8).view(FLOAT8[to]).astype(np.float32)
     at = np.unique(every[np.isfinite(every)])
     middle = (at[1:] + at[:-1]) / 2
     x = np.concatenate(
         [at, middle, np.nextafter(middle, np.float32(9e9)), np.nextafter(middle, np.float32(-9e9))]
     )
-    x = np.append(x, np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e30, -1e30, 1e-30], np.float32))
-    (y,) = load(converts(x.size, "f32", to)).compile()(x)
+    return np.append(x, np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e30, -1e30, 1e-30], np.float32))
+
+
+@pytest.mark.parametrize("to", FLOAT8)
+def test_to_float8(conversions: dict[str, Executable], to: str) -> None:
+    x = halfway(to)
+    (y,) = conversions[f"f32 to {to}"](x)
     np.testing.assert_array_equal(y.astype(np.float32), x.astype(FLOAT8[to]).astype(np.float32))
     # An f64 that becomes a halfway case only when rounded to f32 must not be rounded twice.
     wide = np.concatenate(
         [x, np.nextafter(x.astype(np.float64), 9e99), np.nextafter(x.astype(np.float64), -9e99)]
     )
-    (y,) = load(converts(wide.size, "f64", to)).compile()(wide)
+    (y,) = conversions[f"f64 to {to}"](wide)
     np.testing.assert_array_equal(y.astype(np.float32), once(wide, to))
 
 

@@ -9,10 +9,12 @@ import pytest
 from harness.compare import compare
 from harness.stages import EXP_AX, body, graph, lowered, named, numbers, view_of
 
+from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
+from tiduc.program import load
 
 POINT = {"x": np.array([0.5, -1.2, 2.0]), "y": np.array([1.5, 0.7, -0.3])}
 V = "tensor<3xf64>"
@@ -266,3 +268,38 @@ def test_locations_of_transposed_ops() -> None:
     transposed = text.split('sym_name = "L0"')[1]
     lines = [line for line in transposed.splitlines() if "stablehlo.multiply" in line]
     assert lines and not [line for line in lines if "loc(unknown)" in line or "loc(" not in line]
+
+
+EMPTY = {
+    "reduce_window": (
+        "tensor<3x0xf32>",
+        """%z = stablehlo.constant dense<0.0> : tensor<f32>
+        %y = "stablehlo.reduce_window"(%x, %z) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }) {padding = dense<[[1, 0], [1, 1]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 1>}
+          : (tensor<3x0xf32>, tensor<f32>) -> tensor<4x2xf32>""",
+    ),
+    "convolution": (
+        "tensor<1x2x0xf32>",
+        """%k = stablehlo.constant dense<1.0> : tensor<0x2x1xf32>
+        %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[i, 0, o]->[b, 0, f], window = {}
+          {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+          : (tensor<1x2x0xf32>, tensor<0x2x1xf32>) -> tensor<1x1x1xf32>""",
+    ),
+    "all_gather": (
+        "tensor<2x0xf32>",
+        """%y = "stablehlo.all_gather"(%x) {all_gather_dim = 0 : i64,
+          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<2x0xf32>) -> tensor<4x0xf32>""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_cotangents_of_empty_arrays_are_symbolic_zeros(name: str) -> None:
+    """A constant would be no valid output of a linear graph."""
+    operand, op_ = EMPTY[name]
+    result = op_.rpartition("-> ")[2]
+    text = f"func.func @main(%x: {operand}) -> {result} {{\n{op_}\nreturn %y : {result}\n}}"
+    parse(str(load(text).vjp().graphs))

@@ -18,7 +18,7 @@ from harness.stages import body
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli.rules import opset as named_opset
-from tiduc.dialect.context import context
+from tiduc.dialect.context import context, parse
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -256,3 +256,16 @@ def test_the_context_is_not_changed() -> None:
     with pytest.raises(tiduc.ParseError):
         tiduc.load(FOREIGN.replace("foreign.", "strange."))
     assert context().allow_unregistered_dialects == before
+
+
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_zeros_are_symbolic(mine: OpSet, mode: str) -> None:
+    """Graphs of rules that return constants of zeros are valid: no constant is an output of a linear graph."""
+    mine.linearize("stablehlo.custom_call @flat")(lambda b, op, dx: [b.zeros_like(op.result)])
+    mine.linear("stablehlo.custom_call @half", [0])(lambda b, op, ct: [b.zeros_like(op.operands[0])])
+    for name in ("flat", "half"):
+        text = f"""func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
+          %y = stablehlo.custom_call @{name}(%x) : (tensor<3xf64>) -> tensor<3xf64>
+          return %y : tensor<3xf64>
+        }}"""
+        parse(str(getattr(tiduc.load(text, opset=mine), mode)().graphs))

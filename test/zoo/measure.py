@@ -20,6 +20,7 @@ import gc
 import json
 import math
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -194,6 +195,12 @@ def report(name: str, engine: str, seconds: float) -> None:
         print(MARK + json.dumps(found | {"refused": str(error)}), flush=True)
 
 
+def warm_up() -> None:
+    """Imports a module once, so that the figures of a model do not include the time to load packages."""
+    torch.set_num_threads(1)
+    tiduc.from_torch(torch.nn.Linear(2, 2), (torch.zeros(2),))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -201,7 +208,11 @@ def main() -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
     parser.add_argument("--seconds", type=float, default=2, help="time for the calls that are timed")
+    parser.add_argument("--mebibytes", type=int, help="memory limit; default: none")
     given = parser.parse_args()
+    if given.mebibytes is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (given.mebibytes * 2**20,) * 2)
+    warm_up()
     report(given.name, given.engine, given.seconds)
 
 

@@ -24,8 +24,8 @@ python test/zoo/run.py --size real --engine none --journal zoo.jsonl  # --engine
 python test/zoo/run.py --journal zoo.jsonl --write                    # writes this page
 ```
 
-Each model runs in a forked process, with limits of time and memory. A run goes on where the journal ends. The figures
-are of November 23, 2026, those of IREE where IREE ran the model.
+Each model runs in a process of its own, with limits of time and memory. A run goes on where the journal ends. The
+figures are of November 23, 2026, those of IREE where IREE ran the model.
 
 The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
 *PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or

@@ -294,12 +294,12 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
     if block.value is None:
         return Port(name, type_, Zero(type_))
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    array = _whole(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
+    array = _dense(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
     b.finish([array])
     return Port(name, type_, array)
 
 
-def _whole(b: Any, block: Block, type_: Any) -> Any:
+def _dense(b: Any, block: Block, type_: Any) -> Any:
     """The whole derivative: the values of the block in place, and zeros elsewhere."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]

@@ -29,7 +29,7 @@ from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
-Given = Mapping[tuple[str, str], NDArray[np.bool_]]
+KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, in the shape [output..., input...]."""
 
 _MOST_PAIRS = 10**7
@@ -55,7 +55,9 @@ class Coloured:
         return int(self.colours.max(initial=-1)) + 1
 
 
-def entries_of(program: Function, outputs: Sequence[Port], x: Port, given: Given) -> list[Entries] | None:
+def entries_of(
+    program: Function, outputs: Sequence[Port], x: Port, given: KnownPatterns
+) -> list[Entries] | None:
     """The nonzeros of the blocks of some outputs and one input; None if the graph has too many to enumerate."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
@@ -73,7 +75,7 @@ def entries_of(program: Function, outputs: Sequence[Port], x: Port, given: Given
     ]
 
 
-def _of_array(y: Port, x: Port, given: Given) -> Entries:
+def _of_array(y: Port, x: Port, given: KnownPatterns) -> Entries:
     rows, columns = np.nonzero(given[y.name, x.name].reshape(prod(shape(y)), prod(shape(x))))
     return rows, columns
 

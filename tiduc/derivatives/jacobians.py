@@ -26,7 +26,7 @@ from tiduc.derivatives.blocks import (
     sparse_blocks,
     with_common_input_dimensions,
 )
-from tiduc.derivatives.coloured import Given
+from tiduc.derivatives.coloured import KnownPatterns
 from tiduc.derivatives.modes import computed_blocks
 from tiduc.dialect.control_ops import DERIVATIVES
 from tiduc.dialect.control_ops import sequence_type as stacked
@@ -62,7 +62,7 @@ def _jacobian(
     outputs: Sequence[Port],
     mode: str,
     sparsity: str | None,
-    given: Given | None = None,
+    given: KnownPatterns | None = None,
     symmetric: bool = False,
 ) -> list[Port]:
     outputs = smooth(program, outputs)
@@ -168,7 +168,7 @@ def _patterns(
     inputs: Sequence[Port],
     outputs: Sequence[Port],
     names: Mapping[tuple[str, str], str] | None = None,
-) -> tuple[str | None, Given | None]:
+) -> tuple[str | None, KnownPatterns | None]:
     """The option `sparsity` as one of `SPARSITIES` or None, and the patterns given; None if no block may be coloured.
 
     Raises `RequestError` for an unknown option, for a pattern whose name or shape is wrong, and for one array where

@@ -29,7 +29,7 @@ from tiduc.derivatives.blocks import (
 )
 from tiduc.derivatives.coloured import (
     Coloured,
-    Given,
+    KnownPatterns,
     coloured,
     entries_of,
     forward_coloured,
@@ -64,7 +64,7 @@ def computed_blocks(
     outputs: Sequence[Port],
     mode: str,
     sparse: bool,
-    given: Given | None = None,
+    given: KnownPatterns | None = None,
     symmetric: bool = False,
 ) -> list[Block]:
     """The blocks of all outputs and inputs with their values, by the given mode; "auto" chooses the cheapest.
@@ -128,7 +128,7 @@ def _coloured(
     program: Function,
     columns: list[_Group],
     rows: list[_Group],
-    given: Given,
+    given: KnownPatterns,
     symmetric: bool,
     mode: str,
 ) -> tuple[list[_Group], list[_Group]]:

@@ -147,7 +147,7 @@ class Array(Elements, NDArrayOperatorsMixin):
             raise RequestError(f"an array of {value.data.dtype} has no derivative")
         self._place.replace(EagerInput(Key(), value.data, None, wanted))
         if wanted:
-            self._held()
+            self._register()
 
     def retain_grad(self) -> None:
         """Makes `backward` set `grad`, for the present value, on a computed array too.
@@ -156,9 +156,9 @@ class Array(Elements, NDArrayOperatorsMixin):
         """
         if not self.requires_grad:
             raise RequestError("it does not require grad")
-        self._held()
+        self._register()
 
-    def _held(self) -> None:
+    def _register(self) -> None:
         key = self.value.key
         assert isinstance(key, Key)
         if all(holder() is not self for holder in key.holders):

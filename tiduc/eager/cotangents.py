@@ -40,26 +40,30 @@ def cotangents(
 
     `RequestError` where an output depends on nothing that requires grad, its trace was released, or a seed is missing.
     """
-    given = [_one(i, y) for i, y in enumerate(outputs)] if seeds is None else _seeds(outputs, seeds)
+    given = (
+        [_seed_of_scalar(i, y) for i, y in enumerate(outputs)] if seeds is None else _seeds(outputs, seeds)
+    )
     here = session()
     if create_graph:
         return recorded_backward(
-            outputs, given, here.executor, here.recorder, wanted=wanted, intermediates=_Held()
+            outputs, given, here.executor, here.recorder, wanted=wanted, intermediates=_WantedKeys()
         )
     with no_grad():
         data = [seed.data for seed in given]
-        by_key = backward(outputs, data, here.executor, retain=retain, wanted=wanted, intermediates=_Held())
+        by_key = backward(
+            outputs, data, here.executor, retain=retain, wanted=wanted, intermediates=_WantedKeys()
+        )
     return {key: EagerInput(Key(), ct) for key, ct in by_key.items()}
 
 
-class _Held:
+class _WantedKeys:
     """The keys of values whose cotangent some live array wants."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Key) and any(holder() is not None for holder in key.holders)
 
 
-def _one(i: int, y: EagerInput) -> EagerInput:
+def _seed_of_scalar(i: int, y: EagerInput) -> EagerInput:
     dtype, shape = y.data.dtype, y.data.shape
     if y.data.size != 1 or dtype.kind == "c":
         raise RequestError(f"output {i} is {dtype}{list(shape)}: only one real number needs no seed")

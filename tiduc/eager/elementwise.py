@@ -105,7 +105,7 @@ def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInp
 # ---- the functions -----------------------------------------------------------------------------------------
 
 
-def _named(name: str) -> Emitter:
+def _op(name: str) -> Emitter:
     return lambda b, x: b.emit(name, (x,), x.type)
 
 
@@ -186,13 +186,13 @@ def _log_add_exp(b: Any, x: Any, y: Any) -> Any:
 EMITTERS: dict[str, Emitter] = {
     "absolute": lambda b, x: x if _is_unsigned(x) else b.abs(x),
     "add": lambda b, x, y: b.add(x, y),
-    "arccos": _named("chlo.acos"),
-    "arccosh": _named("chlo.acosh"),
-    "arcsin": _named("chlo.asin"),
-    "arcsinh": _named("chlo.asinh"),
-    "arctan": _named("chlo.atan"),
+    "arccos": _op("chlo.acos"),
+    "arccosh": _op("chlo.acosh"),
+    "arcsin": _op("chlo.asin"),
+    "arcsinh": _op("chlo.asinh"),
+    "arctan": _op("chlo.atan"),
     "arctan2": lambda b, x, y: b.emit("stablehlo.atan2", (x, y), x.type),
-    "arctanh": _named("chlo.atanh"),
+    "arctanh": _op("chlo.atanh"),
     "bitwise_and": lambda b, x, y: b.and_(x, y),
     "bitwise_or": lambda b, x, y: b.or_(x, y),
     "bitwise_xor": lambda b, x, y: b.emit("stablehlo.xor", (x, y), x.type),
@@ -205,7 +205,7 @@ EMITTERS: dict[str, Emitter] = {
     "equal": _compared("EQ"),
     "exp": lambda b, x: b.exponential(x),
     "exp2": lambda b, x: b.exponential(b.multiply(x, b.constant(math.log(2), x))),
-    "expm1": _named("stablehlo.exponential_minus_one"),
+    "expm1": _op("stablehlo.exponential_minus_one"),
     "floor": _rounded("stablehlo.floor"),
     "floor_divide": _floor_divide,
     "fmod": lambda b, x, y: b.remainder(x, y),
@@ -219,7 +219,7 @@ EMITTERS: dict[str, Emitter] = {
     "less_equal": _compared("LE"),
     "log": lambda b, x: b.log(x),
     "log10": _scaled("log", 1 / math.log(10)),
-    "log1p": _named("stablehlo.log_plus_one"),
+    "log1p": _op("stablehlo.log_plus_one"),
     "log2": _scaled("log", 1 / math.log(2)),
     "logaddexp": _log_add_exp,
     "logical_and": lambda b, x, y: b.and_(x, y),

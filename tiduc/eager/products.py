@@ -86,10 +86,10 @@ def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, d
     x, of = converted(b, xs[0], dtype), labels[0]
     for i in range(1, len(xs) + 1):
         later = set(result).union(*labels[i:])
-        x, of = _summed(b, x, of, later)
+        x, of = _sum_of_others(b, x, of, later)
         if i < len(xs):
             kept = set(result).union(*labels[i + 1 :])
-            y, other = _summed(b, converted(b, xs[i], dtype), labels[i], kept | set(of))
+            y, other = _sum_of_others(b, converted(b, xs[i], dtype), labels[i], kept | set(of))
             shared = [letter for letter in of if letter in other]
             batch = [letter for letter in shared if letter in kept]
             summed = [letter for letter in shared if letter not in kept]
@@ -103,7 +103,7 @@ def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, d
     return b.transpose(x, [of.index(letter) for letter in result])
 
 
-def _summed(b: Any, x: Any, of: str, kept: set[str]) -> tuple[Any, str]:
+def _sum_of_others(b: Any, x: Any, of: str, kept: set[str]) -> tuple[Any, str]:
     """The sum over the letters that are not in `kept`, and the letters that remain."""
     x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
     return x, "".join(letter for letter in of if letter in kept)

@@ -55,7 +55,7 @@ def variance(
         total = b.reduce_sum(square, axes)
         count = max(math.prod(shape(x)[d] for d in axes) - ddof, 0)
         mean_square = b.divide(total, b.constant(count, total))
-        return [_kept(b, b.sqrt(mean_square) if root else mean_square, x, axes, keepdims)]
+        return [_with_kept_dimensions(b, b.sqrt(mean_square) if root else mean_square, x, axes, keepdims)]
 
     return apply(("variance", axes, keepdims, float(ddof), root), emit, x)
 
@@ -88,7 +88,7 @@ def _reduce(
     result = b.reduce(wide, b.constant(first, _scalar(wide)), axes, reducer)
     if name == "mean":
         result = b.divide(result, b.constant(math.prod(shape(x)[d] for d in axes), result))
-    return [_kept(b, result, x, axes, keepdims)]
+    return [_with_kept_dimensions(b, result, x, axes, keepdims)]
 
 
 def _scalar(x: Any) -> Any:
@@ -104,7 +104,7 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
     return math.inf if negated else -math.inf
 
 
-def _kept(b: Any, result: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
+def _with_kept_dimensions(b: Any, result: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
     """A reduced value; with `keepdims`, reduced dimensions have size 1."""
     return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 

@@ -23,7 +23,7 @@ def _source(function: str, x: Any, dtype: Any, out: Any) -> EagerInput:
     return valued(x) if dtype is None else convert(valued(x), np.dtype(dtype))
 
 
-def _named(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
+def _with_name(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
     """The implementation, under a name with which Python's own `TypeError`s name the function that the user called."""
     implementation.__qualname__ = f"np.{function}"
     return implementation
@@ -35,14 +35,14 @@ def _reduction(name: str) -> Callable[..., Array]:
     ) -> Array:
         return Array.of(reduce(name, _source(name, a, dtype, out), axis, keepdims, dtype))
 
-    return _named(name, implementation)
+    return _with_name(name, implementation)
 
 
 def _choice(name: str) -> Callable[..., Array]:
     def implementation(a: Any, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Array:
         return Array.of(reduce(name, _source(name, a, None, out), axis, keepdims))
 
-    return _named(name, implementation)
+    return _with_name(name, implementation)
 
 
 def _spread(name: str) -> Callable[..., Array]:
@@ -58,7 +58,7 @@ def _spread(name: str) -> Callable[..., Array]:
             raise TypeError(f"np.{name} of eager arrays is not computed in {np.dtype(dtype)}")
         return Array.of(variance(_source(name, a, dtype, out), axis, keepdims, ddof, root=name == "std"))
 
-    return _named(name, implementation)
+    return _with_name(name, implementation)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:

@@ -34,13 +34,13 @@ def assemble(
     if len(inputs) != len(type_.inputs) or len(outputs) != len(type_.results):
         raise Unsupported("an input or output of the model is not a tensor", function.location)
     function.attributes["sym_name"] = ir.StringAttr.get("main")
-    function.attributes["arg_attrs"] = _named(inputs)
-    function.attributes["res_attrs"] = _named(outputs)
+    function.attributes["arg_attrs"] = _name_attributes(inputs)
+    function.attributes["res_attrs"] = _name_attributes(outputs)
     if lift_constants:
         return model_of(module, weights, held=held)
     freeze(module, weights)
     return model_of(module, {})
 
 
-def _named(names: Sequence[str | None]) -> Any:
+def _name_attributes(names: Sequence[str | None]) -> Any:
     return ir.ArrayAttr.get([ir.DictAttr.get({NAME: ir.StringAttr.get(n)} if n else {}) for n in names])

@@ -18,7 +18,7 @@ from tiduc.runtime.worker import Died, Worker
 
 
 @dataclass(frozen=True)
-class Named:
+class OnnxOptions:
     """The options of ONNX models: dimensions and inputs that the caller sets by name, and the estimator."""
 
     sizes: Mapping[str, int]
@@ -48,14 +48,14 @@ def import_model(
     the ops of an MLIR file, in which ops of its dialects may occur.
     `RequestError` for another suffix, and for such an `opset` with `isolated`; otherwise the importer's errors.
     """
-    named = Named(sizes or {}, constants or {}, straight_through)
+    options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:
-        return _imported(path, lift_constants, named, trust, limits, opset)
+        return _imported(path, lift_constants, options, trust, limits, opset)
     if opset is not OPSET:
         raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            return worker.call(_imported, limits or Limits(), path, lift_constants, named, trust, limits)
+            return worker.call(_imported, limits or Limits(), path, lift_constants, options, trust, limits)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
@@ -63,7 +63,7 @@ def import_model(
 def _imported(
     path: str | Path,
     lift_constants: bool,
-    named: Named,
+    options: OnnxOptions,
     trust: bool,
     limits: Limits | None,
     opset: OpSet = OPSET,
@@ -74,33 +74,37 @@ def _imported(
         raise RequestError(
             f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
         )
-    for option, given in (("sizes", named.sizes), ("constants", named.constants)):
+    for option, given in (("sizes", options.sizes), ("constants", options.constants)):
         if given and suffix != ".onnx":
             raise RequestError(f"{option} can be set by name for ONNX models only", str(path))
-    if named.straight_through and suffix != ".onnx":
+    if options.straight_through and suffix != ".onnx":
         raise RequestError("straight_through is an option of ONNX models", str(path))
     try:
         if importer is _mlir:
             return _mlir(path, lift_constants, opset=opset)
-        return importer(path, lift_constants, named, trust, limits)
+        return importer(path, lift_constants, options, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
 
 
-def _onnx(path: str | Path, lift_constants: bool, named: Named, trust: bool, limits: Limits | None) -> Model:
+def _onnx(
+    path: str | Path, lift_constants: bool, options: OnnxOptions, trust: bool, limits: Limits | None
+) -> Model:
     from tiduc.models.from_onnx import from_onnx
 
     return from_onnx(
         path,
         lift_constants=lift_constants,
-        sizes=named.sizes,
-        constants=named.constants,
-        straight_through=named.straight_through,
+        sizes=options.sizes,
+        constants=options.constants,
+        straight_through=options.straight_through,
         limits=limits,
     )
 
 
-def _torch(path: str | Path, lift_constants: bool, named: Named, trust: bool, limits: Limits | None) -> Model:
+def _torch(
+    path: str | Path, lift_constants: bool, options: OnnxOptions, trust: bool, limits: Limits | None
+) -> Model:
     from tiduc.models.from_torch import from_torch
 
     return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits)
@@ -118,7 +122,7 @@ def _mlir(path: str | Path, lift_constants: bool, *_: Any, opset: OpSet = OPSET)
     return model_of(module, lift(module) if lift_constants else {}, opset=opset)
 
 
-_IMPORTERS: dict[str, Callable[[str | Path, bool, Named, bool, Limits | None], Model]] = {
+_IMPORTERS: dict[str, Callable[[str | Path, bool, OnnxOptions, bool, Limits | None], Model]] = {
     ".onnx": _onnx,
     ".pt2": _torch,
     ".jaxexport": _jax,

@@ -23,7 +23,7 @@ from tiduc.models.model import Model
 from tiduc.models.onnx.inputs import modernize, needed_constants, set_constants
 from tiduc.models.onnx.narrow import widen
 from tiduc.models.onnx.nodes import CALL, STOP
-from tiduc.models.onnx.prepare import named, prepare
+from tiduc.models.onnx.prepare import describe_node, prepare
 from tiduc.models.onnx.refused import refuse_types
 from tiduc.models.onnx.trainable import not_parameters
 from tiduc.models.recurrent import RECURRENT
@@ -257,7 +257,7 @@ def _imported(proto: Any, functions: Sequence[Any]) -> Any:
     proto.graph.name = "main"
     for model in (*functions, proto):
         for node in model.graph.node:
-            node.name = node.name or named(node)
+            node.name = node.name or describe_node(node)
         graph = onnx_importer.ModelInfo(model).main_graph
         define = onnx_importer.NodeImporter.define_function
         try:

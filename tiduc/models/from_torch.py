@@ -175,7 +175,7 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
     first: dict[Any, Any] = {}
     for spec in signature.input_specs:
         node = placeholders[spec.arg.name]
-        tensor = _held(exported, spec)
+        tensor = _tensor_behind(exported, spec)
         if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
             graph.erase_node(node)
         elif tensor is None:  # an input of the module
@@ -190,7 +190,7 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
         else:
             names[node.name] = spec.target
             weights[spec.target] = tensor
-    signature.input_specs[:] = [s for s in signature.input_specs if _held(exported, s) is None]
+    signature.input_specs[:] = [s for s in signature.input_specs if _tensor_behind(exported, s) is None]
     left = [node.name for node in graph.nodes if node.op == "placeholder"]
     return [names[name] for name in left], weights
 
@@ -216,7 +216,7 @@ def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
     module.graph.erase_node(placeholder)
 
 
-def _held(exported: Any, spec: Any) -> Any:
+def _tensor_behind(exported: Any, spec: Any) -> Any:
     """The program's tensor behind an input; None for an input of the module."""
     if spec.target is None:
         return None

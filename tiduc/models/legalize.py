@@ -176,7 +176,7 @@ def _is_integer(type_: Any) -> bool:
     return isinstance(type_.element_type, ir.IntegerType)
 
 
-def _same(name: str) -> Rule:
+def _direct(name: str) -> Rule:
     """A rule that emits the StableHLO op with this name, on the same operands."""
     return lambda b, op, operands: b.emit(name, operands, operands[0].type)
 
@@ -268,27 +268,27 @@ def _forwarded(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 
 _RULES: dict[str, Rule] = {
-    "arith.addf": _same("stablehlo.add"),
-    "arith.addi": _same("stablehlo.add"),
+    "arith.addf": _direct("stablehlo.add"),
+    "arith.addi": _direct("stablehlo.add"),
     "arith.ceildivsi": lambda b, op, xs: b.negate(floor_divide(b, b.negate(xs[0]), xs[1])),
     "arith.cmpi": _compare,
     "arith.constant": _constant,
-    "arith.divf": _same("stablehlo.divide"),
-    "arith.divsi": _same("stablehlo.divide"),
-    "arith.divui": _same("stablehlo.divide"),
+    "arith.divf": _direct("stablehlo.divide"),
+    "arith.divsi": _direct("stablehlo.divide"),
+    "arith.divui": _direct("stablehlo.divide"),
     "arith.extf": _converted,
     "arith.extsi": _converted,
     "arith.floordivsi": lambda b, op, xs: floor_divide(b, *xs),
     "arith.index_cast": _converted,
-    "arith.maxsi": _same("stablehlo.maximum"),
-    "arith.minsi": _same("stablehlo.minimum"),
-    "arith.mulf": _same("stablehlo.multiply"),
-    "arith.muli": _same("stablehlo.multiply"),
-    "arith.remsi": _same("stablehlo.remainder"),
+    "arith.maxsi": _direct("stablehlo.maximum"),
+    "arith.minsi": _direct("stablehlo.minimum"),
+    "arith.mulf": _direct("stablehlo.multiply"),
+    "arith.muli": _direct("stablehlo.multiply"),
+    "arith.remsi": _direct("stablehlo.remainder"),
     "arith.select": _select,
     "arith.sitofp": _converted,
-    "arith.subf": _same("stablehlo.subtract"),
-    "arith.subi": _same("stablehlo.subtract"),
+    "arith.subf": _direct("stablehlo.subtract"),
+    "arith.subi": _direct("stablehlo.subtract"),
     "arith.truncf": _converted,
     "arith.trunci": _converted,
     "shape.broadcast": _broadcast,

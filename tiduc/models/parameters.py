@@ -40,17 +40,17 @@ def source_with_parameters(
 
     `RequestError` where an input does not exist or its type differs from the array's.
     """
-    kept = _kept(program, arrays)
+    kept = _other_inputs(program, arrays)
     source = program.source(target, lapack, fast)
     return source.mapped(lambda each: replace(each, stablehlo=_text(each.stablehlo, program, kept)))
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
     """The signature of the module that `source_with_parameters` compiles to; raises the same errors."""
-    return _without(program.signature, _kept(program, arrays))
+    return _without(program.signature, _other_inputs(program, arrays))
 
 
-def _kept(program: Program, arrays: Mapping[str, Array]) -> list[int]:
+def _other_inputs(program: Program, arrays: Mapping[str, Array]) -> list[int]:
     """The positions of the inputs that are not parameters. Errors are those of `source_with_parameters`."""
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():

@@ -29,7 +29,7 @@ def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: i
         made = _split(picture, at, parts)
         drop_inputs_of_one_fold(picture, at)
         _join_inputs(picture, at)
-        _drop_outputs(picture, at)
+        _drop_outputs(at)
         waiting += made
 
 
@@ -121,7 +121,7 @@ def _join_inputs(picture: Picture, scene: Scene) -> None:
     scene.arrows = list(dict.fromkeys(arrows))
 
 
-def _drop_outputs(picture: Picture, scene: Scene) -> None:
+def _drop_outputs(scene: Scene) -> None:
     """Removes the outputs of parts if there are many; a part shows their number, and its tooltip their names."""
     by_part: dict[str, list[str]] = {}
     for arrow in scene.arrows:

@@ -47,7 +47,7 @@ def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
         kept = {id_: box for id_, box in of.boxes.items() if id_ not in stands_for}
         inside = [arrow for arrow in of.arrows if arrow.source in kept and arrow.target in kept]
         crossing = [arrow for arrow in of.arrows if arrow.source not in of.boxes]
-        counted = _counted(crossing, stands_for)
+        counted = _merged_arrows(crossing, stands_for)
         made.scenes[name] = Scene(of.name, of.kind, of.title, kept, inside + counted, of.place)
     rest = Scene(OTHERS, "map", OTHERS)
     for name in others:
@@ -83,7 +83,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
     }
 
 
-def _counted(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
+def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
     """The arrows with one arrow for each pair of boxes, labelled with the number of values."""
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)

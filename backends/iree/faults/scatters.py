@@ -82,7 +82,7 @@ class Places:
         )
         self.window = [updates[self.windowed[i]] if i in self.windowed else 1 for i in range(len(sizes))]
         split = len(sizes)
-        while split and self._whole(split - 1):
+        while split and self._covers(split - 1):
             split -= 1
         self.split = split
         row = [self.windowed[i] for i in range(split, len(sizes))]
@@ -102,7 +102,7 @@ class Places:
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
         return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
 
-    def _whole(self, i: int) -> bool:
+    def _covers(self, i: int) -> bool:
         return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
 
     def rows(self, b: Emitter, indices: Any) -> Any:

@@ -119,7 +119,7 @@ class _Arrays:
 
     def _sources(self, x: Any) -> set[int]:
         """The numbers of the values that x may be, or be a view of."""
-        return {self._numbers.of(y) for y in reached([x], _others)}
+        return {self._numbers.of(y) for y in reached([x], _may_be)}
 
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:
@@ -164,7 +164,7 @@ def alternatives(x: Any, block: Any) -> list[Any]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
 
     def others(y: Any) -> list[Any]:
-        return _others(y) if y.owner != block and _is_within(y, block) else []
+        return _may_be(y) if y.owner != block and _is_within(y, block) else []
 
     return [y for y in reached([x], others) if not others(y)]
 
@@ -207,7 +207,7 @@ def _is_within(x: Any, block: Any) -> bool:
     return x.owner == block or in_block(owner, block) is not None
 
 
-def _others(y: Any) -> list[Any]:
+def _may_be(y: Any) -> list[Any]:
     """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
     if isinstance(y.owner, ir.Block):
         loop = y.owner.owner.operation

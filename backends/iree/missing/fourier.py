@@ -49,7 +49,7 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
         axes = [*axes[1:], axes[0]]
     for axis, n in axes:
         if kind == "IRFFT" and axis == last:
-            z = _whole(b, z, n)
+            z = _both_halves(b, z, n)
         z = _along(b, z, axis, n, sign)
         if kind == "RFFT" and axis == last:
             z = b.cut(z, last, 0, n // 2 + 1)
@@ -59,7 +59,7 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [re if kind == "IRFFT" else b.complex(re, im)]
 
 
-def _whole(b: Emitter, z: Any, n: int) -> Any:
+def _both_halves(b: Emitter, z: Any, n: int) -> Any:
     """The n elements of a spectrum whose first half is given: element k of the rest is the conjugate of n - k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)

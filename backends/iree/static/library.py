@@ -67,7 +67,7 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in _TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-    source = source_of(_named(program, name), options)
+    source = source_of(_renamed(program, name), options)
     while True:
         try:
             source = replace(source, flags=(*source.flags, *flags))
@@ -78,7 +78,7 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
             source = source.otherwise()
 
 
-def _named(program: Lowered, name: str) -> Lowered:
+def _renamed(program: Lowered, name: str) -> Lowered:
     """The program with its module and its function renamed to `name`.
 
     IREE's symbols contain one of the two names, and must be distinct if several libraries are linked.

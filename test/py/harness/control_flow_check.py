@@ -34,28 +34,31 @@ def check(text: str, *arguments: Any, subsets: bool = True) -> None:
     """Checks a program's derivatives as above; with `subsets`, the first order in every subset of arguments."""
     rng = np.random.default_rng(0)
     program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
-    floats = active(point)
+    floats, primal = active(point), interpreted(program, point)
     counts = range(1, len(floats) + 1) if subsets else [len(floats)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(floats, n) for n in counts):
-        _check(program, point, list(wrt), rng)
-    outputs = [y for y in interpreted(program, point) if y.dtype.kind in "fc"]
-    _check(program.jvp(floats), [*point, *(like(point[i], rng) for i in floats)], None, rng)
-    _check(program.vjp(floats), [*point, *(like(y, rng) for y in outputs)], None, rng)
+        derived = _check(program, point, primal, list(wrt), rng)
+    for second, further, results in derived:  # in all arguments, which come last
+        _check(second, further, results, active(further), rng)
 
 
-def _check(program: tiduc.Program, point: list[Array], wrt: list[int] | None, rng: Any) -> None:
-    wrt = active(point) if wrt is None else wrt
+def _check(
+    program: tiduc.Program, point: list[Array], primal: Sequence[Array], wrt: list[int], rng: Any
+) -> list[tuple[tiduc.Program, list[Array], list[Array]]]:
+    """Checks the derivatives of a program, whose results are `primal`; returns both, with arguments and results."""
     dx = [like(point[i], rng) for i in wrt]
-    primal = interpreted(program, point)
-    results = interpreted(program.jvp(wrt), [*point, *dx])
-    _same(results[: len(primal)], primal)
-    dy = results[len(primal) :]
+    jvp, tangent_point = program.jvp(wrt), [*point, *dx]
+    tangents = interpreted(jvp, tangent_point)
+    _same(tangents[: len(primal)], primal)
+    dy = tangents[len(primal) :]
     compare(dy, difference(program, point, wrt, dx), 1e-6, "jvp")
     ct = [like(y, rng) for y in dy]
-    results = interpreted(program.vjp(wrt), [*point, *ct])
-    _same(results[: len(primal)], primal)
-    left, right = inner(ct, dy), inner(results[len(primal) :], dx)
+    vjp, cotangent_point = program.vjp(wrt), [*point, *ct]
+    cotangents = interpreted(vjp, cotangent_point)
+    _same(cotangents[: len(primal)], primal)
+    left, right = inner(ct, dy), inner(cotangents[len(primal) :], dx)
     assert abs(left - right) <= 1e-9 * max(1.0, abs(left)), (left, right)
+    return [(jvp, tangent_point, tangents), (vjp, cotangent_point, cotangents)]
 
 
 def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:

@@ -38,7 +38,7 @@ def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]
 
 
 def keeps_stops(jaxpr: Any) -> bool:
-    """Whether the stops of gradients in a traced function are to be kept: it has no `custom_linear_solve`.
+    """Whether an export keeps the stops of gradients in a traced function: if it has no `custom_linear_solve`.
 
     `jnp.linalg.solve` stops the gradients of a matrix before it factorizes it, because `custom_linear_solve` has a
     derivative of its own. An export has lost that, so tiduc differentiates the factorization.
@@ -63,7 +63,7 @@ def disabled_checks(jax: Any) -> list[Any]:
 
 
 def expansions(jax: Any) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
-    """What replaces the custom calls of `lowering_rules`, for `expand_calls`."""
+    """For each custom call of `lowering_rules`, the function that emits its op of CHLO, for `expand_calls`."""
     return {name: functools.partial(_op_of_chlo, name) for name in _of_chlo(jax)}
 
 

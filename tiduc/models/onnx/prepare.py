@@ -129,11 +129,11 @@ def _replacement(nodes: Nodes, node: Any) -> list[str] | None:
         if found is None:
             refuse(node)
     except Unsupported as error:
-        raise Unsupported(f"{named(node)}: {error.message}") from error
+        raise Unsupported(f"{describe_node(node)}: {error.message}") from error
     return [found] if isinstance(found, str) else found
 
 
-def named(node: Any) -> str:
+def describe_node(node: Any) -> str:
     """The node's operator and name, for diagnostics."""
     return f"{node.op_type} {node.name!r}" if node.name else f"{node.op_type} of {node.output[0]!r}"
 

@@ -33,23 +33,23 @@ def _split(nodes: Nodes, node: Any) -> list[str]:
     ]
     if counts is None and not given.get("keepdims", 1):
         parts = [nodes.emit("Squeeze", part, np.array([axis])) for part in parts]
-    return _held(nodes, node, parts)
+    return _record_sequence(nodes, node, parts)
 
 
 def _construct(nodes: Nodes, node: Any) -> list[str]:
-    return _held(nodes, node, list(node.input))
+    return _record_sequence(nodes, node, list(node.input))
 
 
 def _insert(nodes: Nodes, node: Any) -> list[str]:
     values = _values(nodes, node)
     at = _position(nodes, node, 2, len(values), default=len(values))
-    return _held(nodes, node, [*values[:at], node.input[1], *values[at:]])
+    return _record_sequence(nodes, node, [*values[:at], node.input[1], *values[at:]])
 
 
 def _erase(nodes: Nodes, node: Any) -> list[str]:
     values = _values(nodes, node)
     at = _position(nodes, node, 1, len(values) - 1, default=len(values) - 1)
-    return _held(nodes, node, [*values[:at], *values[at + 1 :]])
+    return _record_sequence(nodes, node, [*values[:at], *values[at + 1 :]])
 
 
 def _at(nodes: Nodes, node: Any) -> str:
@@ -69,7 +69,7 @@ def _concat(nodes: Nodes, node: Any) -> str:
     return nodes.emit("Concat", *values, axis=axis)
 
 
-def _held(nodes: Nodes, node: Any, values: list[str]) -> list[str]:
+def _record_sequence(nodes: Nodes, node: Any, values: list[str]) -> list[str]:
     """Records the values of the node's result, and removes the node."""
     nodes.sequences[node.output[0]] = values
     return []

@@ -100,7 +100,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = b.transpose(x, [batch, *spatial, features])
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
     x = _padded(b, x, zero, window_of_convolution(op), [0])
-    y = _summed(b, op, x, b.transpose(kernel, [*layout.kernel[2:], *layout.kernel[:2]]))
+    y = _sum_over_places(b, op, x, b.transpose(kernel, [*layout.kernel[2:], *layout.kernel[:2]]))
     batch, features, *spatial = layout.output
     return [b.transpose(y, np.argsort([batch, *spatial, features]))]
 
@@ -108,7 +108,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 _PLACES = 256
 
 
-def _summed(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
+def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     """The sum over a kernel's places; the batch comes first, and features last."""
     w = window_of_convolution(op)
     rank = len(w.sizes)

@@ -1,0 +1,48 @@
+"""Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
+
+A program with loops is compiled alone: if IREE rejects its kernels, all programs of the module would do without.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.backend import Lowered, Options
+from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.prepare import source_of
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import operations
+from tiduc.program import Program, load
+from tiduc.runtime.run import Executable
+
+
+def compiled_together(texts: Mapping[str, str], target: str = "cpu") -> dict[str, Executable]:
+    """Compiled StableHLO programs, by name: functions of one module, which went through all passes of the backend."""
+    vmfb = module_of(texts, target)
+    return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
+
+
+def module_of(texts: Mapping[str, str], target: str = "cpu") -> bytes:
+    """The module of `compiled_together`."""
+    programs = {function_of(name): load(text) for name, text in texts.items()}
+    first = next(iter(programs))
+    lowered = Lowered(_joined(programs), programs[first].signature, first)
+    return compile_source(source_of(lowered, Options(target)))
+
+
+def function_of(name: str) -> str:
+    """The function for the program `name` in a module."""
+    return f"program_{name.replace(' ', '_')}"
+
+
+@stage
+def _joined(programs: Mapping[str, Program]) -> Any:
+    """A module with the function of each program, under its name in `programs`."""
+    joined = ir.Module.create(ir.Location.unknown())
+    for symbol, program in programs.items():
+        (function,) = operations(program.module.body)
+        copy = function.clone().operation
+        copy.attributes["sym_name"] = ir.StringAttr.get(symbol)
+        joined.body.append(copy)
+    return joined
