@@ -1,6 +1,6 @@
 """rates: how fast a machine moves memory and computes, for estimates of time.
 
-    {"bytes": 1e10, "flops": 1e11, "functions": 1e9}        per second
+    {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 3e5}        per second
 
 `tiduc calibrate` measures the rates of a machine and writes them to such a file, and a user may write one for another
 machine. The environment variable TIDUC_COSTS names the file. Without it, the rates are those of one core of a present
@@ -21,15 +21,22 @@ VARIABLE = "TIDUC_COSTS"
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes moved, floating-point operations, and values of transcendental functions, per second."""
+    """Bytes moved, floating-point operations, values of transcendental functions, and ops started, per second.
+
+    `launches` are those of ops in a loop that the host runs.
+    """
 
     bytes: float = 1e10
     flops: float = 1e11
     functions: float = 1e9
+    launches: float = 3e5
 
 
 def rates() -> Rates:
-    """The rates in the file that TIDUC_COSTS names, else the default ones; `RequestError` for another file."""
+    """The rates in the file that TIDUC_COSTS names, else the default ones; `RequestError` for another file.
+
+    A file without `launches` has the default for them.
+    """
     path = os.environ.get(VARIABLE)
     return _read(path) if path else Rates()
 
@@ -42,7 +49,8 @@ def _read(path: str) -> Rates:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not JSON"
         raise RequestError(f"cannot read the rates that {VARIABLE} names: {why}", path) from None
-    if not isinstance(data, dict) or sorted(data) != sorted(names) or not all(map(_is_rate, data.values())):
+    is_complete = isinstance(data, dict) and {*data, "launches"} == set(names)
+    if not is_complete or not all(map(_is_rate, data.values())):
         raise RequestError(f"{VARIABLE} names a file of positive numbers {', '.join(names)}", path)
     return Rates(**data)
 

@@ -5,7 +5,8 @@
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only ops that the wanted values depend on are taken, so a linear graph that was transposed leaves nothing behind. Values
+Only ops that the wanted values depend on are taken, so a linear graph that was transposed leaves nothing behind. Ops of
+a single graph stay in its order, in which a budget of memory may have put them (`rematerialize`). Values
 with equal keys are merged (CSE), and the op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged
 ops are not copied: the flat graph shares its values, and most of its ops, with the graphs of the view.
 """
@@ -63,7 +64,7 @@ def materialize_merge(
     stands_for: dict[Value, Value] = {}  # values that were replaced; most were not
     definitions, simplify = b.graph.definitions, opset.identities.get
     have_others, simpler = stands_for.keys(), False
-    for op in schedule:
+    for op in _as_in_graph(schedule):
         operands, captures = op.operands, op.captures
         if not have_others.isdisjoint(operands):
             operands = tuple([stands_for.get(x, x) for x in operands])
@@ -92,6 +93,17 @@ def materialize_merge(
     b.graph.held += (view,)
     b.graph.attributes[MERGED] = ir.UnitAttr.get()
     return b.finish(outputs)
+
+
+def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
+    """The ops in the order of their graph, if all are of one graph; otherwise as they are."""
+    if not schedule:
+        return schedule
+    graph = schedule[0].graph
+    if any(op.graph is not graph or op.name == BINDING for op in schedule):
+        return schedule
+    needed = set(schedule)
+    return [op for op in graph.definitions if op in needed]
 
 
 def _simplest(

@@ -1,7 +1,8 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
 Each rate follows from two programs, one of which repeats an op more often: the difference of their times is that of the
-further repetitions, without the time of a call and of its copies.
+further repetitions, without the time of a call and of its copies. Launches are those of a loop that the host runs, as no
+loop with a gather of several rows becomes a kernel (`dialect/small_loops.py`).
 """
 
 import time
@@ -16,6 +17,7 @@ from tiduc.program import load
 _FEW, _MANY = 1, 9  # repetitions
 _CALLS = 5
 _COPIED, _WIDTH, _MAPPED = 2**23, 512, 2**18  # elements, of f32
+_FEW_ITERATIONS, _MANY_ITERATIONS = 100, 2100
 
 
 def calibrate(target: str = "cpu") -> Rates:
@@ -25,6 +27,7 @@ def calibrate(target: str = "cpu") -> Rates:
         bytes=float(f"{8 * _COPIED / _seconds(target, _copy, copied):.3g}"),
         flops=float(f"{2 * _WIDTH**3 / _seconds(target, _product, width):.3g}"),
         functions=float(f"{_MAPPED / _seconds(target, _function, mapped):.3g}"),
+        launches=float(f"{1 / _seconds_of_iteration(target):.3g}"),
     )
 
 
@@ -60,7 +63,37 @@ def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> fl
     return max(many - few, 1e-9) / (_MANY - _FEW)
 
 
-def _timed(call: Callable[..., Any], x: Any) -> float:
+def _seconds_of_iteration(target: str) -> float:
+    """The time of one iteration of a loop on the host, which starts one op."""
+    x, rows = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0], np.int32)
+    calls = [load(_LOOP % count).compile(target) for count in (_FEW_ITERATIONS, _MANY_ITERATIONS)]
+    few, many = (min(_timed(call, x, rows) for _ in range(_CALLS)) for call in calls)
+    return max(many - few, 1e-9) / (_MANY_ITERATIONS - _FEW_ITERATIONS)
+
+
+_LOOP = """func.func @main(%%x: tensor<2x4xf32>, %%rows: tensor<2xi32>) -> tensor<2x4xf32> {
+  %%zero = stablehlo.constant dense<0> : tensor<i32>
+  %%one = stablehlo.constant dense<1> : tensor<i32>
+  %%count = stablehlo.constant dense<%d> : tensor<i32>
+  %%r:2 = stablehlo.while(%%k = %%zero, %%y = %%x) : tensor<i32>, tensor<2x4xf32>
+  cond {
+    %%c = stablehlo.compare LT, %%k, %%count : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %%c : tensor<i1>
+  } do {
+    %%z = "stablehlo.gather"(%%y, %%rows) {
+      dimension_numbers = #stablehlo.gather<
+        offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+      slice_sizes = array<i64: 1, 4>} : (tensor<2x4xf32>, tensor<2xi32>) -> tensor<2x4xf32>
+    %%next = stablehlo.add %%k, %%one : tensor<i32>
+    stablehlo.return %%next, %%z : tensor<i32>, tensor<2x4xf32>
+  }
+  return %%r#1 : tensor<2x4xf32>
+}
+"""
+"""A loop that swaps two rows in each iteration."""
+
+
+def _timed(call: Callable[..., Any], *arguments: Any) -> float:
     started = time.perf_counter()
-    call(x)
+    call(*arguments)
     return time.perf_counter() - started

@@ -3,6 +3,8 @@
     while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
 
 A loop-carried value is live outside, as a result of the loop. An update of one, such as the stack s, is in place.
+Compilers run loops on the host, which launches the ops of each iteration; a small loop is one kernel, whose iterations
+launch nothing, and allocate no memory (`dialect/small_loops.py`).
 """
 
 from collections import Counter
@@ -14,18 +16,24 @@ from tiduc.dialect.control import Branches, Loop, control, is_control
 from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.traits import UPDATES
+from tiduc.dialect.rates import rates
+from tiduc.dialect.small_loops import is_small
 from tiduc.dialect.trip_count import most_iterations
+from tiduc.dialect.updates import updated
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 
 @dataclass(frozen=True)
 class Inside:
-    """The most bytes that are live in the regions of an op, beside its operands and results; its time in seconds."""
+    """The most bytes that are live in the regions of an op, or in a graph, beside its operands and results; its time.
+
+    `seconds` are without the launches of ops, whose number is `launches`.
+    """
 
     bytes: int
     seconds: float
+    launches: int = 1
 
 
 _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
@@ -54,8 +62,17 @@ def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> 
 
 
 def total_seconds(view: View, graph: Graph) -> float:
-    """The estimated time of a graph; a loop of unknown trip count counts as one iteration, or as many as its bound."""
+    """The estimated time of a graph, with launches of ops in loops only.
+
+    A loop of unknown trip count counts as one iteration, or as many as its bound.
+    """
     return sum(inside(view, op).seconds if is_control(op) else seconds(op) for op in graph.definitions)
+
+
+def seconds_of_iteration(view: View, body: Graph) -> float:
+    """The estimated time of one iteration of a loop: of its ops, and of their launches unless the loop is small."""
+    measured = _of_graph(view, body)
+    return measured.seconds + (0 if is_small(view, body) else measured.launches / rates().launches)
 
 
 def inside(view: View, op: Definition) -> Inside:
@@ -69,7 +86,8 @@ def inside(view: View, op: Definition) -> Inside:
         length = sizes_in(record.sequences[0].type)[0]
         count = length if length != DYNAMIC else None
     body = _of_graph(view, record.body, len(record.inits))
-    return Inside(body.bytes, body.seconds * (count or 1))
+    is_kernel = is_small(view, record.body) and (record.cond is None or is_small(view, record.cond))
+    return Inside(0 if is_kernel else body.bytes, (count or 1) * seconds_of_iteration(view, record.body))
 
 
 def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:
@@ -78,10 +96,11 @@ def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:
 
 
 def _measured(view: View, graph: Graph, carries: int) -> Inside:
-    updated = set(list(graph.inputs.values())[:carries])
-    model = with_inside(view, liveness(graph), updated)
+    written = set(list(graph.inputs.values())[:carries])
+    model = with_inside(view, liveness(graph), written)
     for i, op in enumerate(model.ops):
-        if op.name in UPDATES and op.operands[0] in updated:
-            model.size[i] = 0
-            updated.update(op.results)
-    return Inside(model.peak(range(len(model.ops))) - model.arguments, total_seconds(view, graph))
+        if updated(op) in written:
+            model.size[i], model.kept[i] = 0, 0
+            written.update(op.results)
+    launches = sum(size > 0 for size in model.size)
+    return Inside(model.peak(range(len(model.ops))) - model.arguments, total_seconds(view, graph), launches)

@@ -4,8 +4,8 @@
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
 reader. Three kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements or give a contiguous part of an array, those of elementwise ops and pads with a single, elementwise reader, and
-transposed matrices that only products read.
+elements or give a contiguous part of an array, those of elementwise ops, pads and updates of zeros with a single,
+elementwise reader, and transposed matrices that only products read.
 Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live throughout:
 compilers allocate results before the first op runs. A dynamic dimension counts as 1.
 """
@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
+from tiduc.dialect.updates import is_update_of_zeros
 
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
@@ -36,8 +38,9 @@ class Liveness:
 
     `size` is in bytes, 0 for virtual ops. `needs` are the ops whose results an op takes; `reads` are the ops of
     nonzero size that must be live when the op runs, none for a virtual op. `roots` are the ops behind a virtual op;
-    every other op is its own root. `kept` are the roots of the graph's results, and `arguments` the bytes of the
-    graph's inputs. `inside` are the bytes that live in the regions of control flow while it runs (`inside.py`).
+    every other op is its own root. `kept` are the roots of the graph's results, each with the bytes of the results that
+    are the graph's; a loop may have others. `arguments` are the bytes of the graph's inputs, and `inside` those that
+    live in the regions of control flow while it runs (`inside.py`).
     """
 
     ops: Sequence[Definition]
@@ -45,18 +48,18 @@ class Liveness:
     needs: list[tuple[int, ...]]
     reads: list[tuple[int, ...]]
     roots: list[tuple[int, ...]]
-    kept: frozenset[int]
+    kept: dict[int, int]
     arguments: int
     inside: Mapping[Definition, int] = field(default_factory=dict)
 
     @cached_property
     def throughout(self) -> int:
         """The bytes that are live at every op: those of arguments and results."""
-        return self.arguments + sum(self.size[i] for i in self.kept)
+        return self.arguments + sum(self.kept.values())
 
     def taken(self, i: int) -> int:
-        """The bytes that op i takes when it runs: those of its results, unless they are results of the graph."""
-        return 0 if i in self.kept else self.size[i]
+        """The bytes that op i takes when it runs: those of its results that are not results of the graph."""
+        return self.size[i] - self.kept.get(i, 0)
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
         """The live bytes at each place of a schedule, in time linear in ops and their operands."""
@@ -66,7 +69,7 @@ class Liveness:
             for j in reads[i]:
                 last[j] = place
         sizes = np.asarray(self.size, np.float64)  # floats, since sizes of invalid programs exceed 64 bits
-        sizes[list(self.kept)] = 0
+        sizes[list(self.kept)] -= list(self.kept.values())
         places = np.asarray(order, np.int64)
         change = np.zeros(count + 2)
         change[:count] = sizes[places]
@@ -95,34 +98,54 @@ def liveness(graph: Graph) -> Liveness:
             reader[j] = ops[i]
     for i in outputs:
         readers[i] += 2
-    results = set(outputs)
+    results, in_loops = set(outputs), {j for i, op in enumerate(ops) if is_control(op) for j in needs[i]}
     others = results | {j for i, op in enumerate(ops) if op.name != "stablehlo.dot_general" for j in needs[i]}
     size = [0] * len(ops)
     reads: list[tuple[int, ...]] = []
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
-        is_fused = readers[i] == 1 and op.name in FUSED and reader[i].name in ELEMENTWISE
+        is_fused = readers[i] == 1 and _is_fused(op, reader[i])
         is_fused |= i not in others and _transposes_matrix(op)
-        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results)):
+        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results, i in in_loops)):
             reads.append(())
             roots.append(behind)
         else:
             size[i] = sum(map(size_in_bytes, op.results))
             reads.append(behind)
             roots.append((i,))
-    kept = frozenset(j for i in outputs for j in roots[i])
+    kept = _kept(graph, size, roots, number)
     return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
 
 
-def _is_renaming(op: Definition, is_result: bool) -> bool:
+def _kept(
+    graph: Graph, size: Sequence[int], roots: Sequence[tuple[int, ...]], number: Mapping[Value, int]
+) -> dict[int, int]:
+    """The roots of the graph's results, each with the bytes of its results that are the graph's."""
+    kept: dict[int, int] = {}
+    for y in dict.fromkeys(y for y in graph.outputs if y in number):
+        behind = roots[number[y]]
+        for j in behind:
+            bytes_ = size_in_bytes(y) if len(behind) == 1 else size[j]
+            kept[j] = min(size[j], kept.get(j, 0) + bytes_)
+    return kept
+
+
+def _is_fused(op: Definition, reader: Definition) -> bool:
+    """Whether compilers compute an op where its only reader reads it."""
+    return reader.name in ELEMENTWISE and (op.name in FUSED or is_update_of_zeros(op))
+
+
+def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
     """Whether an op only renames elements, repeats them, or gives a part of an array that is contiguous in memory.
 
-    A result of the graph that repeats elements, or that is a part, is written.
+    A result of the graph that repeats elements, or that is a part, is written, and so is a part that a loop reads.
     """
     traits = traits_of(op.name)
-    if op.name in _BROADCASTS or traits.kind == "source" or _is_contiguous_part(op):
+    if op.name in _BROADCASTS or traits.kind == "source":
         return not is_result
+    if _is_contiguous_part(op):
+        return not is_result and not is_read_in_loops
     return traits.bytes == "none"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tiduc.dialect.control import is_control
 from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
-from tiduc.passes.rematerialize.inside import total_seconds
+from tiduc.passes.rematerialize.inside import seconds_of_iteration
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.recompute import Choice, within
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
@@ -96,7 +96,7 @@ def recomputation(
         else:
             runs = choice.trip_count.bit_length() / 2 if own == "log" else 0.0
         if runs:
-            bodies = sum(total_seconds(loops.view, body) for body in choice.recomputed)
+            bodies = sum(seconds_of_iteration(loops.view, body) for body in choice.recomputed)
             time += runs * choice.trip_count * bodies
     return time
 

@@ -5,7 +5,8 @@
 The order of a merged graph follows its results: in a gradient, the products that compute the derivatives of weights
 come last, and all their operands are live until then. Two rules change the order. An op whose result is not smaller
 than the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than its
-result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads.
+result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. So is an op
+whose result is one of the graph, since that takes no further memory; what it reads is freed with the other readers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +14,21 @@ from collections.abc import Iterable, Sequence
 from tiduc.passes.rematerialize.liveness import Liveness
 
 SMALL = 2**20
-"""Graphs whose peak, without arguments and results, is below this many bytes keep their order: they fit into caches."""
+"""Without a budget, graphs whose peak beside arguments and results is below this many bytes keep their order: they fit
+into caches."""
 
 _GAIN = 0.98
 """The order changes only if the peak, without arguments and results, falls to this share or less."""
 
 
-def lowest_order(model: Liveness) -> list[int]:
-    """The schedule of lowest peak that sinking and hoisting find; the given order if they gain too little."""
+def lowest_order(model: Liveness, small: int = SMALL) -> list[int]:
+    """The schedule of lowest peak that sinking and hoisting find; the given order if they gain too little.
+
+    Graphs whose peak, without arguments and results, is below `small` bytes keep their order.
+    """
     given = list(range(len(model.ops)))
     transient = model.peak(given) - model.throughout
-    if transient < SMALL:
+    if transient < small:
         return given
     stays = _not_sunk(model)
     sunk = _sunk(model, stays)
@@ -40,8 +45,7 @@ def _not_sunk(model: Liveness) -> list[bool]:
             last[j] = i
     freed = [0] * len(model.ops)
     for j, i in last.items():
-        if j not in model.kept:
-            freed[i] += model.size[j]
+        freed[i] += model.taken(j)
     needed = set().union(*model.needs) if model.needs else set()
     return [freed[i] > model.taken(i) or i not in needed for i in range(len(model.ops))]
 
@@ -167,11 +171,15 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run, and frees more bytes than its results take; virtual ops take no bytes."""
+        """Whether a group can run, and frees more bytes than its results take, or takes none and reads what is freed.
+
+        Virtual ops take no bytes, and neither do results of the graph, which are live throughout.
+        """
         if self.waits_for[g]:
             return False
-        size, kept = self.model.size, self.model.kept
+        size, takes = self.model.size, self.model.taken
         if not any(size[j] for j in self.model.roots[g] if self.group[j] == g):
             return True
-        taken = sum([self.model.taken(j) for j in self.model.roots[g] if self.group[j] == g])
-        return sum([size[j] for j in self.reads[g] if self.readers[j] == 1 and j not in kept]) > taken
+        taken = sum([takes(j) for j in self.model.roots[g] if self.group[j] == g])
+        freed = sum([takes(j) for j in self.reads[g] if self.readers[j] == 1])
+        return freed > taken or (not taken and any(takes(j) for j in self.reads[g]))

@@ -286,7 +286,7 @@ class _Reruns:
             behind = tuple(dict.fromkeys(k for need in self.needs[i] for k in roots[need]))
             reads.append(behind if old.size[j] else ())
             roots.append((i,) if old.size[j] else behind)
-        kept = frozenset(self.place[i] for i in old.kept)
+        kept = {self.place[i]: count for i, count in old.kept.items()}
         return Liveness(
             [old.ops[j] for j in taken],
             [old.size[j] for j in taken],

@@ -52,8 +52,11 @@ def rematerialize(
 def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     """The best plan within a budget; errors as in `rematerialize`."""
     first = _planned(view, graph)
-    budget = budget_in_bytes(memory, first.peak(range(len(first.ops))), first.throughout)
-    plan = planned_within(graph, first, budget, loops, partial(_planned, view))
+    peak = first.peak(range(len(first.ops)))
+    budget = budget_in_bytes(memory, peak, first.throughout)
+    if peak > budget:
+        first = _planned(view, graph, small=0)
+    plan = planned_within(graph, first, budget, loops, partial(_planned, view, small=0))
     if memory != LEAST and plan.choice.peak > budget:
         least = shown_bytes(plan.choice.peak)
         raise RequestError(
@@ -62,9 +65,13 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     return plan
 
 
-def _planned(view: View, graph: Graph) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
-    return without_checkpointed(cheaper(graph, ordered(with_inside(view, liveness(graph))))).model
+def _planned(view: View, graph: Graph, small: int = SMALL) -> Liveness:
+    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops.
+
+    Graphs whose peak, without arguments and results, is below `small` bytes keep their order.
+    """
+    model = ordered(with_inside(view, liveness(graph)), small)
+    return without_checkpointed(cheaper(graph, model)).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
@@ -116,27 +123,53 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
     ]
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """The peak of a program in bytes, how many of them are live throughout, and its time.
+
+    The bytes that are live throughout are those of arguments and results. The time is a multiple of that without a
+    budget.
+    """
+
+    peak: int
+    throughout: int
+    time: float
+
+
+@stage
+def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = None) -> Estimate:
+    """The model's figures of a flat graph within a budget; arguments and errors are those of `rematerialize`."""
+    if not memory:
+        first = _planned(view, graph)
+        return Estimate(first.peak(range(len(first.ops))), first.throughout, 1.0)
+    plan, total = _fitted(view, graph, memory, loops), total_seconds(view, graph)
+    model = plan.choice.model
+    return Estimate(plan.choice.peak, model.throughout, 1 + plan.time / total if total else 1.0)
+
+
 @stage
 def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[tuple[int, float]]:
     """Peaks in bytes that a flat graph can have, falling, each with its time as a multiple of that without a budget.
 
     Both follow from the types of values alone. `loops` is as in `rematerialize`; in a point, all loops keep the same.
     """
-    points = list(curve(cheaper(graph, ordered(with_inside(view, liveness(graph))))))
+    first = _planned(view, graph)
+    points = [(first.peak(range(len(first.ops))), 0.0), *curve(_planned(view, graph, small=0))]
     if loops is not None and has_choices(graph, loops):
         choices = loops.choices()
         for memory in ("sqrt", "log"):
             more = recomputation(loops, choices, memory, {})
             points += [
-                (peak, time + more) for peak, time in curve(_planned(view, loops.structured(memory, {})))
+                (peak, time + more)
+                for peak, time in curve(_planned(view, loops.structured(memory, {}), small=0))
             ]
     total = total_seconds(view, graph)
     return [(peak, 1 + more / total if total else 1.0) for peak, more in lowest(points)]
 
 
-def ordered(model: Liveness) -> Liveness:
-    """The model with its ops in the order of lowest peak, and numbered in that order."""
-    order = lowest_order(model)
+def ordered(model: Liveness, small: int = SMALL) -> Liveness:
+    """The model with its ops in the order of lowest peak, and numbered in that order; `small` as in `lowest_order`."""
+    order = lowest_order(model, small)
     if order == list(range(len(order))):
         return model
     place = [0] * len(order)
@@ -147,5 +180,5 @@ def ordered(model: Liveness) -> Liveness:
         for side in (model.needs, model.reads, model.roots)
     )
     ops, size = [model.ops[i] for i in order], [model.size[i] for i in order]
-    kept = frozenset(place[i] for i in model.kept)
+    kept = {place[i]: count for i, count in model.kept.items()}
     return replace(model, ops=ops, size=size, needs=needs, reads=reads, roots=roots, kept=kept)

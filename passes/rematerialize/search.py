@@ -122,6 +122,6 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         reads.append(behind if is_run else ())
         roots.append((n,) if is_run else behind)
     sizes = [old.size[i] for i in taken]
-    kept = frozenset(first[i] for i in old.kept)
+    kept = {first[i]: count for i, count in old.kept.items()}
     ops = [old.ops[i] for i in taken]
     return Liveness(ops, sizes, needs, reads, roots, kept, old.arguments, old.inside)

@@ -91,9 +91,14 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
 
 
 def source_of(text: str, fast: bool = True) -> Source:
+    """The source of a program's text for one thread."""
+    return in_one_thread(tiduc.load(text), fast)
+
+
+def in_one_thread(program: tiduc.Program, fast: bool = True) -> Source:
     """The source of a program for one thread."""
     with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False)):
-        return tiduc.load(text).source(fast=fast)
+        return program.source(fast=fast)
 
 
 work = prepare.work

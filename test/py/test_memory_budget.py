@@ -84,6 +84,7 @@ def peak(program: tiduc.Program) -> int:
 @pytest.mark.parametrize(
     ("name", "memory"),
     [
+        ("mlp_f32", "min"),
         ("convnet_f32", "0.8x"),
         pytest.param("transformer_f32", "0.8x", marks=pytest.mark.slow),
         pytest.param("transformer_f32", "min", marks=pytest.mark.slow),
@@ -124,7 +125,7 @@ def test_a_barrier_that_was_there_stays() -> None:
 def test_peak_is_within_the_budget() -> None:
     program, _ = network(12, 64, 8)
     beside = liveness(program.merged).throughout
-    for share in (0.9, 0.75, 0.6):
+    for share in (0.8, 0.6, 0.5):
         assert peak(program.rematerialize(f"{share}x")) - beside <= share * (peak(program) - beside)
 
 
@@ -158,10 +159,27 @@ def test_curve_falls_and_costs_more_and_more() -> None:
     peaks, times = zip(*memory_curve(program.view, program.merged), strict=True)
     assert list(peaks) == sorted(set(peaks), reverse=True) and list(times) == sorted(set(times))
     beside = liveness(program.merged).throughout
-    assert times[0] == 1 and times[-1] < 4 and peaks[-1] - beside < 0.6 * (peaks[0] - beside)
+    assert times[0] == 1 and times[-1] < 4 and peaks[-1] - beside < 0.5 * (peak(program) - beside)
+
+
+def test_small_programs_within_a_budget_run_in_another_order() -> None:
+    """Without a budget they keep their order; within one, nothing is recomputed if another order is enough."""
+    program, _ = network(12, 64, 8)
+    budgeted = program.rematerialize("0.6x")
+    beside = liveness(program.merged).throughout
+    assert BARRIER not in budgeted.text and program.text != budgeted.text
+    assert peak(budgeted) - beside <= 0.6 * (peak(program) - beside)
 
 
 # ---- schedules -----------------------------------------------------------------------------------------------
+
+
+def test_results_of_the_graph_are_computed_early() -> None:
+    """Two results read the first array, which is free once both of them and the second array are computed."""
+    with context(), ir.Location.unknown():
+        model = liveness(graph_of([4, 4, 4, 1, 1, 1], [[], [0], [1], [2], [0], [0]], [3, 4, 5]))
+    assert model.peak(range(6)) - model.throughout == 12 * MIB
+    assert model.peak(lowest_order(model)) - model.throughout == 8 * MIB
 
 
 def test_order_frees_values_as_soon_as_it_can() -> None:
@@ -310,28 +328,28 @@ def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureF
     """Each run of an op beyond the first in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["explain", str(file), "--budget", "0.7x", "--json"]) == 0
+    assert run(["explain", str(file), "--budget", "0.4x", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)["recomputed"]
     name, loss = "stablehlo.tanh", tiduc.load(file)
-    again = loss.rematerialize("0.7x").vjp().text.count(name) - loss.vjp().text.count(name)
+    again = loss.rematerialize("0.4x").vjp().text.count(name) - loss.vjp().text.count(name)
     assert sum(x["times"] - 1 for x in values if x["op"] == "tanh") == again > 0
     assert all(x["bytes"] == 4 * 64 * 8 and x["place"] and x["reader"] and x["share"] > 0 for x in values)
-    assert run(["explain", str(file), "--budget", "0.7x"]) == 0
-    assert f"Recomputed within 0.7x: {len(values)} values" in capsys.readouterr().out
+    assert run(["explain", str(file), "--budget", "0.4x"]) == 0
+    assert f"Recomputed within 0.4x: {len(values)} values" in capsys.readouterr().out
     assert run(["explain", str(file), "--budget", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
 
 
 def test_load_takes_a_budget() -> None:
     text = layers(12, 64, 8)
-    within = tiduc.load(text, memory="0.7x").grad()
-    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.7x").grad().text
+    within = tiduc.load(text, memory="0.4x").grad()
+    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.4x").grad().text
 
 
 def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["grad", str(file), "--memory", "0.7x"]) == 0
+    assert run(["grad", str(file), "--memory", "0.4x"]) == 0
     assert BARRIER in capsys.readouterr().out
     assert run(["grad", str(file), "--memory", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
@@ -375,5 +393,5 @@ def test_programs_without_ops() -> None:
 def test_pass_takes_a_budget() -> None:
     program, _ = network(12, 64, 8)
     module = program.flat
-    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.7x}")
+    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.4x}")
     assert BARRIER in str(module)

@@ -7,7 +7,8 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits below. A loop that writes many arrays may stay within them after
+Intermediate arrays are on the stack, hence the limits below and in `dialect/small_loops.py`. A loop that writes many
+arrays may stay within them after
 `packing.py` has packed the arrays into few. IREE fails to compile some of these loops; `compile.py` then compiles the
 program again without this pass.
 """
@@ -38,26 +39,20 @@ from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.traits import ELEMENTWISE, VIEWS
+from tiduc.dialect.small_loops import (
+    FUSED,
+    IN_KERNELS,
+    MOST_BYTES,
+    MOST_PRODUCTS,
+    STACK,
+    WITHOUT_ARRAYS,
+    is_plain,
+)
 from tiduc.dialect.types import element, shape
 
-STACK = 2**18
-"""The most bytes of intermediate arrays in a kernel; the compiler gets this limit from targets.py."""
-
-_PRODUCTS = 2**20  # the most multiplications of a product; for more, IREE's own code is faster
-_ELEMENTS = 2**16  # the most bytes of an array that an iteration computes
 _SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
 _BINDINGS = 32  # the most arrays that IREE's runtime passes to a dispatch
 _INLINED = 256  # the most bytes of a constant that IREE puts into the code
-_FUSED = 4  # about how many ops share one array on the stack, since IREE fuses them
-
-_IN_KERNELS = ELEMENTWISE.union(
-    VIEWS,
-    "stablehlo.bitcast_convert stablehlo.constant stablehlo.dot_general stablehlo.dynamic_slice".split(),
-    "stablehlo.dynamic_update_slice stablehlo.iota stablehlo.optimization_barrier stablehlo.reduce".split(),
-    "stablehlo.return stablehlo.while math.fma".split(),
-)
-"""Ops that IREE compiles inside a dispatch."""
 
 
 @slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
@@ -115,26 +110,28 @@ def fits(loop: Any) -> bool:
         if inner.name == KERNEL:
             if not list(inner.regions[1].blocks):  # IREE divides it into threads
                 return False
-            if any(not _plain(y.type) for y in inner.results):
+            if any(not is_plain(y.type) for y in inner.results):
                 return False
             stack += sum(_size(y) for y in inner.results)
             continue
-        known = inner.name in _IN_KERNELS
+        known = inner.name in IN_KERNELS
         chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
         if not known and not chosen and not kernel_forms.is_one_slice(inner):
             return False
-        if any(not _plain(x.type) for x in (*inner.operands, *inner.results)):
+        if any(not is_plain(x.type) for x in (*inner.operands, *inner.results)):
             return False
         if inner.name == "stablehlo.pad" and _crops_or_dilates(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and kernel_forms.work_of(inner) > _PRODUCTS:
+        if inner.name == "stablehlo.dot_general" and kernel_forms.work_of(inner) > MOST_PRODUCTS:
             return False
-        if inner.name in ("stablehlo.while", "stablehlo.constant", "stablehlo.dynamic_update_slice"):
+        if inner.name == "stablehlo.while" and inner != loop.operation:
+            stack += sum(_size(x) for x in inner.operands if defined_by(x, "stablehlo.constant"))
+        if inner.name in WITHOUT_ARRAYS:
             continue
         sizes = [_size(y) for y in inner.results]
-        if any(size > _ELEMENTS for size in sizes):
+        if any(size > MOST_BYTES for size in sizes):
             return False
-        stack += sum(sizes) // _FUSED
+        stack += sum(sizes) // FUSED
     # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
@@ -143,16 +140,6 @@ def fits(loop: Any) -> bool:
         return False
     kept = _on_stack(loop)
     return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
-
-
-def _plain(type_: Any) -> bool:
-    """Whether a type is a static, nonempty array of integers of 1, 8, 16, 32 or 64 bits, f32 or f64."""
-    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
-        return False
-    kind = type_.element_type
-    if isinstance(kind, ir.IntegerType):
-        return kind.width in (1, 8, 16, 32, 64)
-    return isinstance(kind, ir.F32Type | ir.F64Type)
 
 
 def _size(x: Any) -> int:
@@ -275,10 +262,19 @@ def _in_place(loop: Any, never: Any) -> None:
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
-        if new == old or updates:
+        if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
         # A copy at the end: computed in place, the new carry would be read while it is only partly written.
         end.operands[i] = k.filled(old, new)
+
+
+def _is_carry_of_inner_loop(new: Any, old: Any) -> bool:
+    """Whether a loop inside of this one updates the carry in place: `old` is its initial value, and `new` its last one.
+
+    A copy would read the array of the inner loop and write it, which IREE rejects.
+    """
+    inner = defined_by(new, "stablehlo.while")
+    return inner is not None and inner.operands[list(inner.results).index(new)] == old
 
 
 def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:

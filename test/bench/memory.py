@@ -1,0 +1,180 @@
+"""The model of memory and time of budgets against IREE: python test/bench/memory.py [--help]
+
+For the functions of suite.py and some networks of networks.py, the value and gradient in f32, each within budgets of
+memory ("none" for no budget):
+
+    model, IREE    the peak of the model and the one that IREE allocates, beside arguments and results, in KiB
+    time           the processor time of a call divided by that without a budget: estimated, and measured
+
+With --cheap, the time and the memory of the program without a budget, divided by those of the program that recomputes
+no cheap values (`passes/rematerialize/cheap.py`). Calls take turns, each in one thread. With --write, the tables go to
+docs/benchmarks.md.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import jax
+import numpy as np
+from convolutions import least
+from flags import in_one_thread
+from suite import PAGE, allocated, cases, machine
+
+import tiduc
+from tiduc.backends.iree.compile import compile_source
+from tiduc.dialect.errors import RequestError
+from tiduc.passes.rematerialize import cheap
+from tiduc.passes.rematerialize.rematerialize import Estimate, estimated
+from tiduc.pipeline import loops_of, lowering, run_stages
+
+BEGIN, END = "<!-- memory.py{} -->", "<!-- end of memory.py{} -->"
+NETWORKS = ("resnet18", "unet", "vit layer", "gpt2 layer", "gpt", "lstm network")
+BUDGETS = ("none", "0.5x", "min")
+
+
+class Row(NamedTuple):
+    """KiB beside arguments and results, of the model and of IREE, and times, estimated and measured, by budget."""
+
+    throughout: float
+    model: dict[str, float]
+    allocated: dict[str, float]
+    estimated: dict[str, float]
+    measured: dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    known = [*cases(), *(NETWORKS if find_spec("torch") is not None else ())]
+    parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument(
+        "--budgets", nargs="+", default=BUDGETS, help="the first one is what others are compared with"
+    )
+    parser.add_argument("--cheap", action="store_true", help="measure what recomputing cheap values costs")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each program")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    chosen = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    lines = of_cheap(chosen.only, chosen.seconds) if chosen.cheap else of_budgets(chosen)
+    report = "\n".join(["", machine(), "", *lines])
+    if chosen.write:
+        begin, end = (mark.format(" --cheap" if chosen.cheap else "") for mark in (BEGIN, END))
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(f"{before}{begin}\n{report}\n{end}{rest.partition(end)[2]}")
+
+
+def of_budgets(chosen: Any) -> Iterator[str]:
+    heads = [f"{what}, {budget}" for budget in chosen.budgets for what in ("model", "IREE")]
+    heads += [f"time, {budget}" for budget in chosen.budgets[1:]]
+    yield from shown([f"| KiB | throughout | {' | '.join(heads)} |", "|---|" + "---:|" * (1 + len(heads))])
+    for name in chosen.only:
+        row = measured(name, chosen.budgets, chosen.seconds)
+        cells = [f"{row.throughout:.0f}"]
+        for budget in chosen.budgets:
+            cells += [cell(of.get(budget), 0) for of in (row.model, row.allocated)]
+        for budget in chosen.budgets[1:]:
+            cells.append(f"{cell(row.estimated.get(budget), 2)}, {cell(row.measured.get(budget), 2)}")
+        yield from shown([f"| {name} | {' | '.join(cells)} |"])
+
+
+def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
+    yield from shown(["| with / without cheap recomputation | time | memory |", "|---|---:|---:|"])
+    for name in names:
+        program, arguments = program_of(name)
+        without = program.rematerialize("")
+        with patch.object(cheap, "_GAIN", 0.0):
+            recomputes = without.text != program.text
+            other, other_bytes = compiled(without, arguments)
+        if not recomputes:
+            continue
+        call, bytes_ = compiled(program, arguments)
+        times = least({"with": call, "without": other}, seconds, time.process_time)
+        ratios = times["with"] / times["without"], bytes_ / other_bytes
+        yield from shown([f"| {name} | {ratios[0]:.3f} | {ratios[1]:.3f} |"])
+
+
+def shown(lines: Sequence[str]) -> Sequence[str]:
+    """The lines, printed."""
+    print(*lines, sep="\n", flush=True)
+    return lines
+
+
+def cell(x: float | None, digits: int) -> str:
+    """A figure, or a dash for a budget that does not fit."""
+    return "-" if x is None else f"{x:.{digits}f}"
+
+
+# ---- programs ------------------------------------------------------------------------------------------------------
+
+
+def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
+    """The value and gradient of a program, and its arguments."""
+    if name not in NETWORKS:
+        case = cases()[name]
+        loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
+        return tiduc.load(loss).grad(list(case.wrt), value=True), case.arguments
+    module, image = network(name)
+    gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(
+        [name for name, _ in module.named_parameters()], value=True
+    )
+    return gradient, [np.asarray(x) for x in gradient.arguments(image.numpy())]
+
+
+def network(name: str) -> tuple[Any, Any]:
+    """A network of networks.py, or one like it with one layer."""
+    import networks
+    import torch
+    from attention import Text, ViT
+
+    torch.manual_seed(0)
+    if name == "vit layer":
+        return networks.Loss(ViT(depth=1)), torch.randn(1, 3, 224, 224)
+    if name == "gpt2 layer":
+        return networks.Loss(Text(1000, True, depth=1)), torch.randint(1000, (1, 128))
+    if name == "gpt":
+        return networks.Loss(Text(65, True, depth=6, width=384)), torch.randint(65, (4, 256))
+    return networks.made(name.removesuffix(" network"))
+
+
+# ---- measures ------------------------------------------------------------------------------------------------------
+
+
+def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
+    """The figures of a program within each budget; a budget that no plan fits has none."""
+    program, arguments = program_of(name)
+    row = Row(0.0, {}, {}, {}, {})
+    calls: dict[str, Callable[[], Any]] = {}
+    for budget in budgets:
+        within = program if budget == "none" else program.rematerialize(budget)
+        try:
+            estimate = estimate_of(within)
+        except RequestError:
+            continue
+        calls[budget], bytes_ = compiled(within, arguments)
+        row = row._replace(throughout=estimate.throughout / 1024)
+        row.model[budget] = (estimate.peak - estimate.throughout) / 1024
+        row.allocated[budget] = bytes_ / 1024 - row.throughout
+        row.estimated[budget] = estimate.time
+    times = least(calls, seconds, time.process_time)
+    first = times[next(iter(times))]
+    row.measured.update((budget, t / first) for budget, t in times.items())
+    return row
+
+
+def estimate_of(program: tiduc.Program) -> Estimate:
+    """What the model says of a program within its budget."""
+    structured = run_stages(program, lowering("structure")[1:], program.merged)
+    return estimated(program.view, structured, program.memory, loops_of(program))
+
+
+def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable[[], Any], float]:
+    """A call in one thread, and the bytes that IREE allocates for it."""
+    vmfb = compile_source(in_one_thread(program))
+    executable = tiduc.Executable(vmfb)
+    executable(*arguments)
+    return lambda: executable(*arguments), 1024 * allocated(vmfb, arguments)
