@@ -1,6 +1,6 @@
 """rates: how fast a machine moves memory and computes, for estimates of time.
 
-    {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 3e5}        per second
+    {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 2e5}        per second
 
 `tiduc calibrate` measures the rates of a machine and writes them to such a file, and a user may write one for another
 machine. The environment variable TIDUC_COSTS names the file. Without it, the rates are those of one core of a present
@@ -29,7 +29,7 @@ class Rates:
     bytes: float = 1e10
     flops: float = 1e11
     functions: float = 1e9
-    launches: float = 3e5
+    launches: float = 2e5
 
 
 def rates() -> Rates:

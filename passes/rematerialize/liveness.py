@@ -123,7 +123,7 @@ def _kept(
 ) -> dict[int, int]:
     """The roots of the graph's results, each with the bytes of its results that are the graph's."""
     kept: dict[int, int] = {}
-    for y in dict.fromkeys(y for y in graph.outputs if y in number):
+    for y in dict.fromkeys(y for y in graph.outputs if y is not None and y in number):
         behind = roots[number[y]]
         for j in behind:
             bytes_ = size_in_bytes(y) if len(behind) == 1 else size[j]

@@ -55,8 +55,8 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     peak = first.peak(range(len(first.ops)))
     budget = budget_in_bytes(memory, peak, first.throughout)
     if peak > budget:
-        first = _planned(view, graph, small=0)
-    plan = planned_within(graph, first, budget, loops, partial(_planned, view, small=0))
+        first = _planned(view, graph, has_budget=True)
+    plan = planned_within(graph, first, budget, loops, partial(_planned, view, has_budget=True))
     if memory != LEAST and plan.choice.peak > budget:
         least = shown_bytes(plan.choice.peak)
         raise RequestError(
@@ -65,12 +65,9 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     return plan
 
 
-def _planned(view: View, graph: Graph, small: int = SMALL) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops.
-
-    Graphs whose peak, without arguments and results, is below `small` bytes keep their order.
-    """
-    model = ordered(with_inside(view, liveness(graph)), small)
+def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
+    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
+    model = ordered(with_inside(view, liveness(graph)), has_budget)
     return without_checkpointed(cheaper(graph, model)).model
 
 
@@ -154,22 +151,22 @@ def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[t
     Both follow from the types of values alone. `loops` is as in `rematerialize`; in a point, all loops keep the same.
     """
     first = _planned(view, graph)
-    points = [(first.peak(range(len(first.ops))), 0.0), *curve(_planned(view, graph, small=0))]
+    points = [(first.peak(range(len(first.ops))), 0.0), *curve(_planned(view, graph, has_budget=True))]
     if loops is not None and has_choices(graph, loops):
         choices = loops.choices()
         for memory in ("sqrt", "log"):
             more = recomputation(loops, choices, memory, {})
             points += [
                 (peak, time + more)
-                for peak, time in curve(_planned(view, loops.structured(memory, {}), small=0))
+                for peak, time in curve(_planned(view, loops.structured(memory, {}), has_budget=True))
             ]
     total = total_seconds(view, graph)
     return [(peak, 1 + more / total if total else 1.0) for peak, more in lowest(points)]
 
 
-def ordered(model: Liveness, small: int = SMALL) -> Liveness:
-    """The model with its ops in the order of lowest peak, and numbered in that order; `small` as in `lowest_order`."""
-    order = lowest_order(model, small)
+def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
+    """The model with its ops in the order of lowest peak, and numbered in that order."""
+    order = lowest_order(model, has_budget)
     if order == list(range(len(order))):
         return model
     place = [0] * len(order)

@@ -178,3 +178,7 @@ def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable
     executable = tiduc.Executable(vmfb)
     executable(*arguments)
     return lambda: executable(*arguments), 1024 * allocated(vmfb, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,10 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases.loop_gradients import grad, random
 from cases.looping import drawn, looping
 from harness.xla import by_xla
+from jax import lax
 from numpy.typing import NDArray
 
 import tiduc
@@ -18,6 +21,28 @@ Array = NDArray[Any]
 
 
 V, M = "tensor<6xf64>", "tensor<6x6xf64>"
+
+
+def summed(other: str) -> str:
+    """A loop whose inner loop adds to the first carry, %a; `other` computes %q, the second carry %b, after it."""
+    text = looping(
+        f"{V} {V}",
+        f"""%ten = stablehlo.constant dense<10> : tensor<i32>
+        %z:2 = stablehlo.while(%m = %i, %w = %a) : tensor<i32>, {V}
+        cond {{
+          %d = stablehlo.compare LT, %m, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %d : tensor<i1>
+        }} do {{
+          %f = stablehlo.sine %b : {V}
+          %g = stablehlo.add %w, %f : {V}
+          %l = stablehlo.add %m, %one : tensor<i32>
+          stablehlo.return %l, %g : tensor<i32>, {V}
+        }}
+        {other}""",
+    )
+    return text.replace("return %j, %p,", "return %j, %z#1,")
+
+
 LOOPS = {
     "exchange": looping(f"{V} {V}", f"%p = stablehlo.negate %b : {V}\n%q = stablehlo.add %a, %b : {V}"),
     "turned": looping(
@@ -183,6 +208,7 @@ LOOPS = {
           : ({M}, tensor<1x6xf64>, tensor<i32>, tensor<i32>) -> {M}""",
         6,
     ),
+    "summed inside": summed(f"%q = stablehlo.tanh %b : {V}"),
     "two put": looping(
         V,
         f"""%five = stablehlo.constant dense<5> : tensor<i32>
@@ -202,6 +228,43 @@ def test_loops_are_kernels(name: str) -> None:
     source = program.source()
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 1
     for y, expected in zip(program.compile()(*arguments), by_xla(program.text, arguments), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_with_checkpoints_are_kernels() -> None:
+    """The loop over a segment adds to the derivative of w, which the loop over all segments carries."""
+
+    def f(xs: Any, w: Any) -> Any:
+        return jnp.sum(lax.scan(lambda c, x: (jnp.tanh(w @ c + x), None), jnp.ones(6), xs)[0])
+
+    arguments = random((12, 6), (6, 6))
+    text = grad(f, arguments, "sqrt")
+    source = tiduc.load(text).source()
+    assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
+    actual = tiduc.Executable(compile_source(replace(source, otherwise=None)))(*arguments)
+    for y, expected in zip(actual, by_xla(text, arguments), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_carries_that_are_read_after_an_inner_loop() -> None:
+    text = summed(f"%q = stablehlo.subtract %a, %b : {V}")
+    arguments = drawn(text)
+    for y, expected in zip(tiduc.load(text).compile()(*arguments), by_xla(text, arguments), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_segments_of_large_stacks_are_kernels_each() -> None:
+    """The stacks of a segment take more than a kernel's stack, so the host runs the segments."""
+
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sum(lax.scan(lambda c, _: (c * (1.5 - c * w), None), x, None, 100)[0])
+
+    arguments = random((4000,), (4000,))
+    text = grad(f, arguments, "sqrt")
+    source = tiduc.load(text).source()
+    assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 3
+    actual = tiduc.Executable(compile_source(replace(source, otherwise=None)))(*arguments)
+    for y, expected in zip(actual, by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
 

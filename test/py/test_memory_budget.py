@@ -174,6 +174,16 @@ def test_small_programs_within_a_budget_run_in_another_order() -> None:
 # ---- schedules -----------------------------------------------------------------------------------------------
 
 
+def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
+    """The first array is the peak in any order. Two results read the third one, which is then free before the others."""
+    needs = [[], [0], [1], [2], [3], [2], [2]]
+    with context(), ir.Location.unknown():
+        model = liveness(graph_of([100, 1, 4, 4, 4, 1, 1], needs, [4, 5, 6]))
+    assert lowest_order(model) == list(range(7))
+    order = lowest_order(model, has_budget=True)
+    assert order.index(4) > max(order.index(5), order.index(6))
+
+
 def test_results_of_the_graph_are_computed_early() -> None:
     """Two results read the first array, which is free once both of them and the second array are computed."""
     with context(), ir.Location.unknown():

@@ -271,10 +271,13 @@ def _in_place(loop: Any, never: Any) -> None:
 def _is_carry_of_inner_loop(new: Any, old: Any) -> bool:
     """Whether a loop inside of this one updates the carry in place: `old` is its initial value, and `new` its last one.
 
-    A copy would read the array of the inner loop and write it, which IREE rejects.
+    A copy would read the array of the inner loop and write it, which IREE rejects. If an op reads `old` after the inner
+    loop, that loop has an array of its own.
     """
     inner = defined_by(new, "stablehlo.while")
-    return inner is not None and inner.operands[list(inner.results).index(new)] == old
+    if inner is None or inner.operands[list(inner.results).index(new)] != old:
+        return False
+    return not _is_read_after(old, inner)
 
 
 def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
