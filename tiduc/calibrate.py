@@ -1,8 +1,8 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
 Each rate follows from two programs, one of which repeats an op more often: the difference of their times is that of the
-further repetitions, without the time of a call and of its copies. Launches are those of a loop that the host runs, as no
-loop with a gather of several rows becomes a kernel (`dialect/small_loops.py`).
+further repetitions, without the time of a call and of its copies. Launches are those of a loop with a gather of several
+rows, which the host runs, since such a loop does not become a kernel (`dialect/small_loops.py`).
 """
 
 import time

@@ -175,7 +175,7 @@ def test_small_programs_within_a_budget_run_in_another_order() -> None:
 
 
 def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
-    """The first array is the peak in any order. Two results read the third one, which is then free before the others."""
+    """The first array is the peak in any order. Two results read the third one, and run before the last one."""
     needs = [[], [0], [1], [2], [3], [2], [2]]
     with context(), ir.Location.unknown():
         model = liveness(graph_of([100, 1, 4, 4, 4, 1, 1], needs, [4, 5, 6]))
