@@ -4,14 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases.memory_graphs import MIB, binomial, chain, graph_of, lowest_peak, random_dag
 from harness.allocations import allocated
 from harness.example_files import EXAMPLES
-from harness.exports import exported
-from jax import lax
 from torch_mlir import ir
 
 import tiduc
@@ -221,73 +218,6 @@ def test_small_graphs_have_the_lowest_peak() -> None:
             found = within(ordered(liveness(graph_of(*drawn))), 0).peak
         ratios.append((found - 1) / MIB / lowest_peak(*drawn))
     assert min(ratios) >= 1 and max(ratios) < 1.01  # but for the argument of one byte
-
-
-LOOP = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %i, %y = stablehlo.while(%k = %zero, %h = %x) : tensor<i32>, tensor<64x64xf32>
-  cond {
-    %n = stablehlo.constant dense<100> : tensor<i32>
-    %c = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-  } do {
-    %one = stablehlo.constant dense<1> : tensor<i32>
-    %next = stablehlo.add %k, %one : tensor<i32>
-    %z = stablehlo.sine %h : tensor<64x64xf32>
-    stablehlo.return %next, %z : tensor<i32>, tensor<64x64xf32>
-  }
-  %f = stablehlo.constant dense<0.0> : tensor<f32>
-  %sum = stablehlo.reduce(%y init: %f) applies stablehlo.add across dimensions = [0, 1]
-      : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
-  return %sum : tensor<f32>
-}
-"""
-
-
-def test_loops_keep_what_the_budget_allows() -> None:
-    """Stacks of 100 iterations, or checkpoints; loop memory that is set stays."""
-    gradient = tiduc.load(LOOP).grad()
-    stack = "tensor<100x64x64xf32>"
-    assert stack in gradient.text
-    assert stack in gradient.rematerialize("3MB").text
-    small = gradient.rematerialize("700kB")
-    assert stack not in small.text
-    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
-    for y, wanted in zip(small.compile(engine="xla")(x), gradient.compile(engine="xla")(x), strict=True):
-        np.testing.assert_allclose(y, wanted, rtol=1e-5)
-    with pytest.raises(RequestError, match="the least budget that it fits is"):
-        _ = gradient.rematerialize("10kB").text
-    with pytest.raises(RequestError, match="the least budget that it fits is"):
-        _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
-
-
-def test_each_loop_is_a_choice() -> None:
-    """Two loops of one loss: the one with large stacks sets checkpoints, the other one keeps its stack."""
-
-    def loss(x: Any, y: Any) -> Any:
-        wide, small = (
-            lax.scan(lambda c, _: (jnp.sin(c), None), c, None, n)[0] for c, n in ((x, 100), (y, 50))
-        )
-        return wide.sum() + small.sum()
-
-    gradient = tiduc.load(
-        exported(loss, jnp.ones((64, 64), jnp.float32), jnp.ones((16, 16), jnp.float32))
-    ).grad()
-    stacks = "tensor<100x64x64xf32>", "tensor<50x16x16xf32>"
-    for memory, kept in (("3MB", [True, True]), ("700kB", [False, True])):
-        text = gradient.rematerialize(memory).text
-        assert [stack in text for stack in stacks] == kept
-
-
-def test_memory_inside_of_loops_counts() -> None:
-    """The body of the loop holds an array of 8 MB that it does not return."""
-
-    def body(c: Any, _: Any) -> Any:
-        return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
-
-    program = tiduc.load(exported(lambda x: lax.scan(body, x, None, 5)[0], jnp.ones((2, 1000))))
-    graph = run_stages(program, lowering("structure")[1:], program.merged)
-    assert memory_curve(program.view, graph)[0][0] > 4e6
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:

@@ -1,0 +1,145 @@
+"""Budgets of memory for programs with loops: what each loop keeps, and what small loops take on IREE."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness.allocations import allocated
+from harness.exports import exported
+from jax import lax
+
+import tiduc
+from tiduc.dialect.control import is_control
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.small_loops import is_small
+from tiduc.passes.rematerialize.rematerialize import estimated, memory_curve
+from tiduc.pipeline import loops_of, lowering, run_stages
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+
+LOOP = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %i, %y = stablehlo.while(%k = %zero, %h = %x) : tensor<i32>, tensor<64x64xf32>
+  cond {
+    %n = stablehlo.constant dense<100> : tensor<i32>
+    %c = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %z = stablehlo.sine %h : tensor<64x64xf32>
+    stablehlo.return %next, %z : tensor<i32>, tensor<64x64xf32>
+  }
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%y init: %f) applies stablehlo.add across dimensions = [0, 1]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}
+"""
+
+
+def test_loops_keep_what_the_budget_allows() -> None:
+    """Stacks of 100 iterations, or checkpoints; loop memory that is set stays."""
+    gradient = tiduc.load(LOOP).grad()
+    stack = "tensor<100x64x64xf32>"
+    assert stack in gradient.text
+    assert stack in gradient.rematerialize("3MB").text
+    small = gradient.rematerialize("700kB")
+    assert stack not in small.text
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    for y, wanted in zip(small.compile(engine="xla")(x), gradient.compile(engine="xla")(x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    with pytest.raises(RequestError, match="the least budget that it fits is"):
+        _ = gradient.rematerialize("10kB").text
+    with pytest.raises(RequestError, match="the least budget that it fits is"):
+        _ = tiduc.load(LOOP, loop_memory="stack").grad().rematerialize("700kB").text
+
+
+def test_each_loop_is_a_choice() -> None:
+    """Two loops of one loss: the one with large stacks sets checkpoints, the other one keeps its stack."""
+
+    def loss(x: Any, y: Any) -> Any:
+        wide, small = (
+            lax.scan(lambda c, _: (jnp.sin(c), None), c, None, n)[0] for c, n in ((x, 100), (y, 50))
+        )
+        return wide.sum() + small.sum()
+
+    gradient = tiduc.load(
+        exported(loss, jnp.ones((64, 64), jnp.float32), jnp.ones((16, 16), jnp.float32))
+    ).grad()
+    stacks = "tensor<100x64x64xf32>", "tensor<50x16x16xf32>"
+    for memory, kept in (("3MB", [True, True]), ("700kB", [False, True])):
+        text = gradient.rematerialize(memory).text
+        assert [stack in text for stack in stacks] == kept
+
+
+def test_memory_inside_of_loops_counts() -> None:
+    """The body of the loop holds an array of 8 MB that it does not return."""
+
+    def body(c: Any, _: Any) -> Any:
+        return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
+
+    program = tiduc.load(exported(lambda x: lax.scan(body, x, None, 5)[0], jnp.ones((2, 1000))))
+    graph = run_stages(program, lowering("structure")[1:], program.merged)
+    assert memory_curve(program.view, graph)[0][0] > 4e6
+
+
+# ---- small loops -----------------------------------------------------------------------------------------------
+
+
+def structured(program: tiduc.Program) -> Any:
+    return run_stages(program, lowering("structure")[1:], program.merged)
+
+
+@pytest.mark.parametrize(("width", "is_kernel"), [(64, True), (256, False)])
+def test_small_loops_allocate_nothing(width: int, is_kernel: bool) -> None:
+    """An iteration computes two arrays of `width` times `width` numbers of 4 bytes; a kernel has 64 KiB for each."""
+
+    def f(x: Any) -> Any:
+        return lax.scan(lambda c, _: (jnp.tanh(c @ c) @ x, None), x, None, 9)[0]
+
+    program = tiduc.load(exported(f, jnp.ones((width, width), jnp.float32)))
+    graph = structured(program)
+    (loop,) = (op for op in graph.definitions if is_control(op))
+    assert is_small(program.view, program.view.graph(loop_body(loop))) is is_kernel
+    array = 4 * width * width
+    beside = [point[0] - 2 * array for point in memory_curve(program.view, graph)]
+    assert (beside[0] < array // 2) is is_kernel
+
+
+def loop_body(loop: Any) -> str:
+    return str(list(loop.attributes["called_computations"])[0].value)
+
+
+def lstm(monkeypatch: pytest.MonkeyPatch) -> tuple[tiduc.Program, list[Any]]:
+    """The value and gradient of the LSTM of the benchmarks, and its arguments."""
+    monkeypatch.syspath_prepend(BENCH)
+    from functions import FUNCTIONS
+
+    function = FUNCTIONS["lstm"]
+    arguments = [np.float32(x) for x in function.arguments(np.random.default_rng(0))]
+    text = jax.jit(function.function, keep_unused=True).lower(*arguments).as_text()
+    return tiduc.load(text).grad(list(function.wrt), value=True), arguments
+
+
+def test_lstm_fits_a_third(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With checkpoints of the square root of the iterations, at one more run of the forward loop."""
+    program, _ = lstm(monkeypatch)
+    loops = loops_of(program)
+    free, held = (estimated(program.view, structured(program), memory, loops) for memory in ("", "0.35x"))
+    assert held.peak - held.throughout <= 0.35 * (free.peak - free.throughout)
+    assert 1.2 < held.time < 1.6
+
+
+@pytest.mark.slow
+def test_lstm_takes_a_third_on_iree(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, arguments = lstm(monkeypatch)
+    throughout = estimated(program.view, structured(program)).throughout / 1024
+    free, held = (
+        allocated(one.compile().vmfb, arguments) - throughout
+        for one in (program, program.rematerialize("0.35x"))
+    )
+    assert held <= 0.35 * free
