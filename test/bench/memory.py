@@ -7,8 +7,8 @@ memory ("none" for no budget):
     time           the processor time of a call divided by that without a budget: estimated, and measured
 
 With --cheap, the time and the memory of the program without a budget, divided by those of the program that recomputes
-no cheap values (`passes/rematerialize/cheap.py`); programs that recompute none anyway are left out. Calls take turns, each in one thread. With --write, the tables go to
-docs/benchmarks.md.
+no cheap values (`passes/rematerialize/cheap.py`); programs that recompute none anyway are left out. Calls take turns,
+each in one thread.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from convolutions import least
 from flags import in_one_thread
-from suite import PAGE, allocated, cases, machine
+from suite import allocated, cases, machine
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
@@ -31,7 +31,6 @@ from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.rematerialize import Estimate, estimated
 from tiduc.pipeline import loops_of, lowering, run_stages
 
-BEGIN, END = "<!-- memory.py{} -->", "<!-- end of memory.py{} -->"
 NETWORKS = ("resnet18", "unet", "vit layer", "gpt2 layer", "gpt", "lstm network")
 BUDGETS = ("none", "0.5x", "min")
 
@@ -57,21 +56,18 @@ def main() -> None:
     )
     parser.add_argument("--cheap", action="store_true", help="measure what recomputing cheap values costs")
     parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each program")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
+    print(machine())
     lines = of_cheap(chosen.only, chosen.seconds) if chosen.cheap else of_budgets(chosen)
-    report = "\n".join(["", machine(), "", *lines])
-    if chosen.write:
-        begin, end = (mark.format(" --cheap" if chosen.cheap else "") for mark in (BEGIN, END))
-        before, _, rest = PAGE.read_text().partition(begin)
-        PAGE.write_text(f"{before}{begin}\n{report}\n{end}{rest.partition(end)[2]}")
+    for line in lines:
+        print(line, flush=True)
 
 
 def of_budgets(chosen: Any) -> Iterator[str]:
     heads = [f"{what}, {budget}" for budget in chosen.budgets for what in ("model", "IREE")]
     heads += [f"time, {budget}" for budget in chosen.budgets[1:]]
-    yield from shown([f"| KiB | throughout | {' | '.join(heads)} |", "|---|" + "---:|" * (1 + len(heads))])
+    yield from [f"| KiB | throughout | {' | '.join(heads)} |", "|---|" + "---:|" * (1 + len(heads))]
     for name in chosen.only:
         row = measured(name, chosen.budgets, chosen.seconds)
         cells = [f"{row.throughout:.0f}"]
@@ -79,11 +75,11 @@ def of_budgets(chosen: Any) -> Iterator[str]:
             cells += [cell(of.get(budget), 0) for of in (row.model, row.allocated)]
         for budget in chosen.budgets[1:]:
             cells.append(f"{cell(row.estimated.get(budget), 2)}, {cell(row.measured.get(budget), 2)}")
-        yield from shown([f"| {name} | {' | '.join(cells)} |"])
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
-    yield from shown(["| with / without cheap recomputation | time | memory |", "|---|---:|---:|"])
+    yield from ["| with / without cheap recomputation | time | memory |", "|---|---:|---:|"]
     for name in names:
         program, arguments = program_of(name)
         text, without = program.text, program.rematerialize("")
@@ -94,13 +90,7 @@ def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
         call, bytes_ = compiled(program, arguments)
         times = least({"with": call, "without": other}, seconds, time.process_time)
         ratios = times["with"] / times["without"], bytes_ / other_bytes
-        yield from shown([f"| {name} | {ratios[0]:.3f} | {ratios[1]:.3f} |"])
-
-
-def shown(lines: Sequence[str]) -> Sequence[str]:
-    """The lines, printed."""
-    print(*lines, sep="\n", flush=True)
-    return lines
+        yield f"| {name} | {ratios[0]:.3f} | {ratios[1]:.3f} |"
 
 
 def cell(x: float | None, digits: int) -> str:
