@@ -11,8 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from tiduc.cli import COMMANDS, diagnostics, run
-from tiduc.dialect import progress
+from tiduc.cli import COMMANDS, run
 
 PROGRAM = """
 func.func @main(%x: tensor<f64> {tidu.name = "x"}) -> tensor<f64> {
@@ -329,38 +328,6 @@ def test_colour_on_a_terminal_only(tmp_path):
 def test_binary_output_does_not_go_to_a_terminal(file):
     status, shown = on_terminal("jvp", file, "--emit=bytecode")
     assert status == 1 and b"name a file with -o" in shown
-
-
-def test_progress_after_a_while_on_a_terminal(monkeypatch, capfd):
-    class Terminal:
-        def isatty(self):
-            return True
-
-        def write(self, text):
-            written.append(text)
-
-        def flush(self):
-            pass
-
-    written = []
-    monkeypatch.setattr(diagnostics, "PATIENCE", 0.05)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with diagnostics.waiting("compiling"):
-        pass
-    assert not written
-    monkeypatch.setenv("TERM", "xterm")
-    with diagnostics.waiting("compiling"):
-        time.sleep(0.5)
-    assert "compiling" in "".join(written)
-    with diagnostics.waiting("differentiating"), progress.during("parse"):
-        with progress.during("linearize"):
-            pass
-        time.sleep(0.5)
-        progress.say("entry 2 of 3")
-        time.sleep(0.5)
-    shown = "".join(written)
-    assert "differentiating: parse, after 1 stage" in shown and "after 1 stage: entry 2 of 3" in shown
-    assert not progress.is_heard()
 
 
 def test_completion_is_offered():

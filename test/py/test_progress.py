@@ -1,14 +1,16 @@
-"""How far IREE's compiler is: on a terminal, in counts that rise to the numbers of the program; nowhere else."""
+"""Progress on a terminal: stages, and how far IREE's compiler is, in counts that rise to those of the program."""
 
 import os
 import pty
 import re
 import sys
+import time
 
 import pytest
 
 from tiduc.backends.iree import following
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
+from tiduc.cli import diagnostics
 from tiduc.dialect import progress
 from tiduc.dialect.errors import CompileError
 
@@ -96,6 +98,7 @@ def test_several_programs_are_counted():
 
 COMMAND = """
 import sys
+import time
 from tiduc.backends.iree import following
 from tiduc.cli import diagnostics, run
 diagnostics.PATIENCE, following._EVERY = 0.0, 0.002
@@ -126,3 +129,35 @@ def test_the_command_shows_counts_on_a_terminal_only(tmp_path, on_terminal):
     assert (tmp_path / "three.vmfb").exists()
     assert (re.search(rb"of 3|links the module", shown) is not None) == on_terminal
     assert on_terminal or not shown
+
+
+def test_stages_are_shown_after_a_while_on_a_terminal(monkeypatch, capfd):
+    class Terminal:
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            written.append(text)
+
+        def flush(self):
+            pass
+
+    written = []
+    monkeypatch.setattr(diagnostics, "PATIENCE", 0.05)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with diagnostics.waiting("compiling"):
+        pass
+    assert not written
+    monkeypatch.setenv("TERM", "xterm")
+    with diagnostics.waiting("compiling"):
+        time.sleep(0.5)
+    assert "compiling" in "".join(written)
+    with diagnostics.waiting("differentiating"), progress.during("parse"):
+        with progress.during("linearize"):
+            pass
+        time.sleep(0.5)
+        progress.say("entry 2 of 3")
+        time.sleep(0.5)
+    shown = "".join(written)
+    assert "differentiating: parse, after 1 stage" in shown and "after 1 stage: entry 2 of 3" in shown
+    assert not progress.is_heard()
