@@ -340,11 +340,34 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
     program = load(text).vjp()
     with in_vectors():
         source, compiled = program.source(target=target), program.compile(target=target)
-        assert source.otherwise is not None and "scf.forall" not in str(source.otherwise().stablehlo)
-    assert str(source.stablehlo).count("scf.forall") >= 3 * len(cases)
+        assert source.otherwise is not None and "flow.executable" not in str(source.otherwise().stablehlo)
+    assert str(source.stablehlo).count('"flow.dispatch"(') >= 3 * len(cases)
     for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):
         tolerance = 2e-6 if right.dtype == np.float32 else 1e-14
         np.testing.assert_allclose(y, right, rtol=0, atol=tolerance * abs(right).max())
+
+
+def test_equal_convolutions_share_code() -> None:
+    """Equal convolutions are dispatches of one executable; those that differ in a padding or reversal are not."""
+    kind, kernel = "tensor<1x8x16x16xf32>", "tensor<8x8x3x3xf32>"
+    windows = ["pad = [[1, 1], [1, 1]]"] * 2 + [
+        "pad = [[0, 2], [0, 2]]",
+        "pad = [[1, 1], [1, 1]], reverse = [1, 1]",
+    ]
+    lines = [
+        f"""%{i + 1} = stablehlo.convolution(%{i}, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+          window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : ({kind}, {kernel}) -> {kind}"""
+        for i, window in enumerate(windows)
+    ]
+    text = f"func.func @main(%x: {kind}, %w: {kernel}) -> {kind} {{\n%0 = stablehlo.abs %x : {kind}\n"
+    text += "\n".join(lines) + f"\nreturn %4 : {kind}\n}}"
+    module = parse(text)
+    with small():
+        assert convolutions_to_products(module, Settings(wide=True)) == 4
+    module.operation.verify()
+    texts = str(module)
+    assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 3
 
 
 def test_choice_of_tiles() -> None:
