@@ -232,6 +232,23 @@ def test_grouped_convolutions_without_a_window() -> None:
     assert load(text).source()
 
 
+def test_dilated_groups_with_few_places() -> None:
+    """A convolution with groups that kernels of vectors do not take, since the window is larger than the result."""
+    text = """func.func @main(%x: tensor<2x21x4xf64>, %w: tensor<21x7x3xf64>) -> tensor<2x21x1xf64> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+    window = {stride = [5], pad = [[4, 0]], rhs_dilate = [2]}
+    {batch_group_count = 1 : i64, feature_group_count = 3 : i64}
+    : (tensor<2x21x4xf64>, tensor<21x7x3xf64>) -> tensor<2x21x1xf64>
+  return %0 : tensor<2x21x1xf64>
+}"""
+    arguments = [RNG.normal(size=shape) for shape in ([2, 21, 4], [21, 7, 3])]
+    module = parse(text)
+    with small(), interpreted():
+        convolutions_to_products(module, Settings(wide=True))
+    (ours,), (expected,) = evaluate(str(module), arguments), evaluate(text, arguments)
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+
+
 WIDE = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 
