@@ -12,7 +12,7 @@ where it is, if it is small.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -293,21 +293,20 @@ class _Workgroup:
             ]
 
         def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
-            elements = [k.splat(x) for x in self.column_of_x(k, rows, s, at)]
+            elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
             return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=p.copied), sums)
 
         for x, (place, mask) in zip(k.loop(0, s.size, 1, sums, plus), targets, strict=True):
             z = k.store(x, z, place, mask)
         return z
 
-    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> list[Any]:
-        """The elements of x in a tile's rows, at one summed element."""
-        if rows.copy is not None:
-            return [k.element(rows.copy, at, r) for r in range(rows.height)]
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
+        """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
         x, summed = self.plan.x, k.held(s.start + at)
-        return [
-            k.element(x.value, *x.place(self.batches, rows.first + r, summed)) for r in range(rows.height)
-        ]
+        for r in range(rows.height):
+            copied = rows.copy is not None
+            place = [at, r] if copied else x.place(self.batches, rows.first + r, summed)
+            yield k.element(rows.copy if copied else x.value, *place)
 
     def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""

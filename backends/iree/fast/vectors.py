@@ -5,8 +5,7 @@ type that a loop carries stays in a register, if there are enough.
 """
 
 import functools
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from torch_mlir import ir
@@ -109,10 +108,15 @@ class Vectors(Kernel):
         """The mask of the lanes of x that are not lanes of y."""
         return self.arith("andi", x, self.arith("xori", y, self.splat(self.number(1, signless(1)))))
 
-    def plus_products(self, xs: Sequence[Any], ys: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
-        """The sums, each with the product of an x and a y added: the first x with each y, then the next one."""
-        pairs = zip(itertools.product(xs, ys), sums, strict=True)
-        return [self.emit("vector.fma", (x, y, z), z.type) for (x, y), z in pairs]
+    def plus_products(self, xs: Iterable[Any], ys: Sequence[Any], sums: Iterable[Any]) -> list[Any]:
+        """The sums, each with the product of an x and a y added: the first x with each y, then the next one.
+
+        If `xs` is a generator, each x is emitted just before its products, so that it needs a register only for them.
+        """
+        sums = iter(sums)
+        return [
+            self.emit("vector.fma", (x, y, z), z.type) for x in xs for y, z in zip(ys, sums, strict=False)
+        ]
 
     def shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
         """The elements at these places of two vectors side by side."""
