@@ -1,5 +1,6 @@
 """Prepares a program for IREE's compiler: runs the pipeline and attaches the program's signature."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,8 +9,8 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
-from tiduc.backends.iree.fast.vectors import share
 from tiduc.backends.iree.fast.work import work
+from tiduc.backends.iree.fast.workgroups import detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import legalize, walk
 from tiduc.backends.iree.refused import refuse_types
@@ -44,13 +45,14 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     planned = work(module)
     data_tiled = settings.cpu and settings.fast and planned.tiled
     in_tiles = walk("speed", module, settings) + walk("tiles", module, settings)
+    kernels = detached(module)  # the other passes have nothing to do in them
     alone = target.device == "local-sync"
     others = module.clone().operation if settings.fast else None
     counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
     name = f"@{program.name}"
     if not (settings.cpu and settings.fast):
-        return Source(_described(program, module), target.name, name)
+        return Source(_described(program, module, kernels), target.name, name)
     threaded = planned.threaded or work(module).threaded
     flags = (*REASSOCIATED, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     device = "local-task" if alone and threaded else ""
@@ -60,7 +62,7 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
     joined = _in_fewer_regions(module, settings)
-    plain = Source(_described(program, joined, device), target.name, name, flags, otherwise)
+    plain = Source(_described(program, joined, kernels, device), target.name, name, flags, otherwise)
     if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
@@ -68,8 +70,9 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         legalize(others, settings)
         module = others
     if walk("loops", module, settings) + count:
-        kernels = _described(program, _in_fewer_regions(module, settings), target.device)
-        return Source(kernels, target.name, name, (*flags, *KERNELS), lambda: plain)
+        joined = _in_fewer_regions(module, settings)
+        text = _described(program, joined, kernels, target.device)
+        return Source(text, target.name, name, (*flags, *KERNELS), lambda: plain)
     return plain
 
 
@@ -90,8 +93,13 @@ def _settings(target: Target, options: Options) -> Settings:
     return Settings(cpu, target.spirv, options.lapack, target.fused, target.wide, options.fast)
 
 
-def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
-    """The module as text or bytecode, with locations for diagnostics and the signature as reflection attributes."""
+def _described(program: Lowered, module: Any, kernels: Sequence[Any], device: str = "") -> str | bytes:
+    """The module as text or bytecode, with locations for diagnostics and the signature as reflection attributes.
+
+    Copies of the kernels are put at its end.
+    """
+    for kernel in kernels:
+        kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0]))
     function = next(iter(module.regions[0].blocks[0].operations)).operation
     described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
     if device:
@@ -99,7 +107,6 @@ def _described(program: Lowered, module: Any, device: str = "") -> str | bytes:
     if calls_back(module):
         described[LAPACK] = ir.StringAttr.get(CALLBACK)
     function.attributes["iree.reflection"] = ir.DictAttr.get(described)
-    share(module)
     if has_resources(module):
         return bytecode(module)
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.

@@ -232,6 +232,23 @@ def test_grouped_convolutions_without_a_window() -> None:
     assert load(text).source()
 
 
+def test_dilated_groups_with_few_places() -> None:
+    """A convolution with groups that kernels of vectors do not take, since the window is larger than the result."""
+    text = """func.func @main(%x: tensor<2x21x4xf64>, %w: tensor<21x7x3xf64>) -> tensor<2x21x1xf64> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+    window = {stride = [5], pad = [[4, 0]], rhs_dilate = [2]}
+    {batch_group_count = 1 : i64, feature_group_count = 3 : i64}
+    : (tensor<2x21x4xf64>, tensor<21x7x3xf64>) -> tensor<2x21x1xf64>
+  return %0 : tensor<2x21x1xf64>
+}"""
+    arguments = [RNG.normal(size=shape) for shape in ([2, 21, 4], [21, 7, 3])]
+    module = parse(text)
+    with small(), interpreted():
+        convolutions_to_products(module, Settings(wide=True))
+    (ours,), (expected,) = evaluate(str(module), arguments), evaluate(text, arguments)
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+
+
 WIDE = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 
@@ -340,11 +357,34 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
     program = load(text).vjp()
     with in_vectors():
         source, compiled = program.source(target=target), program.compile(target=target)
-        assert source.otherwise is not None and "scf.forall" not in str(source.otherwise().stablehlo)
-    assert str(source.stablehlo).count("scf.forall") >= 3 * len(cases)
+        assert source.otherwise is not None and "flow.executable" not in str(source.otherwise().stablehlo)
+    assert str(source.stablehlo).count('"flow.dispatch"(') >= 3 * len(cases)
     for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):
         tolerance = 2e-6 if right.dtype == np.float32 else 1e-14
         np.testing.assert_allclose(y, right, rtol=0, atol=tolerance * abs(right).max())
+
+
+def test_equal_convolutions_share_code() -> None:
+    """Equal convolutions are dispatches of one executable; those that differ in a padding or reversal are not."""
+    kind, kernel = "tensor<1x8x16x16xf32>", "tensor<8x8x3x3xf32>"
+    windows = ["pad = [[1, 1], [1, 1]]"] * 2 + [
+        "pad = [[0, 2], [0, 2]]",
+        "pad = [[1, 1], [1, 1]], reverse = [1, 1]",
+    ]
+    lines = [
+        f"""%{i + 1} = stablehlo.convolution(%{i}, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+          window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : ({kind}, {kernel}) -> {kind}"""
+        for i, window in enumerate(windows)
+    ]
+    text = f"func.func @main(%x: {kind}, %w: {kernel}) -> {kind} {{\n%0 = stablehlo.abs %x : {kind}\n"
+    text += "\n".join(lines) + f"\nreturn %4 : {kind}\n}}"
+    module = parse(text)
+    with small():
+        assert convolutions_to_products(module, Settings(wide=True)) == 4
+    module.operation.verify()
+    texts = str(module)
+    assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 3
 
 
 def test_choice_of_tiles() -> None:

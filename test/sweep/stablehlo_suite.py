@@ -40,7 +40,6 @@ from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import Source, compile_module, compile_source
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
-from tiduc.backends.iree.fast.vectors import share
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import KERNELS, find_target
 from tiduc.dialect.context import parse, stage
@@ -119,7 +118,6 @@ def _legalized(module: Any, target: str) -> Source | None:
     if cpu:
         convolutions_to_products(module.operation, Settings(wide=find_target(target).wide))
     legalize_for_iree(module, cpu=cpu, spirv=find_target(target).spirv)
-    share(module.operation)
     if target != "cpu":
         return None
     kernels = module.operation.clone().operation

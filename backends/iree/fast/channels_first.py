@@ -9,34 +9,17 @@ or not. Columns between the rows of a result are computed but not stored.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast import vectors
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.kernels import Kernel, in_own_dispatch
 from tiduc.backends.iree.fast.planes import Planes
-from tiduc.backends.iree.fast.vectors import (
-    Part,
-    both,
-    cleared,
-    except_for,
-    first,
-    held,
-    lanes,
-    load,
-    multiply_add,
-    nest,
-    quotient,
-    shared,
-    splat,
-    store,
-    taken,
-)
-from tiduc.backends.iree.missing.dynamic.sizes import larger, read, smaller
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes, quotient
+from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
+from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
+from tiduc.dialect.types import shape, with_shape
 
 _BLOCK = 2**19
 """The most bytes of images that one part of the result reads: they stay in the second cache while all features do."""
@@ -75,9 +58,8 @@ class Tile:
 
 def _tiles() -> list[Tile]:
     """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
-    some = vectors.REGISTERS
     pairs = [Tile(r, v) for v in range(1, 9) for r in range(1, 17)]
-    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < some]
+    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < REGISTERS]
 
 
 _TILES = _tiles()
@@ -139,12 +121,15 @@ def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
     # Where rows are shorter than a vector, places between rows are cut off later.
     between = planes.places[1] < min(width - 1, planes.pitch)
     padded = planes.pitch if between else planes.places[1]
-    part = _Part(c, x, planes, tuple(steps), tile, rows, padded)
-    part = replace(
-        part, x=planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
-    )
+    part = _Part(c, planes, tuple(steps), tile, rows, padded)
+    x = planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
     type_ = with_shape(x.type, [c.batch, c.outputs, planes.places[0] * padded])
-    y = in_own_dispatch(b, type_, lambda k: part.all(k, type_))
+    counts = [c.batch, planes.places[0] // rows, c.groups * part.parts]
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
+
+    y = in_workgroups(b, "convolution", part, [x, c.w], type_, counts, one)
     if padded > planes.places[1]:
         y = b.reshape(y, [c.batch, c.outputs, planes.places[0], padded])
         y = b.cut(y, 3, 0, planes.places[1])
@@ -152,30 +137,30 @@ def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
 
 
 class _Place(NamedTuple):
-    """A tile: its image; its first channel in x and in w; its features in w and in the part; and its place t in x."""
+    """A tile: its image; its first channel in x and in w; its features in w; and its place t in x."""
 
     image: Any
     of_image: Any
     channel: Any
     features: Sequence[Any]
-    feature: Any
     t: Any
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Emits the dispatch of a convolution; `x` are its images as planes.
+    """Emits a part of a convolution: some features and `rows` rows, each of `columns` elements.
 
-    A part of the result, which one thread computes, has some features and `rows` rows, each of `columns` elements.
+    In the code of a dispatch, `x` are the images as planes, and `w` is the kernel.
     """
 
     c: Convolution
-    x: Any
     planes: Planes
     steps: Steps
     tile: Tile
     rows: int
     columns: int
+    x: Any = field(default=None, repr=False)
+    w: Any = field(default=None, repr=False)
 
     @property
     def group(self) -> int:
@@ -217,7 +202,7 @@ class _Part:
     @property
     def width(self) -> int:
         """The places of a tile."""
-        return self.tile.vectors * lanes(self.x)
+        return self.tile.vectors * lanes(self.c.x)
 
     @property
     def last(self) -> int:
@@ -225,37 +210,31 @@ class _Part:
         flat = self.planes.flat(self.rows)
         return max(flat - self.width, 0) if self.blocks == 1 else (flat - 1) // self.width * self.width
 
-    def all(self, k: Kernel, type_: Any) -> Any:
-        """The result, (batch, features, rows and columns)."""
-        counts = [self.c.batch, self.planes.places[0] // self.rows, self.c.groups * self.parts]
-        return shared(k, counts, k.empty(type_), self.one)
-
-    def one(self, k: Kernel, place: Sequence[Any], out: Any) -> tuple[Any, Part]:
-        """One part: all its tiles."""
-        image, rows, number = map(read, place)
-        row = held(k, rows * self.rows)
-        group = held(k, quotient(number, self.parts))
-        start = held(k, (number - group * self.parts) * self.features)
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: all its tiles."""
+        image, rows, number = place
+        row = k.held(rows * self.rows)
+        group = k.held(quotient(number, self.parts))
+        start = k.held((number - group * self.parts) * self.features)
         even = self.group % self.features == 0
-        count = self.features if even else held(k, smaller(self.group - start, self.features))
-        begin = [image, held(k, group * self.group + start), held(k, row * self.columns)]
-        part = Part(begin, [1, count, self.rows * self.columns])
+        count = self.features if even else k.held(smaller(self.group - start, self.features))
+        starts = [image, k.held(group * self.group + start), k.held(row * self.columns)]
+        sizes = [1, count, self.rows * self.columns]
 
-        def tile(k: Kernel, place: Sequence[Any], out: Any) -> list[Any]:
-            channel, feature = held(k, place[0] * self.channels), held(k, place[1] * self.tile.features)
-            t = held(k, smaller(place[2] * self.width, self.last))
+        def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+            channel, feature = k.held(place[0] * self.channels), k.held(place[1] * self.tile.features)
+            t = k.held(smaller(place[2] * self.width, self.last))
             # Features beyond the group are computed as copies of the last one, and not stored.
             each = [start + feature + r for r in range(self.tile.features)]
             features = [
-                held(k, group * self.group + (o if even else smaller(o, self.group - 1))) for o in each
+                k.held(group * self.group + (o if even else smaller(o, self.group - 1))) for o in each
             ]
-            of_image = held(k, group * self.summed + channel)
-            at = _Place(image, of_image, channel, features, feature, held(k, row * self.planes.pitch + t))
+            of_image = k.held(group * self.summed + channel)
+            at = _Place(image, of_image, channel, features, k.held(row * self.planes.pitch + t))
             targets = self.targets(k, t, feature, count)
-            before = self.before(k, targets, out)
-            for v, to in zip(self.sums(k, at, before), targets, strict=True):
+            for v, to in zip(self.sums(k, at, self.before(k, targets, out)), targets, strict=True):
                 for place, mask in to:
-                    out = store(k, v, out, place, mask)
+                    out = k.store(v, out, place, mask)
             return [out]
 
         counts = [
@@ -263,34 +242,29 @@ class _Part:
             self.features // self.tile.features,
             -(-self.planes.flat(self.rows) // self.width),
         ]
-        out = taken(k, out, part)
-        if self.blocks > 1:
-            out = cleared(k, out, [1, count])
-        return nest(k, counts, [out], tile)[0], part
+        out = k.array(sizes)
+        out = k.cleared(out, sizes[:2]) if self.blocks > 1 else out
+        return Part(k.nest(counts, [out], tile)[0], starts, sizes)
 
-    def before(self, k: Kernel, targets: Sequence[Any], out: Any) -> list[Any]:
+    def before(self, k: Vectors, targets: Sequence[Any], out: Any) -> list[Any]:
         """The sums of the channels that have been added to the part `out`."""
-        width = lanes(self.x)
         if self.blocks == 1:
-            return [splat(k, k.number(0, element(self.x)), width)] * len(targets)
-        parts = [[load(k, out, place, width, mask) for place, mask in to] for to in targets]
-        return [reduce(lambda u, v: k.emit("arith.addf", (u, v), u.type), each) for each in parts]
+            return [k.zeros()] * len(targets)
+        parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
+        return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
-    def sums(self, k: Kernel, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
+    def sums(self, k: Vectors, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
         """The sums of a tile, with some channels more."""
-        width = lanes(self.x)
 
-        def step(k: Kernel, place: Sequence[Any], *sums: Any) -> list[Any]:
+        def step(k: Vectors, place: Sequence[Any], *sums: Any) -> list[Any]:
             channel, *offset = place
-            plane, shift = (held(k, n) for n in self.planes.read(offset))
-            image, first_ = (at.image, held(k, at.of_image + channel), plane), held(k, at.t + shift)
-            xs = [load(k, self.x, [*image, first_ + v * width], width) for v in range(self.tile.vectors)]
-            each = [self.element(o, held(k, at.channel + channel), offset) for o in at.features]
-            ws = [splat(k, k.element(self.c.w, *place), width) for place in each]
-            pairs = [(w, x) for w in ws for x in xs]
-            return [multiply_add(k, w, x, z) for (w, x), z in zip(pairs, sums, strict=True)]
+            plane, shift = (k.held(n) for n in self.planes.read(offset))
+            image, first = (at.image, k.held(at.of_image + channel), plane), k.held(at.t + shift)
+            xs = [k.load(self.x, [*image, first + v * k.width]) for v in range(self.tile.vectors)]
+            each = [self.element(o, k.held(at.channel + channel), offset) for o in at.features]
+            return k.plus_products([k.splat(k.element(self.w, *place)) for place in each], xs, sums)
 
-        return nest(k, [self.channels, *self.planes.sizes], before, step)
+        return k.nest([self.channels, *self.planes.sizes], before, step)
 
     def element(self, feature: Any, channel: Any, offset: Sequence[Any]) -> list[Any]:
         """The place of an element of the kernel."""
@@ -299,39 +273,32 @@ class _Part:
         place[layout[0]], place[layout[1]] = channel, feature
         for d, j in enumerate(offset[2 - rank :]):
             begin, step = self.steps[d]
-            at, size = begin + j * step, shape(self.c.w)[layout[2 + d]]
+            at, size = begin + j * step, shape(self.w)[layout[2 + d]]
             place[layout[2 + d]] = size - 1 - at if d in self.c.reversed else at
         return place
 
-    def targets(self, k: Kernel, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
+    def targets(self, k: Vectors, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
         """For each vector of a tile at place t, its places in the part, and the lanes to store there.
 
         If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
         """
-        vs = [self._of_vector(k, held(k, t + v * lanes(self.x))) for v in range(self.tile.vectors)]
+        vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.tile.vectors)]
         targets = []
         for r in range(self.tile.features):
-            inside = (
-                None
-                if isinstance(count, int)
-                else splat(k, k.at_most(feature + (r + 1), count), lanes(self.x))
-            )
-            for v in vs:
-                masks = [[mask for mask in (of, inside) if mask is not None] for _, of in v]
-                both_ = [reduce(lambda x, y: both(k, x, y), each) if each else None for each in masks]
-                targets.append([([0, feature + r, at], mask) for (at, _), mask in zip(v, both_, strict=True)])
+            inside = [] if isinstance(count, int) else [k.splat(k.at_most(feature + (r + 1), count))]
+            targets += [[([0, feature + r, at], k.every(inside + masks)) for at, masks in v] for v in vs]
         return targets
 
-    def _of_vector(self, k: Kernel, t: Any) -> list[tuple[Any, Any]]:
-        """The columns of the part for the places from t on, and their lanes; None for all lanes."""
-        width, pitch, columns = lanes(self.x), self.planes.pitch, self.columns
+    def _of_vector(self, k: Vectors, t: Any) -> list[tuple[Any, list[Any]]]:
+        """The columns of the part for the places from t on, and masks of their lanes."""
+        pitch, columns = self.planes.pitch, self.columns
         size = self.rows * columns
         if columns == pitch:
-            return [(t, None if self.last + self.width <= size else first(k, size - t, width))]
-        row = held(k, quotient(t, pitch))
-        column = held(k, t - row * pitch)
-        place = held(k, row * columns + column)
-        here = first(k, smaller(columns - column, size - place), width)
-        behind = held(k, larger(place + columns - pitch, 0))
-        there = except_for(k, first(k, size - behind, width), first(k, pitch - column, width))
-        return [(place, here), (behind, there)]
+            return [(t, [] if self.last + self.width <= size else [k.first(size - t)])]
+        row = k.held(quotient(t, pitch))
+        column = k.held(t - row * pitch)
+        place = k.held(row * columns + column)
+        here = k.first(smaller(columns - column, size - place))
+        behind = k.held(larger(place + columns - pitch, 0))
+        there = k.except_for(k.first(size - behind), k.first(pitch - column))
+        return [(place, [here]), (behind, [there])]

@@ -1,7 +1,7 @@
 """`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,8 @@ class Convolution:
     `groups` is the feature group count.
     """
 
-    x: Any
-    w: Any
+    x: Any = field(repr=False)
+    w: Any = field(repr=False)
     layout: Layout
     window: Window
     places: tuple[int, ...]

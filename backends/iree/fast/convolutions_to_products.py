@@ -101,7 +101,7 @@ def in_registers(b: Emitter, c: Convolution) -> Result | None:
 def faster(b: Emitter, c: Convolution) -> Any | None:
     """The result of a convolution whose image is not dilated; None if IREE's own code is as fast."""
     if 1 < c.groups < max(c.features, c.outputs):
-        return of_small_groups(b, c)
+        return of_small_groups(b, c) if has_small_groups(c) else None
     count, y = math.prod(c.window.sizes), None
     if c.groups == 1 and math.prod(c.places) < count:
         y = by_places(b, c)

@@ -159,14 +159,17 @@ class Kernel(Emitter):
     def nest(
         self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
     ) -> Sequence[Any]:
-        """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`."""
+        """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
+
+        A size of 1 needs no loop.
+        """
         if not sizes:
             return body(self, [], *initial)
 
         def inner(k: Kernel, i: Any, *carries: Any) -> Sequence[Any]:
             return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
-        return self.loop(0, sizes[0], 1, initial, inner)
+        return inner(self, 0, *initial) if sizes[0] == 1 else self.loop(0, sizes[0], 1, initial, inner)
 
     def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
         """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).

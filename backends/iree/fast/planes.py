@@ -16,22 +16,9 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import Convolution
-from tiduc.backends.iree.fast.kernels import Kernel, in_own_dispatch
 from tiduc.backends.iree.fast.patches import Along, patches
-from tiduc.backends.iree.fast.vectors import (
-    Part,
-    cleared,
-    deinterleaved,
-    first,
-    held,
-    lanes,
-    load,
-    quotient,
-    shared,
-    store,
-    taken,
-)
-from tiduc.backends.iree.missing.dynamic.sizes import read
+from tiduc.backends.iree.fast.vectors import Vectors, quotient
+from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.dialect.types import shape, with_shape
 
 Pair = tuple[int, int]
@@ -118,14 +105,13 @@ class Planes:
             return b.reshape(x, [n, m, 1, size])
         if self.strides[1] > 2:
             return self._gathered(b, x, rows)
-        type_ = with_shape(x.type, [n, m, self.count, size])
+        type_, sizes = with_shape(x.type, [n, m, self.count, size]), [1, 1, self.count, size]
 
-        def one(k: Kernel, place: Sequence[Any], out: Any) -> tuple[Any, Part]:
-            batch, feature = map(read, place)
-            part = Part([batch, feature, 0, 0], [1, 1, self.count, size])
-            return self._copied(k, x, [batch, feature], cleared(k, taken(k, out, part), part.sizes)), part
+        def one(k: Vectors, image: Sequence[Any], inputs: Sequence[Any]) -> Part:
+            out = k.cleared(k.array(sizes), sizes[:-1])
+            return Part(self._copied(k, inputs[0], image, out), [*image, 0, 0], sizes)
 
-        return in_own_dispatch(b, type_, lambda k: shared(k, [n, m], k.empty(type_), one))
+        return in_workgroups(b, "planes", self, [x], type_, [n, m], one)
 
     def _gathered(self, b: Emitter, x: Any, rows: int) -> Any:
         """The planes, by a loop over their elements."""
@@ -140,7 +126,7 @@ class Planes:
         ]
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
-    def _copied(self, k: Kernel, x: Any, image: Sequence[Any], out: Any) -> Any:
+    def _copied(self, k: Vectors, x: Any, image: Sequence[Any], out: Any) -> Any:
         """The planes with the elements of an image."""
         skipped, low, count = self.kept(0)
         for i, remainder in enumerate(self.remainders(0)):
@@ -148,31 +134,29 @@ class Planes:
             begin, end = (-((remainder - low - n) // self.strides[0]) for n in (0, count))
             plane, shift = i * len(self.remainders(1)), remainder - low + skipped
 
-            def row(k: Kernel, r: Any, out: Any, plane: int = plane, shift: int = shift) -> list[Any]:
-                source = [*image, held(k, r * self.strides[0] + shift)]
-                return [self._row(k, x, source, held(k, r * self.pitch), plane, out)]
+            def row(k: Vectors, r: Any, out: Any, plane: int = plane, shift: int = shift) -> list[Any]:
+                source = [*image, k.held(r * self.strides[0] + shift)]
+                return [self._row(k, x, source, k.held(r * self.pitch), plane, out)]
 
             (out,) = k.loop(begin, end, 1, [out], row)
         return out
 
-    def _row(self, k: Kernel, x: Any, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
+    def _row(self, k: Vectors, x: Any, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
         """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
-        width, stride, remainders = lanes(x), self.strides[1], self.remainders(1)
+        width, stride, remainders = k.width, self.strides[1], self.remainders(1)
         skipped, low, count = self.kept(1)
         whole = count // (width * stride) * width * stride
 
-        def some(k: Kernel, q: Any, out: Any) -> Any:
+        def some(k: Vectors, q: Any, out: Any) -> Any:
             last = isinstance(q, int)
-            masks = [first(k, count - q - v * width, width) if last else None for v in range(stride)]
-            vs = [
-                load(k, x, [*source, q + (skipped + v * width)], width, mask) for v, mask in enumerate(masks)
-            ]
-            for e, v in enumerate(deinterleaved(k, *vs) if stride == 2 else vs):
+            masks = [k.first(count - q - v * width) if last else None for v in range(stride)]
+            vs = [k.load(x, [*source, q + (skipped + v * width)], mask) for v, mask in enumerate(masks)]
+            for e, v in enumerate(k.deinterleaved(*vs) if stride == 2 else vs):
                 begin, remainder = divmod(e + low, stride)
                 if remainder in remainders:
                     to, place = plane + remainders.index(remainder), quotient(q, stride)
-                    mask = first(k, -((e - count) // stride) - place, width) if last else None
-                    out = store(k, v, out, [0, 0, to, at + begin + place], mask)
+                    mask = k.first(-((e - count) // stride) - place) if last else None
+                    out = k.store(v, out, [0, 0, to, at + begin + place], mask)
             return out
 
         (out,) = k.loop(0, whole, width * stride, [out], lambda k, q, out: [some(k, q, out)])

@@ -25,6 +25,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, is_static, signless, within
 from tiduc.backends.iree.fast.kernels import KERNEL
 from tiduc.backends.iree.fast.loops_by_count import is_index, loop_counter, step_of_carry
+from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
@@ -99,7 +100,7 @@ def _bytes(x: Any) -> int:
 
 def _stacks(loop: Any) -> list[_Stack]:
     """The carries of a loop that are stacks."""
-    if any(op.name == KERNEL for op in within(loop)):
+    if any(op.name in (KERNEL, DISPATCH) for op in within(loop)):
         return []
     return [stack for i in range(len(loop.operands)) if (stack := _stack(loop, i)) is not None]
 

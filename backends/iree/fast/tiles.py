@@ -12,14 +12,13 @@ where it is, if it is small.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.workgroups import Part, Vectors, in_workgroups
+from tiduc.backends.iree.fast.vectors import Vectors, lanes
+from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
 from tiduc.dialect.types import element, shape, with_shape
 
@@ -39,7 +38,7 @@ _RESIDENT = 2**20
 class Matrix:
     """An operand of a product: its dimensions are batches, one that is kept, and one that is summed."""
 
-    value: Any
+    value: Any = field(repr=False)
     batches: tuple[int, ...]
     kept: int
     summed: int
@@ -92,12 +91,11 @@ def parts(n: int, most: int) -> Parts:
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes of tiles and parts; `copied` if y is copied in panels, of `width` columns each."""
+    """The sizes of tiles and parts; `copied` if y is copied in panels, of `vectors` vectors of columns each."""
 
     x: Matrix
     y: Matrix
-    vector: int
-    width: int
+    vectors: int
     copied: bool
     tiles: Parts  # of rows
     blocks: Parts  # of tiles
@@ -105,11 +103,14 @@ class Plan:
     depths: Parts  # of summed elements
 
     @property
-    def name(self) -> str:
-        """A name that tells the types of the matrices, and their dimensions: batches, kept and summed."""
-        parts = ("x".join(map(str, (*shape(m.value), element(m.value)))) for m in (self.x, self.y))
-        dims = ("".join(map(str, (*m.batches, m.kept, m.summed))) for m in (self.x, self.y))
-        return "_".join(("product", *parts, *dims))
+    def vector(self) -> int:
+        """The elements of a vector."""
+        return lanes(self.x.value)
+
+    @property
+    def width(self) -> int:
+        """The columns of a panel."""
+        return self.vectors * self.vector
 
     @property
     def columns(self) -> int:
@@ -134,18 +135,16 @@ class Plan:
 
 def plan(x: Matrix, y: Matrix) -> Plan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
-    size = int(element(x.value).width) // 8
-    vector = 64 // size
+    size, vector = int(element(x.value).width) // 8, lanes(x.value)
     columns, summed = y.of(y.kept), y.of(y.summed)
-    width = 2 * vector if columns > vector else vector
+    vectors = 2 if columns > vector else 1
     depths = parts(summed, 2 * _DEPTH)
     copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
-    panels, deep = -(-columns // width), -(-depths.most // vector) * vector
-    strips = parts(panels, _STACK // (deep * width * size)) if copied else Parts(1, panels, 0)
+    panels, deep = -(-columns // (vectors * vector)), -(-depths.most // vector) * vector
+    strips = parts(panels, _STACK // (deep * vectors * vector * size)) if copied else Parts(1, panels, 0)
     tiles = parts(x.of(x.kept), _ROWS)
-    blocks = parts(tiles.count, _BLOCK // _ROWS)
-    return Plan(x, y, vector, width, copied, tiles, blocks, strips, depths)
+    return Plan(x, y, vectors, copied, tiles, parts(tiles.count, _BLOCK // _ROWS), strips, depths)
 
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
@@ -159,7 +158,7 @@ def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
         inner = replace(p, x=replace(x, value=inputs[0]), y=replace(y, value=inputs[1]))
         return _workgroup(k, inner, place, sizes).product(k)
 
-    return in_workgroups(b, p.name, (x.value, y.value), type_, counts, part)
+    return in_workgroups(b, "product", p, (x.value, y.value), type_, counts, part)
 
 
 @dataclass(frozen=True)
@@ -199,131 +198,143 @@ class _Workgroup:
     panels: Any
 
     def product(self, k: Vectors) -> Part:
-        """The part of the product, its starts and its sizes."""
-        starts, sizes = [self.batch, self.row, self.column], [1, self.rows, self.columns]
-        z = k.matrix(self.plan.x.value.type, sizes[1:])
-        z = k.count_up(0, self.plan.depths.count, 1, z, self.plus_summed)
-        return z, starts, sizes
+        """The part of the product."""
+        z = k.array([self.rows, self.columns])
+        (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
+        return Part(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
-    def plus_summed(self, k: Vectors, i: Any, z: Any) -> Any:
+    def plus_summed(self, k: Vectors, i: Any, z: Any) -> Sequence[Any]:
         """The product after summed elements of part i are added; the first ones replace what was in memory."""
         p, tall = self.plan, self.plan.tiles.more
-        s = _Summed(i, k.settled(p.depths.start(i)), k.settled(p.depths.size(i)))
+        s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.copied else s
 
         def of_height(height: int, bound: Any, z: Any) -> Any:
             first, end = (bound(t, tall) if tall else t for t in self.tiles)
-            return k.count_up(first, end, 1, z, lambda k, t, z: self.row_of_tiles(k, height, t, s, z))
+            return k.loop(first, end, 1, [z], lambda k, t, z: self.row_of_tiles(k, height, t, s, z))[0]
 
         z = of_height(p.tiles.low + 1, smaller, z) if tall else z
-        return of_height(p.tiles.low, larger, z)
+        return [of_height(p.tiles.low, larger, z)]
 
     def in_panels(self, k: Vectors, s: _Summed) -> Any:
         """The panels of y: (panel, summed element, column)."""
         p = self.plan
-        panels = k.empty(with_shape(p.y.value.type, [p.panels.most, p.deep, p.width]))
         copied, step = (self.row_copied, 1) if p.y.kept == p.y.last else (self.squares_copied, p.vector)
 
-        def panel(k: Vectors, i: Any, panels: Any) -> Any:
-            return k.count_up(0, s.size, step, panels, lambda k, at, panels: copied(k, s, i, at, panels))
+        def panel(k: Vectors, i: Any, panels: Any) -> Sequence[Any]:
+            return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
 
-        return k.count_up(0, self.panels, 1, panels, panel)
+        return k.loop(0, self.panels, 1, [k.array([p.panels.most, p.deep, p.width])], panel)[0]
 
-    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
         """The panels with a row of y in panel i."""
-        return k.write(self.row_of_y(k, s, i, at, copied=False), panels, [i, at, 0], [2], [True])
+        for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
+            panels = k.store(x, panels, [i, at, v * k.width])
+        return [panels]
 
-    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Any:
+    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
         """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
         p, y = self.plan, self.plan.y
-        type_ = ir.VectorType.get([p.vector], element(y.value))
-        inside = y.of(y.summed) % p.vector == 0 and p.depths.most % p.vector == 0 and not p.depths.more
+        inside = y.of(y.summed) % k.width == 0 and p.depths.most % k.width == 0 and not p.depths.more
+        mask = None if inside else k.first(y.of(y.summed) - (s.start + at))
 
         def column(k: Vectors, j: Any) -> Any:
             j = self.column + i * p.width + j
             j = j if p.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
-            place = y.place(self.batches, j, s.start + at)
-            return k.read(y.value, place, type_, [y.summed], [inside])
+            return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
-        def square(k: Vectors, first: Any, panels: Any) -> Any:
-            columns = [column(k, first + j) for j in range(p.vector)]
+        def square(k: Vectors, first: Any, panels: Any) -> Sequence[Any]:
+            columns = [column(k, first + j) for j in range(k.width)]
             for r, row in enumerate(k.transposed(columns)):
-                panels = k.write(row, panels, [i, at + r, first], [2], [True])
-            return panels
+                panels = k.store(row, panels, [i, at + r, first])
+            return [panels]
 
-        return k.count_up(0, p.width, p.vector, panels, square)
+        return k.loop(0, p.width, k.width, [panels], square)
 
-    def row_of_tiles(self, k: Vectors, height: int, t: Any, s: _Summed, z: Any) -> Any:
+    def row_of_tiles(self, k: Vectors, height: int, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
         """The product after the sums of the tiles in a row, that of index t."""
-        rows = _Rows(height, k.settled(self.plan.tiles.start(t)))
+        rows = _Rows(height, k.held(self.plan.tiles.start(t)))
         rows = replace(rows, copy=self.rows_copied(k, rows, s)) if self.plan.by_rows else rows
-        return k.count_up(0, self.panels, 1, z, lambda k, i, z: self.tile(k, rows, i, s, z))
+        return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
     def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
         """A tile's part of x: (summed element, row)."""
         p, x = self.plan, self.plan.x
-        type_ = ir.VectorType.get([p.vector], element(x.value))
-        width = -(-p.tiles.most // p.vector) * p.vector
+        width = -(-p.tiles.most // k.width) * k.width
+        masks = {i: k.first(x.of(x.kept) - (rows.first + i)) for i in range(0, width, k.width)}
 
-        def row(k: Vectors, at: Any, out: Any) -> Any:
-            for i in range(0, width, p.vector):
+        def row(k: Vectors, at: Any, out: Any) -> Sequence[Any]:
+            for i, mask in masks.items():
                 place = x.place(self.batches, rows.first + i, s.start + at)
-                out = k.write(k.read(x.value, place, type_, [x.kept], [False]), out, [at, i], [1], [True])
-            return out
+                out = k.store(k.load(x.value, place, mask), out, [at, i])
+            return [out]
 
-        return k.count_up(0, s.size, 1, k.empty(with_shape(x.value.type, [p.depths.most, width])), row)
+        return k.loop(0, s.size, 1, [k.array([p.depths.most, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
         """The product after the sums of a tile, in panel i."""
         p = self.plan
-        type_ = ir.VectorType.get([rows.height, p.width], element(z))
-        place, inside = [k.settled(rows.first - self.row), k.settled(i * p.width)], [True, p.whole]
-        tile = zeros = k.zeros(type_)
+        row, columns = (
+            k.held(rows.first - self.row),
+            [k.held(i * p.width + v * k.width) for v in range(p.vectors)],
+        )
+        masks = [None if p.whole else k.first(self.columns - column) for column in columns]
+        targets = [
+            ([k.held(row + r), column], mask)
+            for r in range(rows.height)
+            for column, mask in zip(columns, masks, strict=True)
+        ]
+        sums = [k.zeros()] * len(targets)
         if p.depths.count > 1:
             first = k.equal(k.index(s.part), k.index(0))
-            tile = k.emit("arith.select", (first, zeros, k.read(z, place, type_, [0, 1], inside)), type_)
+            before = [k.load(z, place, mask) for place, mask in targets]
+            sums = [
+                k.emit("arith.select", (first, zero, x), x.type) for zero, x in zip(sums, before, strict=True)
+            ]
 
-        def plus(k: Vectors, at: Any, tile: Any) -> Any:
-            row = self.row_of_y(k, s, i, at, copied=p.copied)
-            return k.plus_outer(self.column_of_x(k, rows, s, at), row, tile)
+        def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
+            elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
+            return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=p.copied), sums)
 
-        return k.write(k.count_up(0, s.size, 1, tile, plus), z, place, [0, 1], inside)
+        for x, (place, mask) in zip(k.loop(0, s.size, 1, sums, plus), targets, strict=True):
+            z = k.store(x, z, place, mask)
+        return z
 
-    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Any:
-        """The elements of x in a tile's rows, at one summed element."""
-        x, summed = self.plan.x, k.settled(s.start + at)
-        if rows.copy is not None:
-            type_ = ir.VectorType.get([rows.height], element(x.value))
-            return k.read(rows.copy, [at, 0], type_, [1], [True])
-        places = [x.place(self.batches, rows.first + r, summed) for r in range(rows.height)]
-        return k.vector_of([k.element(x.value, *place) for place in places])
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
+        """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
+        x, summed = self.plan.x, k.held(s.start + at)
+        for r in range(rows.height):
+            copied = rows.copy is not None
+            place = [at, r] if copied else x.place(self.batches, rows.first + r, summed)
+            yield k.element(rows.copy if copied else x.value, *place)
 
-    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> Any:
+    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
         p, y = self.plan, self.plan.y
-        type_ = ir.VectorType.get([p.width], element(y.value))
         if copied:
-            return k.read(s.panels, [i, at, 0], type_, [2], [True])
-        place = y.place(self.batches, self.column + i * p.width, s.start + at)
-        return k.read(y.value, place, type_, [y.kept], [p.whole])
+            return [k.load(s.panels, [i, at, v * k.width]) for v in range(p.vectors)]
+        summed, columns = k.held(s.start + at), [i * p.width + v * k.width for v in range(p.vectors)]
+        masks = [None if p.whole else k.first(self.columns - column) for column in columns]
+        places = [y.place(self.batches, self.column + column, summed) for column in columns]
+        return [k.load(y.value, *each) for each in zip(places, masks, strict=True)]
 
 
 def _workgroup(k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) -> _Workgroup:
     """The workgroup at a place: its batch, part of the rows, and part of the columns."""
     batch, block, strip = place
-    first = k.settled(p.blocks.start(block))
-    end = k.settled(first + p.blocks.size(block))
-    row, column = k.settled(p.tiles.start(first)), k.settled(p.panels.start(strip) * p.width)
-    panels = k.settled(p.panels.size(strip))
+    first = k.held(p.blocks.start(block))
+    end = k.held(first + p.blocks.size(block))
+    row, column = k.held(p.tiles.start(first)), k.held(p.panels.start(strip) * p.width)
+    panels = k.held(p.panels.size(strip))
     columns = panels * p.width
     return _Workgroup(
         p,
         batch,
-        tuple(k.settled(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
+        tuple(k.held(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
         (first, end),
         row,
-        k.settled(p.tiles.start(end) - row),
+        k.held(p.tiles.start(end) - row),
         column,
-        k.settled(columns if p.whole else smaller(columns, p.columns - column)),
+        k.held(columns if p.whole else smaller(columns, p.columns - column)),
         panels,
     )

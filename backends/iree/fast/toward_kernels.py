@@ -10,32 +10,16 @@ added. The images are padded, and divided into planes if the cotangent is dilate
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast import vectors
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.kernels import Kernel, in_own_dispatch
 from tiduc.backends.iree.fast.planes import Planes
-from tiduc.backends.iree.fast.vectors import (
-    Part,
-    both,
-    first,
-    held,
-    lanes,
-    load,
-    multiply_add,
-    nest,
-    shared,
-    splat,
-    store,
-    taken,
-    totals,
-)
-from tiduc.backends.iree.missing.dynamic.sizes import read, smaller
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes
+from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
+from tiduc.backends.iree.missing.dynamic.sizes import smaller
+from tiduc.dialect.types import shape, with_shape
 
 _LINE = 1.5
 """The cycles in which a cache line comes from the second cache."""
@@ -88,7 +72,7 @@ class Sums:
         """The tile of the fewest cycles, of those whose sums fit into the registers with what a step loads."""
         by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in (self.rows, self.columns))
         tiles = itertools.starmap(Tile, itertools.product(range(1, 9), range(1, 9), by_rows, by_columns))
-        fitting = [t for t in tiles if t.sums + min(t.features, t.sums // t.features) + 1 < vectors.REGISTERS]
+        fitting = [t for t in tiles if t.sums + min(t.features, t.sums // t.features) + 1 < REGISTERS]
         return min(fitting, key=self.cycles)
 
 
@@ -109,94 +93,85 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
     major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
-    part = _Part(c, x, w, planes, sums.best())
+    part = _Part(c, planes, sums.best())
     type_ = with_shape(c.x.type, [major, minor * math.prod(planes.sizes)])
+    counts = [-(-c.outputs // part.tile.features), -(-c.batch // part.tile.channels)]
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
+
     # No op of a program reads this gradient: without the barrier, IREE would keep its operands to the end.
-    y = b.barrier(in_own_dispatch(b, type_, lambda k: part.all(k, type_)))[0]
+    y = b.barrier(in_workgroups(b, "toward_kernel", part, [x, w], type_, counts, one))[0]
     labels = _swapped(c.layout.output[1], FEATURES, BATCH)
     return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(rank)))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Emits the dispatch of a gradient; x are the images as planes, w is the cotangent.
+    """Emits a part of a gradient: the features and channels of one tile.
 
-    A part of the result, which one thread computes, has the features and channels of one tile.
+    In the code of a dispatch, `x` are the images as planes, and `w` is the cotangent.
     """
 
     c: Convolution
-    x: Any
-    w: Any
     planes: Planes
     tile: Tile
+    x: Any = field(default=None, repr=False)
+    w: Any = field(default=None, repr=False)
 
     def _ordered(self, of_features: Any, of_channels: Any) -> list[Any]:
         """Numbers of features and of channels in the order of the result's dimensions."""
         return _swapped(self.c.layout.output[1], of_features, of_channels)
 
-    def all(self, k: Kernel, type_: Any) -> Any:
-        """The result."""
-        counts = [-(-self.c.outputs // self.tile.features), -(-self.c.batch // self.tile.channels)]
-        return shared(k, counts, k.empty(type_), self.one)
-
-    def one(self, k: Kernel, place: Sequence[Any], out: Any) -> tuple[Any, Part]:
-        """One part: the sums of all offsets."""
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: the sums of all offsets."""
         wholes, sizes = (self.c.outputs, self.c.batch), (self.tile.features, self.tile.channels)
         # The last part is as large as the others, and begins before the end of the previous one.
         starts, counts, at = [], [], []
-        for number, whole, size in zip(map(read, place), wholes, sizes, strict=True):
-            starts.append(held(k, number * size))
-            counts.append(size if whole % size == 0 else held(k, smaller(whole - starts[-1], size)))
-            at.append([held(k, smaller(starts[-1] + i, whole - 1)) for i in range(size)])
+        for number, whole, size in zip(place, wholes, sizes, strict=True):
+            start = k.held(number * size)
+            starts.append(start)
+            counts.append(size if whole % size == 0 else k.held(smaller(whole - start, size)))
+            at.append([k.held(smaller(start + i, whole - 1)) for i in range(size)])
         (major, minor), (rows, columns) = self._ordered(*starts), self._ordered(*counts)
         whole = math.prod(self.planes.sizes)
-        part = Part([major, held(k, minor * whole)], [rows, held(k, columns * whole)])
+        of_result = [rows, k.held(columns * whole)]
 
-        def offsets(k: Kernel, place: Sequence[Any], out: Any) -> list[Any]:
-            i, j = held(k, place[0] * self.tile.rows), held(k, place[1] * self.tile.columns)
+        def offsets(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+            i, j = k.held(place[0] * self.tile.rows), k.held(place[1] * self.tile.columns)
             return [self.stored(k, self.sums(k, at, i, j), i, j, counts, out)]
 
         tiles = [self.planes.sizes[0] // self.tile.rows, self.planes.sizes[1] // self.tile.columns]
-        return nest(k, tiles, [taken(k, out, part)], offsets)[0], part
+        out = k.nest(tiles, [k.array(of_result)], offsets)[0]
+        return Part(out, [major, k.held(minor * whole)], of_result)
 
-    def sums(self, k: Kernel, at: Sequence[Any], i: Any, j: Any) -> Sequence[Any]:
+    def sums(self, k: Vectors, at: Sequence[Any], i: Any, j: Any) -> Sequence[Any]:
         """The sums of a tile at the offsets from (i, j) on: vectors."""
-        width, (rows, columns) = lanes(self.x), self.planes.places
+        rows, columns = self.planes.places
         offsets = [
-            [held(k, n) for n in self.planes.read([i + di, j + dj])]
+            [k.held(n) for n in self.planes.read([i + di, j + dj])]
             for di in range(self.tile.rows)
             for dj in range(self.tile.columns)
         ]
-        whole = columns // width * width
+        whole, layout = columns // k.width * k.width, self.c.layout
 
-        def some(k: Kernel, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
-            mask = first(k, columns - q, width) if isinstance(q, int) else None
-            ws = [
-                load(k, self.w, [*_swapped(self.c.layout.kernel[0], image, o), p, q], width, mask)
-                for o in at[0]
-            ]
-            place = held(k, p * self.planes.pitch + q)
+        def some(k: Vectors, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
+            mask = k.first(columns - q) if isinstance(q, int) else None
+            ws = [k.load(self.w, [*_swapped(layout.kernel[0], image, o), p, q], mask) for o in at[0]]
+            place = k.held(p * self.planes.pitch + q)
             xs = [
-                load(
-                    k,
-                    self.x,
-                    [*_swapped(self.c.layout.input[1], image, channel), plane, place + far],
-                    width,
-                    mask,
-                )
+                k.load(self.x, [*_swapped(layout.input[1], image, channel), plane, place + far], mask)
                 for channel in at[1]
                 for plane, far in offsets
             ]
-            pairs = itertools.product(ws, xs)
-            return [multiply_add(k, w, x, z) for (w, x), z in zip(pairs, sums, strict=True)]
+            return k.plus_products(ws, xs, sums)
 
-        def row(k: Kernel, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
+        def row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
             image, p = place
-            sums = k.loop(0, whole, width, sums, lambda k, q, *sums: some(k, image, p, q, sums))
+            sums = k.loop(0, whole, k.width, sums, lambda k, q, *sums: some(k, image, p, q, sums))
             return some(k, image, p, whole, sums) if whole < columns else sums
 
-        zero = splat(k, k.number(0, element(self.x)), width)
-        return nest(k, [self.c.features, rows], [zero] * self.tile.sums, row)
+        return k.nest([self.c.features, rows], [k.zeros()] * self.tile.sums, row)
 
     @property
     def run(self) -> int:
@@ -207,23 +182,22 @@ class _Part:
         merged = tile.rows * tile.columns == whole and self.c.layout.output[1] == 0
         return tile.rows * tile.columns * (tile.channels if merged else 1)
 
-    def stored(self, k: Kernel, sums: Sequence[Any], i: Any, j: Any, counts: Sequence[Any], out: Any) -> Any:
+    def stored(self, k: Vectors, sums: Sequence[Any], i: Any, j: Any, counts: Sequence[Any], out: Any) -> Any:
         """The part `out` with the sums of a tile at the offsets from (i, j) on."""
-        each, width, whole = self.tile.sums // self.tile.features, lanes(self.x), math.prod(self.planes.sizes)
+        each, whole = self.tile.sums // self.tile.features, math.prod(self.planes.sizes)
         for o, begin in itertools.product(range(self.tile.features), range(0, each, self.run)):
             channel, offset = divmod(begin, self.tile.rows * self.tile.columns)
             row, column = divmod(offset, self.tile.columns)
             major, minor = self._ordered(o, channel)
-            place = held(k, (i + row) * self.planes.sizes[1] + (j + column) + minor * whole)
-            for n in range(0, self.run, width):
-                vs = sums[o * each + begin + n : o * each + begin + min(n + width, self.run)]
-                masks = [first(k, len(vs), width)] if len(vs) < width else []
+            place = k.held((i + row) * self.planes.sizes[1] + (j + column) + minor * whole)
+            for n in range(0, self.run, k.width):
+                vs = sums[o * each + begin + n : o * each + begin + min(n + k.width, self.run)]
+                masks = [k.first(len(vs))] if len(vs) < k.width else []
                 if not isinstance(counts[0], int):
-                    masks.append(splat(k, k.at_most(o + 1, counts[0]), width))
+                    masks.append(k.splat(k.at_most(o + 1, counts[0])))
                 if not isinstance(counts[1], int):
-                    masks.append(first(k, (counts[1] - channel) * min(self.run, whole) - n, width))
-                mask = reduce(lambda x, y: both(k, x, y), masks) if masks else None
-                out = store(k, totals(k, vs), out, [major, place + n], mask)
+                    masks.append(k.first((counts[1] - channel) * min(self.run, whole) - n))
+                out = k.store(k.totals(vs), out, [major, place + n], k.every(masks))
         return out
 
 

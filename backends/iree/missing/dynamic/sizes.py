@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
+"""The second operand for which an op gives its first one."""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -14,25 +17,25 @@ class Size:
 
     at: Callable[[Any], Any]
 
-    def __add__(self, n: Any) -> "Size":
+    def __add__(self, n: Any) -> Any:
         return _computed("addi", self, n)
 
-    def __sub__(self, n: Any) -> "Size":
+    def __sub__(self, n: Any) -> Any:
         return _computed("subi", self, n)
 
-    def __mul__(self, n: Any) -> "Size":
+    def __mul__(self, n: Any) -> Any:
         return _computed("muli", self, n)
 
-    def __floordiv__(self, n: Any) -> "Size":
+    def __floordiv__(self, n: Any) -> Any:
         return _computed("floordivsi", self, n)
 
-    def __mod__(self, n: Any) -> "Size":
+    def __mod__(self, n: Any) -> Any:
         return _computed("remsi", self, n)
 
-    def __rsub__(self, n: Any) -> "Size":
+    def __rsub__(self, n: Any) -> Any:
         return _computed("subi", n, self)
 
-    def __rfloordiv__(self, n: Any) -> "Size":
+    def __rfloordiv__(self, n: Any) -> Any:
         return _computed("floordivsi", n, self)
 
     __radd__, __rmul__ = __add__, __mul__
@@ -83,5 +86,7 @@ def window_count(n: Any, size: int, stride: int, dilation: int) -> Any:
     return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
 
 
-def _computed(name: str, *numbers: Any) -> Size:
-    return Size(lambda k: k.arith(name, *map(k.index, numbers)))
+def _computed(name: str, m: Any, n: Any) -> Any:
+    if isinstance(n, int) and n == _NEUTRAL.get(name):
+        return m
+    return Size(lambda k: k.arith(name, *map(k.index, (m, n))))
