@@ -35,6 +35,7 @@
 | | parts | makes complex numbers of their parts, or takes a part of complex numbers |
 | | sizes_in=i,j | the operands that are vectors of sizes |
 | | stateful | results may differ for equal operands, so that two ops are never merged |
+| | vectorized | a function that compilers have vector code for: as fast as reading and writing the array |
 
 Elsewhere, `.` is an empty cell. StableHLO's dialect itself declares the ops with an `order` to be commutative.
 Exponentials and other functions are not cheap: a loop of tanh took a fifth longer when it recomputed them.
@@ -92,7 +93,7 @@ stablehlo.dynamic_reshape             indexing      .        .       vector  .  
 stablehlo.dynamic_slice               indexing      .        part    .       .     cheap moves
 stablehlo.dynamic_update_slice        indexing      .        formula 0       .     moves
 stablehlo.einsum                      product       ?        .       .       .     bilinear
-stablehlo.exponential                 elementwise   function .       alike   .     .
+stablehlo.exponential                 elementwise   function .       alike   .     vectorized
 stablehlo.exponential_minus_one       elementwise   function .       alike   .     .
 stablehlo.fft                         transform     formula  .       0       .     .
 stablehlo.floor                       elementwise   2        .       alike   .     cheap
@@ -106,7 +107,7 @@ stablehlo.iota                        source        .        .       static  .  
 stablehlo.is_finite                   elementwise   .        .       alike   .     cheap
 stablehlo.log                         elementwise   function .       alike   .     .
 stablehlo.log_plus_one                elementwise   function .       alike   .     .
-stablehlo.logistic                    elementwise   function .       alike   .     .
+stablehlo.logistic                    elementwise   function .       alike   .     vectorized
 stablehlo.map                         map           formula  .       alike   .     moves
 stablehlo.maximum                     elementwise   2        .       alike   real  cheap neutral=-inf
 stablehlo.minimum                     elementwise   2        .       alike   real  cheap neutral=inf
@@ -136,7 +137,7 @@ stablehlo.rng                         random        .        .       .       .  
 stablehlo.rng_bit_generator           random        .        .       .       .     .
 stablehlo.round_nearest_afz           elementwise   2        .       alike   .     .
 stablehlo.round_nearest_even          elementwise   2        .       alike   .     .
-stablehlo.rsqrt                       elementwise   function .       alike   .     .
+stablehlo.rsqrt                       elementwise   function .       alike   .     vectorized
 stablehlo.scatter                     indexing      formula  formula each    .     moves
 stablehlo.select                      elementwise   .        .       alike   .     cheap moves
 stablehlo.select_and_scatter          reduction     formula  .       0       .     moves
@@ -152,7 +153,7 @@ stablehlo.sort                        order         formula  .       each    .  
 stablehlo.sqrt                        elementwise   function .       alike   .     cheap
 stablehlo.subtract                    elementwise   2        .       alike   .     cheap neutral=0
 stablehlo.tan                         elementwise   function .       alike   .     .
-stablehlo.tanh                        elementwise   function .       alike   .     .
+stablehlo.tanh                        elementwise   function .       alike   .     vectorized
 stablehlo.torch_index_select          indexing      ?        .       .       .     moves
 stablehlo.transpose                   view          .        .       formula .     cheap moves
 stablehlo.triangular_solve            algebra       formula  .       1       .     .
@@ -196,7 +197,7 @@ chlo.constant                         source        .        .       static  .  
 chlo.constant_like                    elementwise   .        .       alike   .     .
 chlo.cosh                             elementwise   function .       alike   .     .
 chlo.digamma                          elementwise   function .       alike   .     .
-chlo.erf                              elementwise   function .       alike   .     .
+chlo.erf                              elementwise   function .       alike   .     vectorized
 chlo.erf_inv                          elementwise   function .       alike   .     .
 chlo.erfc                             elementwise   function .       alike   .     .
 chlo.is_inf                           elementwise   2        .       alike   .     .
@@ -272,6 +273,7 @@ COMPLEX_PARTS = _with("parts")
 DRAWING = _with("draws")
 MOVING = _with("moves")
 STATEFUL = _with("stateful")
+VECTORIZED = _with("vectorized")
 
 ASSOCIATIVE = frozenset(row.op for row in TRAITS.values() if row.order in ("any", "real"))
 COMMUTATIVE = frozenset(row.op for row in TRAITS.values() if row.order in ("any", "swap"))

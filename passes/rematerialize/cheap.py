@@ -8,23 +8,14 @@ its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 """
 
 from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.traits import CHEAP, ELEMENTWISE
+from tiduc.dialect.traits import CHEAP, ELEMENTWISE, VECTORIZED
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import SMALL
 from tiduc.passes.rematerialize.recompute import can_rerun, evicting, unchanged
 
-_RECOMPUTED = CHEAP | {
-    "chlo.erf",
-    "stablehlo.exponential",
-    "stablehlo.logistic",
-    "stablehlo.rsqrt",
-    "stablehlo.tanh",
-}
-"""The ops that readers recompute: cheap ops, and functions that take about as long as writing and reading the result.
-
-Compilers have vector code for these functions. A GELU needs its argument only, and not `erf` of the argument as well.
-"""
+_RECOMPUTED = CHEAP | VECTORIZED
+"""The ops that readers recompute. A GELU needs its argument only, and not `erf` of the argument as well."""
 
 _GAIN = 0.95
 """Values are recomputed only if the peak, without arguments and results, falls to this share or less."""

@@ -69,7 +69,7 @@ class Liveness:
             for j in reads[i]:
                 last[j] = place
         sizes = np.asarray(self.size, np.float64)  # floats, since sizes of invalid programs exceed 64 bits
-        sizes[list(self.kept)] -= list(self.kept.values())
+        sizes[list(self.kept)] -= np.asarray(list(self.kept.values()), np.float64)
         places = np.asarray(order, np.int64)
         change = np.zeros(count + 2)
         change[:count] = sizes[places]

@@ -52,6 +52,7 @@ def test_values_are_those_of_the_docstring() -> None:
         "moves",
         "parts",
         "stateful",
+        "vectorized",
     }
 
 
@@ -247,11 +248,9 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
     "backends/iree/faults/conflicting_reads.py": "the ops that the pass knows to move dimensions",
-    "backends/iree/fast/loops_to_kernels.py": (
-        "ops that IREE compiles inside a dispatch, and those whose results need no memory"
-    ),
     "backends/iree/refused.py": "the reason that a diagnostic gives for each op",
     "dialect/matchers.py": "the ops of one formula, in order",
+    "dialect/small_loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",

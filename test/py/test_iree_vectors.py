@@ -1,0 +1,184 @@
+"""Convolutions as kernels of vectors, on CPUs with AVX-512: their values, the code that they share, and their tiles."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from harness.convolutions import of_any_size
+
+from tiduc.backends.iree.fast import channels_first, toward_kernels
+from tiduc.backends.iree.fast.channels_first import Shape, Tile
+from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.targets import find_target
+from tiduc.backends.reference.interpreter import evaluate
+from tiduc.dialect.context import parse
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+WIDE = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
+
+
+class Case(NamedTuple):
+    """A convolution with channels first: a batch of images, features of the result, a window, and its attributes."""
+
+    image: tuple[int, ...]
+    outputs: int
+    window: tuple[int, ...]
+    stride: int = 1
+    padding: tuple[int, int] = (0, 0)
+    dilation: int = 1
+    groups: int = 1
+    kind: str = "f64"
+    holes: int = 1
+
+    @property
+    def places(self) -> list[int]:
+        """The spatial shape of the result."""
+        sizes = zip(self.image[2:], self.window, strict=True)
+        holed = [((n - 1) * self.holes + 1, (k - 1) * self.dilation + 1) for n, k in sizes]
+        return [(n + sum(self.padding) - k) // self.stride + 1 for n, k in holed]
+
+    def text(self, i: int) -> tuple[str, list[str], list[list[int]]]:
+        """The op, the types of its operands and result, and their shapes."""
+        batch, channels, *_ = self.image
+        shapes = [
+            list(self.image),
+            [self.outputs, channels // self.groups, *self.window],
+            [batch, self.outputs, *self.places],
+        ]
+        types = [f"tensor<{'x'.join(map(str, shape))}x{self.kind}>" for shape in shapes]
+        rank = len(self.window)
+        spatial = ", ".join(map(str, range(rank)))
+        each = {
+            "stride": self.stride,
+            "pad": list(self.padding),
+            "lhs_dilate": self.holes,
+            "rhs_dilate": self.dilation,
+        }
+        window = ", ".join(f"{name} = {[value] * rank}" for name, value in each.items())
+        op = f"""%y{i} = stablehlo.convolution(%x{i}, %w{i})
+          dim_numbers = [b, f, {spatial}]x[o, i, {spatial}]->[b, f, {spatial}], window = {{{window}}}
+          {{batch_group_count = 1 : i64, feature_group_count = {self.groups} : i64}}
+          : ({types[0]}, {types[1]}) -> {types[2]}"""
+        return op, types, shapes
+
+
+CASES = (
+    Case((1, 16, 20, 20), 16, (3, 3), padding=(1, 1)),
+    Case((2, 5, 17, 19), 13, (3, 3), padding=(1, 1), kind="f32"),  # no size is a multiple of a tile
+    Case((1, 64, 7, 7), 9, (3, 3), padding=(1, 1), kind="f32"),  # rows shorter than a vector
+    Case((1, 40, 9, 3), 8, (3, 3), padding=(2, 2)),
+    Case((1, 3, 40, 40), 8, (7, 7), 2, (3, 3), kind="f32"),
+    Case((2, 6, 23, 22), 10, (3, 3), 2, (1, 0)),
+    Case((1, 6, 23, 22), 10, (2, 5), 3, (2, 1), 2),
+    Case((1, 4, 33, 31), 6, (3, 3), 5, (0, 3), 3),  # remainders of columns are not in order
+    Case((1, 8, 16, 16), 12, (1, 1), kind="f32"),
+    Case((2, 8, 15, 16), 12, (1, 1), 2),
+    Case((1, 8, 20, 20), 8, (3, 3), padding=(-1, -2)),
+    Case((2, 12, 14, 14), 18, (3, 3), padding=(1, 1), groups=3),
+    Case((3, 8, 60), 11, (5,), 2, (2, 2)),
+    Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
+    Case((2, 8, 9, 8), 7, (4, 2), padding=(2, 3), dilation=2, holes=3, kind="f32"),
+)
+"""Odd sizes, strides, dilations, groups, batches and images with holes."""
+
+
+def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
+    """A program with the convolutions, and its arguments: images and kernels."""
+    parts, arguments = [], []
+    for i, case in enumerate(cases):
+        op, types, shapes = case.text(i)
+        parts.append((op, [f"%x{i}: {types[0]}", f"%w{i}: {types[1]}"], types[2]))
+        dtype = np.float32 if case.kind == "f32" else np.float64
+        arguments += [RNG.normal(size=shape).astype(dtype) for shape in shapes[:2]]
+    body = "\n".join(op for op, _, _ in parts)
+    parameters = ", ".join(name for _, names, _ in parts for name in names)
+    results, values = (
+        ", ".join(each) for each in ([y for *_, y in parts], [f"%y{i}" for i in range(len(parts))])
+    )
+    return (
+        f"func.func @main({parameters}) -> ({results}) {{\n{body}\nreturn {values} : {results}\n}}",
+        arguments,
+    )
+
+
+@contextmanager
+def in_vectors() -> Iterator[None]:
+    """Computes convolutions of any size by kernels of vectors, whose tiles add few channels at a time."""
+    with (
+        of_any_size(),
+        patch.object(toward_kernels, "_SHARE", 0),
+        patch.object(channels_first, "_CHANNELS", 4),
+    ):
+        yield
+
+
+FEW = [CASES[i] for i in (2, 5, 11, 13)]
+
+
+@WIDE
+@pytest.mark.parametrize(
+    ("target", "cases"), [("cpu-threads", FEW), pytest.param("cpu", CASES, marks=pytest.mark.slow)]
+)
+def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
+    """Convolutions and their gradients by kernels of vectors, as IREE compiles them, against the interpreter."""
+    text, arguments = convolved(cases)
+    arguments += [RNG.normal(size=y.shape).astype(y.dtype) for y in evaluate(text, arguments)]
+    program = load(text).vjp()
+    with in_vectors():
+        source, compiled = program.source(target=target), program.compile(target=target)
+        assert source.otherwise is not None and "flow.executable" not in str(source.otherwise().stablehlo)
+    assert str(source.stablehlo).count('"flow.dispatch"(') >= 3 * len(cases)
+    for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):
+        tolerance = 2e-6 if right.dtype == np.float32 else 1e-14
+        np.testing.assert_allclose(y, right, rtol=0, atol=tolerance * abs(right).max())
+
+
+def test_equal_convolutions_share_code() -> None:
+    """Equal convolutions are dispatches of one executable; those that differ in a padding or reversal are not."""
+    kind, kernel = "tensor<1x8x16x16xf32>", "tensor<8x8x3x3xf32>"
+    windows = ["pad = [[1, 1], [1, 1]]"] * 2 + [
+        "pad = [[0, 2], [0, 2]]",
+        "pad = [[1, 1], [1, 1]], reverse = [1, 1]",
+    ]
+    lines = [
+        f"""%{i + 1} = stablehlo.convolution(%{i}, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+          window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : ({kind}, {kernel}) -> {kind}"""
+        for i, window in enumerate(windows)
+    ]
+    text = f"func.func @main(%x: {kind}, %w: {kernel}) -> {kind} {{\n%0 = stablehlo.abs %x : {kind}\n"
+    text += "\n".join(lines) + f"\nreturn %4 : {kind}\n}}"
+    module = parse(text)
+    with of_any_size():
+        assert convolutions_to_products(module, Settings(wide=True)) == 4
+    module.operation.verify()
+    texts = str(module)
+    assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 3
+
+
+def test_choice_of_tiles() -> None:
+    """A tile fits into the registers, and covers few places and features beyond those of the result."""
+    assert Shape(64, 28 * 57 - 1, 16, 576).best() == Tile(8, 3)
+    assert Shape(5, 1000, 16, 576).best().features == 5
+    assert Shape(1, 49, 16, 9).best() == Tile(1, 4)
+    assert all(
+        (n.features + 1) * n.vectors < 31 for n in (Shape(m, 1000, 16, 9).best() for m in range(1, 40))
+    )
+
+
+@pytest.mark.parametrize(
+    ("stride", "dilation", "size"), [(1, 1, 3), (2, 1, 3), (3, 2, 2), (5, 3, 3), (4, 2, 5), (4, 4, 2)]
+)
+def test_planes_have_every_offset(stride: int, dilation: int, size: int) -> None:
+    """The plane and shift of each offset name the element that the window reads."""
+    planes = Planes((9, 9), (size, size), (stride,) * 2, (dilation,) * 2, (0, 0), (64, 64))
+    remainders = planes.remainders(1)
+    for j in range(size):
+        plane, shift = planes.read([0, j])
+        assert remainders[plane] + stride * shift == j * dilation
