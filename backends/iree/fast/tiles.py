@@ -6,9 +6,9 @@
             for each tile of rows, each panel:
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
-A tile has 14 rows of two vectors: 28 of the 32 registers of AVX-512. All tiles have nearly the same number of rows, so
-that none is mostly padding. If the rows of x are side by side in memory, a tile's part of x is copied; then y is read
-where it is, if it is small.
+A tile has 9 rows of three vectors, or 14 rows of two where fewer columns are padding: at most 28 of the 32 registers of
+AVX-512. All tiles have nearly the same number of rows, so that none is mostly padding. If the rows of x are side by
+side in memory, a tile's part of x is copied; then y is read where it is, if it is small.
 """
 
 import math
@@ -22,8 +22,10 @@ from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
 from tiduc.dialect.types import element, shape, with_shape
 
-_ROWS = 14
-"""The most rows of a tile of two vectors; there are 32 registers, and three hold other vectors."""
+_ROWS = {3: 9, 2: 14, 1: 14}
+"""The most rows of a tile, by its vectors: of the 32 registers, others hold the vectors of y and an element of x."""
+_LOAD = 0.1
+"""The cycles that a load adds to those of the multiplications beside it."""
 _STACK = 2**16
 """Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTH = 128
@@ -137,14 +139,21 @@ def plan(x: Matrix, y: Matrix) -> Plan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value)
     columns, summed = y.of(y.kept), y.of(y.summed)
-    vectors = 2 if columns > vector else 1
+    vectors = min(_ROWS, key=lambda v: -(-columns // (v * vector)) * _cycles(_ROWS[v], v))
     depths = parts(summed, 2 * _DEPTH)
     copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
     panels, deep = -(-columns // (vectors * vector)), -(-depths.most // vector) * vector
     strips = parts(panels, _STACK // (deep * vectors * vector * size)) if copied else Parts(1, panels, 0)
-    tiles = parts(x.of(x.kept), _ROWS)
-    return Plan(x, y, vectors, copied, tiles, parts(tiles.count, _BLOCK // _ROWS), strips, depths)
+    tiles = parts(x.of(x.kept), _ROWS[vectors])
+    blocks = parts(tiles.count, _BLOCK // _ROWS[vectors])
+    return Plan(x, y, vectors, copied, tiles, blocks, strips, depths)
+
+
+def _cycles(rows: int, vectors: int) -> float:
+    """The cycles of a row of a tile for one summed element: two multiplications or loads each."""
+    additions, loads = rows * vectors, rows + vectors
+    return (max(additions, loads) / 2 + _LOAD * loads) / rows
 
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
