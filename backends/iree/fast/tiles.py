@@ -6,9 +6,9 @@
             for each tile of rows, each panel:
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
-A tile has 9 rows of three vectors, or 14 rows of two where fewer columns are padding: at most 28 of the 32 registers of
-AVX-512. All tiles have nearly the same number of rows, so that none is mostly padding. If the rows of x are side by
-side in memory, a tile's part of x is copied; then y is read where it is, if it is small.
+A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of the 32 registers of AVX-512. All tiles of a
+product have one size, that of the fewest cycles. Rows beyond the last one are computed, but not stored. If the rows of
+x are side by side in memory, a tile's part of x is copied; then y is read where it is, if it is small.
 """
 
 import math
@@ -19,11 +19,15 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.vectors import Vectors, lanes
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
-from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
+from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import element, shape, with_shape
 
-_ROWS = {3: 9, 2: 14, 1: 14}
-"""The most rows of a tile, by its vectors: of the 32 registers, others hold the vectors of y and an element of x."""
+_TILES = [
+    (height, vectors) for vectors, most in {3: 9, 2: 14, 1: 14}.items() for height in range(most, 0, -1)
+]
+"""Rows and vectors of tiles: of the 32 registers, others hold the vectors of y and an element of x."""
+_LATENCY = 4
+"""The cycles from one addition to the next one of the same sum."""
 _LOAD = 0.1
 """The cycles that a load adds to those of the multiplications beside it."""
 _STACK = 2**16
@@ -125,6 +129,11 @@ class Plan:
         return self.columns % self.width == 0
 
     @property
+    def even(self) -> bool:
+        """Whether all rows of all tiles are rows of the product."""
+        return self.x.of(self.x.kept) % self.tiles.low == 0
+
+    @property
     def deep(self) -> int:
         """The rows of a panel: a multiple of a vector's elements."""
         return -(-self.depths.most // self.vector) * self.vector
@@ -139,21 +148,25 @@ def plan(x: Matrix, y: Matrix) -> Plan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value)
     columns, summed = y.of(y.kept), y.of(y.summed)
-    vectors = min(_ROWS, key=lambda v: -(-columns // (v * vector)) * _cycles(_ROWS[v], v))
+    height, vectors = min(_TILES, key=lambda tile: _cycles(x.of(x.kept), -(-columns // vector), *tile))
     depths = parts(summed, 2 * _DEPTH)
     copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
     panels, deep = -(-columns // (vectors * vector)), -(-depths.most // vector) * vector
     strips = parts(panels, _STACK // (deep * vectors * vector * size)) if copied else Parts(1, panels, 0)
-    tiles = parts(x.of(x.kept), _ROWS[vectors])
-    blocks = parts(tiles.count, _BLOCK // _ROWS[vectors])
+    tiles = Parts(-(-x.of(x.kept) // height), height, 0)
+    blocks = parts(tiles.count, _BLOCK // height)
     return Plan(x, y, vectors, copied, tiles, blocks, strips, depths)
 
 
-def _cycles(rows: int, vectors: int) -> float:
-    """The cycles of a row of a tile for one summed element: two multiplications or loads each."""
-    additions, loads = rows * vectors, rows + vectors
-    return (max(additions, loads) / 2 + _LOAD * loads) / rows
+def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
+    """The cycles for all tiles and one summed element: two multiplications or loads each, and some for each load.
+
+    `columns` are vectors of the product.
+    """
+    additions, loads = height * vectors, height + vectors
+    each = max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+    return -(-rows // height) * -(-columns // vectors) * each
 
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
@@ -182,9 +195,8 @@ class _Summed:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tile: their number, the first one, and x's part, if it is copied."""
+    """The rows of a tile: the first one, and x's part, if it is copied."""
 
-    height: int
     first: Any
     copy: Any = None
 
@@ -214,16 +226,10 @@ class _Workgroup:
 
     def plus_summed(self, k: Vectors, i: Any, z: Any) -> Sequence[Any]:
         """The product after summed elements of part i are added; the first ones replace what was in memory."""
-        p, tall = self.plan, self.plan.tiles.more
+        p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.copied else s
-
-        def of_height(height: int, bound: Any, z: Any) -> Any:
-            first, end = (bound(t, tall) if tall else t for t in self.tiles)
-            return k.loop(first, end, 1, [z], lambda k, t, z: self.row_of_tiles(k, height, t, s, z))[0]
-
-        z = of_height(p.tiles.low + 1, smaller, z) if tall else z
-        return [of_height(p.tiles.low, larger, z)]
+        return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
 
     def in_panels(self, k: Vectors, s: _Summed) -> Any:
         """The panels of y: (panel, summed element, column)."""
@@ -260,9 +266,9 @@ class _Workgroup:
 
         return k.loop(0, p.width, k.width, [panels], square)
 
-    def row_of_tiles(self, k: Vectors, height: int, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
+    def row_of_tiles(self, k: Vectors, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
         """The product after the sums of the tiles in a row, that of index t."""
-        rows = _Rows(height, k.held(self.plan.tiles.start(t)))
+        rows = _Rows(k.held(self.plan.tiles.start(t)))
         rows = replace(rows, copy=self.rows_copied(k, rows, s)) if self.plan.by_rows else rows
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
@@ -288,9 +294,12 @@ class _Workgroup:
             [k.held(i * p.width + v * k.width) for v in range(p.vectors)],
         )
         masks = [None if p.whole else k.first(self.columns - column) for column in columns]
+        inside = [
+            None if p.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(p.tiles.low)
+        ]
         targets = [
-            ([k.held(row + r), column], mask)
-            for r in range(rows.height)
+            ([k.held(row + r), column], k.every([each for each in (mask, here) if each is not None]))
+            for r, here in enumerate(inside)
             for column, mask in zip(columns, masks, strict=True)
         ]
         sums = [k.zeros()] * len(targets)
@@ -311,10 +320,11 @@ class _Workgroup:
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
         """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
-        x, summed = self.plan.x, k.held(s.start + at)
-        for r in range(rows.height):
+        p, x, summed = self.plan, self.plan.x, k.held(s.start + at)
+        for r in range(p.tiles.low):
             copied = rows.copy is not None
-            place = [at, r] if copied else x.place(self.batches, rows.first + r, summed)
+            row = rows.first + r if p.even else smaller(rows.first + r, x.of(x.kept) - 1)
+            place = [at, r] if copied else x.place(self.batches, row, summed)
             yield k.element(rows.copy if copied else x.value, *place)
 
     def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
@@ -342,7 +352,7 @@ def _workgroup(k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) 
         tuple(k.held(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
         (first, end),
         row,
-        k.held(p.tiles.start(end) - row),
+        k.held((p.tiles.start(end) if p.even else smaller(p.tiles.start(end), p.x.of(p.x.kept))) - row),
         column,
         k.held(columns if p.whole else smaller(columns, p.columns - column)),
         panels,
