@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import RuleError, TiducError
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.identities import is_splat_of
+from tiduc.dialect.identities import is_zeros
 
 Verdict = Callable[..., str | None]
 """A function of (b, result, arguments...) that says why a result is wrong; None if it is right."""
@@ -64,14 +64,7 @@ def _symbolic(entry: Any) -> Any:
     """A tangent or cotangent, or a function that gives one; None in place of a constant of zeros."""
     if callable(entry):
         return lambda: _symbolic(entry())
-    op = entry.definition if isinstance(entry, Value) else None
-    if (
-        op is None
-        or op.name != "stablehlo.constant"
-        or not is_splat_of(op.attributes["value"], entry.type, 0)
-    ):
-        return entry
-    return None
+    return None if isinstance(entry, Value) and is_zeros(entry) else entry
 
 
 # ---- what functions must return ----------------------------------------------------------------------------

@@ -159,6 +159,12 @@ def is_splat_of(value: Any, type_: Any, number: int) -> bool:
     return bool(value.get_splat_value().value == number)
 
 
+def is_zeros(x: Value) -> bool:
+    """Whether x is a constant of zeros, and not quantized."""
+    op = defined_by("stablehlo.constant", x)
+    return op is not None and is_splat_of(op.attributes["value"], x.type, 0)
+
+
 @functools.cache
 def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""

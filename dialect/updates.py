@@ -5,7 +5,7 @@ add x, (dynamic_update_slice 0, u, i)   writes into x, since lowering makes one 
 """
 
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.identities import is_splat_of
+from tiduc.dialect.identities import is_zeros
 from tiduc.dialect.traits import UPDATES
 
 
@@ -22,7 +22,4 @@ def updated(op: Definition) -> Value | None:
 
 def is_update_of_zeros(op: Definition) -> bool:
     """Whether an op writes into an array of zeros, as the cotangent of a slice does."""
-    zeros = op.operands[0].definition if op.name in UPDATES else None
-    if zeros is None or zeros.name != "stablehlo.constant":
-        return False
-    return is_splat_of(zeros.attributes["value"], zeros.result.type, 0)
+    return op.name in UPDATES and is_zeros(op.operands[0])

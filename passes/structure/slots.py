@@ -9,7 +9,7 @@ cotangent of xs needs no sum: each slot is written once.
 from collections.abc import Sequence
 
 from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.identities import is_splat_of
+from tiduc.dialect.identities import is_zeros
 from tiduc.dialect.trip_count import integer
 from tiduc.dialect.types import shape
 from tiduc.passes.structure.clusters import Cluster, MemberResult
@@ -37,7 +37,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) 
                 step.loop.outside[outside] = step.carries.pop(at)
                 del step.nexts[at]
                 continue
-        if _is_zero(outside) and len(readers[step.carries[at]]) == 1:
+        if is_zeros(outside) and len(readers[step.carries[at]]) == 1:
             _replace_sum(step, at, trip_count)
 
 
@@ -49,7 +49,7 @@ def _is_read_once_per_slot(
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
     update, start = last.operands[1], last.operands[2:]
-    if not _is_zero(update):
+    if not is_zeros(update):
         return False
     for op in readers:
         same = op.operands[1:] == start and list(op.result.type.shape) == shape(update)
@@ -64,16 +64,10 @@ def _replace_sum(step: Step, at: MemberResult, trip_count: int) -> None:
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return
     term = last.operands[1 - last.operands.index(x)].definition
-    if term is not None and term.name == "stablehlo.dynamic_update_slice" and _is_zero(term.operands[0]):
+    if term is not None and term.name == "stablehlo.dynamic_update_slice" and is_zeros(term.operands[0]):
         if _updates_are_disjoint(step, term, trip_count):
             step.nexts[at] = step.b.dynamic_update_slice(x, term.operands[1], term.operands[2:])
             step.backwards[step.nexts[at]] = step.backwards[x]
-
-
-def _is_zero(x: Value) -> bool:
-    op = x.definition
-    is_constant = op is not None and op.name == "stablehlo.constant"
-    return is_constant and is_splat_of(op.attributes["value"], x.type, 0)  # type: ignore[union-attr]
 
 
 def _updates_are_disjoint(step: Step, update: Definition, trip_count: int) -> bool:
