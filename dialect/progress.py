@@ -1,7 +1,7 @@
 """Records the current stage and file, so that the driver can report them after this process has crashed.
 
-A `Watcher` is told when stages begin and end: it measures their times and prints their IR. A listener is told how far
-the running stage is, as in "executable 5 of 12".
+A `Watcher` is told when stages begin and end: it measures their times and prints their IR. A listener is told the
+progress within a stage, as in "executable 5 of 12".
 
 The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py).
 In other processes the record is private and not read.
@@ -84,20 +84,20 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watchers = before
 
 
-def say(how_far: str) -> None:
-    """Tells the listeners how far the running stage is."""
+def report(text: str) -> None:
+    """Tells the listeners the progress within the running stage."""
     for listener in _listeners:
-        listener(how_far)
+        listener(text)
 
 
-def is_heard() -> bool:
-    """Whether there are listeners, so that finding out how far a stage is pays."""
+def has_listeners() -> bool:
+    """Whether there are listeners; otherwise stages need not measure their progress."""
     return bool(_listeners)
 
 
 @contextmanager
-def heard(listener: Callable[[str], None]) -> Iterator[None]:
-    """Tells a listener how far the stages in the block are; any thread may call it."""
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tells a listener the progress within the stages in the block; any thread may call it."""
     global _listeners
     before, _listeners = _listeners, (*_listeners, listener)
     try:

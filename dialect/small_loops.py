@@ -3,7 +3,8 @@
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
 IREE runs a loop on the host, with a kernel or more per iteration, unless `tidu-loops-to-kernels` puts the loop into one
-kernel. The pass keeps to the limits of this file. So does the model of memory and time, which sees a loop long before.
+kernel. The pass shares the limits of this file with the model of memory and time, which estimates loops before they are
+lowered.
 """
 
 import math

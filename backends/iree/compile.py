@@ -17,13 +17,13 @@ from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.following import Followed, followed, without_remarks
+from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.vm.references import may_branch
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
-from tiduc.dialect.progress import during, say
+from tiduc.dialect.progress import during, report
 from tiduc.runtime import cache
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 from tiduc.runtime.worker import signal_name
@@ -120,7 +120,7 @@ def compile_modules(
         except TiducError as error:
             return error
         finally:
-            say(f"{next(ended)} of {len(sources)} programs compiled")
+            report(f"{next(ended)} of {len(sources)} programs compiled")
 
     with ThreadPoolExecutor(jobs or _cpus()) as pool:
         try:
@@ -173,7 +173,7 @@ def _ended(
     """Runs the compiler on a program and says how it ended.
 
     For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
-    rewrites, and from there to a module. If it is the only compiler, listeners hear how far it is.
+    rewrites, and from there to a module. If it is the only compiler, its progress is reported.
     """
     program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
@@ -182,7 +182,7 @@ def _ended(
         environment = environment_of_compilers(folder)
 
         def run(*more: str) -> Ended:
-            with followed(folder, source.flags) if stop is None else nullcontext(Followed()) as seen:
+            with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
                 flags = *command, *more, *seen.flags
                 ended = run_within(flags, program, limits, environment, stop, seen.errors)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended

@@ -15,7 +15,8 @@ differs from its first run, and needs no barrier. Otherwise a barrier for one op
 Compilers bring the operands of products into another layout first. The operands of a product that runs again are all
 behind the barrier, since a compiler would otherwise keep what it made of them for the first run.
 
-What follows from constants alone is not computed twice: compilers fold it, and would then merge its readers.
+Values that are computed from constants alone are not computed twice: compilers fold them, and would then merge the
+ops that read them.
 
 A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
 virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.

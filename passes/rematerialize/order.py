@@ -5,8 +5,8 @@
 The order of a merged graph follows its results: in a gradient, the products that compute the derivatives of weights
 come last, and all their operands are live until then. Two rules change the order. An op whose result is not smaller
 than the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than its
-result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. So is an op
-whose result is one of the graph, since that takes no further memory; what it reads is freed with the other readers.
+result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. An op
+whose result is a result of the graph is hoisted, too: it takes no further memory, and its operands are freed earlier.
 """
 
 from collections.abc import Iterable, Sequence

@@ -156,7 +156,7 @@ def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
 
 
 def estimate_of(program: tiduc.Program) -> Estimate:
-    """What the model says of a program within its budget."""
+    """The estimates of the model for a program within its budget."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     return estimated(program.view, structured, program.memory, loops_of(program))
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tiduc.backends.iree import following
+from tiduc.backends.iree import compiler_progress
 from tiduc.backends.iree.compile import Source, compile_modules, compile_source
 from tiduc.cli import diagnostics
 from tiduc.dialect import progress
@@ -42,10 +42,10 @@ func.func @main(%x: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {
 """
 
 
-def heard(source):
-    """The module of a program, and what the compiler says meanwhile, without repetitions."""
+def reports_of(source):
+    """The module of a program, and the reports of its compilation, without repetitions."""
     said = []
-    with progress.heard(said.append):
+    with progress.listening(said.append):
         module = compile_source(source, cached=False)
     return module, list(dict.fromkeys(said))
 
@@ -53,28 +53,31 @@ def heard(source):
 @pytest.mark.parametrize(("text", "executables"), [(THREE, 3), (LOOP, 1)])
 def test_counts_rise_to_the_number_of_executables(monkeypatch, text, executables):
     expected = compile_source(Source(text), cached=False)
-    monkeypatch.setattr(following, "_EVERY", 0.002)
-    module, said = heard(Source(text))
+    monkeypatch.setattr(compiler_progress, "_EVERY", 0.002)
+    module, said = reports_of(Source(text))
     assert module == expected and said[-1] == "IREE links the module"
     lowered = [re.fullmatch(r"IREE lowers executable (\d+) of (\d+)", each) for each in said]
     counts = [(int(match[1]), int(match[2])) for match in lowered if match]
     assert counts == sorted(counts) and {total for _, total in counts} <= {executables}
-    monkeypatch.setattr(following, "_LAST", "")  # the state before the last one
+    monkeypatch.setattr(compiler_progress, "_LAST", "")  # the state before the last one
     plural = "s" * (executables > 1)
-    assert heard(Source(text))[1][-1] == f"LLVM has compiled {executables} of {executables} function{plural}"
+    assert (
+        reports_of(Source(text))[1][-1]
+        == f"LLVM has compiled {executables} of {executables} function{plural}"
+    )
 
 
 def test_other_targets_count_executables():
-    assert heard(Source(THREE, "vulkan"))[1][-1] == "IREE lowers executable 3 of 3"
+    assert reports_of(Source(THREE, "vulkan"))[1][-1] == "IREE lowers executable 3 of 3"
 
 
 def test_flags_of_the_user_stay(tmp_path):
-    with progress.heard(lambda _: None):
-        with following.followed(str(tmp_path), ["--mlir-print-ir-after-all"]) as seen:
+    with progress.listening(lambda _: None):
+        with compiler_progress.reported(str(tmp_path), ["--mlir-print-ir-after-all"]) as seen:
             assert not seen.flags and seen.errors is None
-        with following.followed(str(tmp_path), ["--iree-opt-level=O2"]) as seen:
+        with compiler_progress.reported(str(tmp_path), ["--iree-opt-level=O2"]) as seen:
             assert seen.flags
-    with following.followed(str(tmp_path), []) as seen:  # nobody listens
+    with compiler_progress.reported(str(tmp_path), []) as seen:  # no listener
         assert not seen.flags
 
 
@@ -84,14 +87,17 @@ def test_errors_have_no_remarks():
     with pytest.raises(CompileError) as alone:
         compile_source(Source(text), cached=False)
     with pytest.raises(CompileError) as followed:
-        heard(Source(text))
+        reports_of(Source(text))
     assert str(followed.value) == str(alone.value)
-    assert following.without_remarks("remark: -:1:0: 8 stack bytes\nerror: no\nremark: x") == "error: no\n"
+    assert (
+        compiler_progress.without_remarks("remark: -:1:0: 8 stack bytes\nerror: no\nremark: x")
+        == "error: no\n"
+    )
 
 
 def test_several_programs_are_counted():
     said = []
-    with progress.heard(said.append):
+    with progress.listening(said.append):
         compile_modules([Source(LOOP), Source(THREE)], cached=False)
     assert said == ["1 of 2 programs compiled", "2 of 2 programs compiled"]
 
@@ -99,9 +105,9 @@ def test_several_programs_are_counted():
 COMMAND = """
 import sys
 import time
-from tiduc.backends.iree import following
+from tiduc.backends.iree import compiler_progress
 from tiduc.cli import diagnostics, run
-diagnostics.PATIENCE, following._EVERY = 0.0, 0.002
+diagnostics.PATIENCE, compiler_progress._EVERY = 0.0, 0.002
 sys.exit(run())
 """
 
@@ -156,8 +162,8 @@ def test_stages_are_shown_after_a_while_on_a_terminal(monkeypatch, capfd):
         with progress.during("linearize"):
             pass
         time.sleep(0.5)
-        progress.say("entry 2 of 3")
+        progress.report("entry 2 of 3")
         time.sleep(0.5)
     shown = "".join(written)
     assert "differentiating: parse, after 1 stage" in shown and "after 1 stage: entry 2 of 3" in shown
-    assert not progress.is_heard()
+    assert not progress.has_listeners()

@@ -146,7 +146,7 @@ def waiting(message: str) -> Iterator[None]:
     timer = threading.Timer(PATIENCE, shown.start)
     timer.start()
     try:
-        with progress.watched(stages), progress.heard(stages.heard):
+        with progress.watched(stages), progress.listening(stages.report):
             yield
     finally:
         timer.cancel()
@@ -155,7 +155,7 @@ def waiting(message: str) -> Iterator[None]:
 
 
 class _Stages:
-    """A watcher that says which stage runs, how far the stage is, and how many stages have ended."""
+    """A watcher that shows the running stage, its progress, and the number of ended stages."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -172,9 +172,9 @@ class _Stages:
             self._running.pop()
         self._tell()
 
-    def heard(self, how_far: str) -> None:
-        self._tell(f": {how_far}")
+    def report(self, text: str) -> None:
+        self._tell(f": {text}")
 
-    def _tell(self, how_far: str = "") -> None:
+    def _tell(self, more: str = "") -> None:
         if self._running:
-            self._say(f"{self._running[-1]}, after {self._ended} stage{'s' * (self._ended != 1)}{how_far}")
+            self._say(f"{self._running[-1]}, after {self._ended} stage{'s' * (self._ended != 1)}{more}")

@@ -1,1 +1,1 @@
-"""What `jax.export` writes: its files, ops that it would expand, and derivatives that functions define themselves."""
+"""Reads the files of `jax.export`, and keeps ops that it would expand and derivatives that functions define."""

@@ -1,4 +1,4 @@
-"""following: says how far IREE's compiler is, from files that the compiler writes as it goes.
+"""compiler_progress: reports the progress of IREE's compiler, from files that the compiler writes while it runs.
 
 IREE reports no progress itself. With flags of MLIR, it writes a file each time that one of `_PASSES` begins to work on
 an executable or function, in folders named after them. With a flag of LLVM, it prints a remark for each function whose
@@ -7,6 +7,7 @@ machine code is done. The flags do not change the module.
 
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,38 +37,39 @@ _FUNCTION = "func_func_"
 
 
 @dataclass(frozen=True)
-class Followed:
-    """More flags for the compiler, and the file for its standard error; none if nobody asks how far it is."""
+class Reported:
+    """Further flags for the compiler, and the file for its standard error; empty if there are no listeners."""
 
     flags: tuple[str, ...] = ()
     errors: str | None = None
 
 
 @contextmanager
-def followed(folder: str, flags: Sequence[str]) -> Iterator[Followed]:
-    """Says in the block how far a compiler with these flags is, which writes files to a folder.
+def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
+    """Reports the progress of a compiler, which runs in the block with these flags and writes files to a folder.
 
-    Users who give the compiler such flags themselves get what they ask for instead.
+    If users give the compiler such flags themselves, no progress is reported.
     """
-    if not progress.is_heard() or any(flag.startswith(_TAKEN) for flag in flags):
-        yield Followed()
+    if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
+        yield Reported()
         return
-    tree, errors = os.path.join(folder, "passes"), os.path.join(folder, "errors")
+    own = tempfile.mkdtemp(dir=folder)  # the compiler may run more than once
+    tree, errors = os.path.join(own, "passes"), os.path.join(own, "errors")
     marks = f"--mlir-print-ir-before={','.join(_PASSES)}", f"--mlir-print-ir-tree-dir={tree}"
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(_EVERY):
-            progress.say(how_far(tree, errors))
+            progress.report(phase(tree, errors))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield Followed((*marks, "--pass-remarks-analysis=prolog-epilog"), errors)
+        yield Reported((*marks, "--pass-remarks-analysis=prolog-epilog"), errors)
     finally:
         ended.set()
         thread.join()
-        progress.say(how_far(tree, errors))
+        progress.report(phase(tree, errors))
 
 
 def without_remarks(errors: str) -> str:
@@ -75,7 +77,7 @@ def without_remarks(errors: str) -> str:
     return _REMARK.sub("", errors)
 
 
-def how_far(tree: str, errors: str) -> str:
+def phase(tree: str, errors: str) -> str:
     """The phase of a compiler, and how much of it is done, from its files."""
     places: dict[str, set[str]] = {name: set() for name in _PASSES}
     for place, _, files in os.walk(tree):
