@@ -36,6 +36,7 @@ def cheaper(graph: Graph, model: Liveness) -> Liveness:
 def _evicted(graph: Graph, model: Liveness, peak: int) -> set[int]:
     """The ops up to the place `peak` that readers after it recompute."""
     number = {y: i for i, op in enumerate(model.ops[: peak + 1]) for y in op.results}
+    definitions = {y: op for op in model.ops for y in op.results}
     fuses = _fuse_operands(model, peak)
     kept = {*graph.inputs.values(), *(y for y in graph.outputs if y is not None)}
     wanted: dict[Value, None] = {}
@@ -44,7 +45,8 @@ def _evicted(graph: Graph, model: Liveness, peak: int) -> set[int]:
         wanted.update((x, None) for x in op.reads if x in number)
         if i not in fuses:
             kept.update(op.reads)
-    kept.update(cheapest_residuals([x for x in wanted if x not in kept], kept, _RECOMPUTED))
+    recomputed = [x for x in wanted if x not in kept]
+    kept.update(cheapest_residuals(recomputed, kept, _RECOMPUTED, definitions.get))
     evicted: set[int] = set()
     stack = [x for x in wanted if x not in kept]
     while stack:
