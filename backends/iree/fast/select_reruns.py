@@ -1,18 +1,19 @@
 """select_reruns: replaces the barriers of rematerialized ops by selects, which also keep IREE from merging ops.
 
-    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 7), %x, 0
-        {tidu.recomputed}                           %o = optimization_barrier 7 : i32, at the start of the function
+    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 0), %x, 0
+        {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
 
 The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
 not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
 execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
-frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 7, so
+frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 0, so
 it does not merge the ops behind the select either, and it fuses the select with the second op. The order of the ops
-needs no barrier, since IREE runs ops in the given order. Each select has a number of its own: IREE merges barriers of
-equal constants, and would then merge a second run of an op with a third one.
+needs no barrier, since IREE runs ops in the given order. The first select of a value tests for 0, the second for 1:
+with equal numbers IREE would merge a second run of an op with a third one. Selects of different values test for equal
+numbers, so that the kernels of equal layers are one executable.
 """
 
-from itertools import count
+from collections import Counter
 from typing import Any
 
 from torch_mlir import ir
@@ -29,21 +30,33 @@ from tiduc.dialect.verify import RECOMPUTED
 @stage
 def select_reruns(module: Any) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
-    numbers = count()
+    total = 0
     for function in operations(module.operation.regions[0].blocks[0]):
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
+        numbers: Counter[ir.Value] = Counter()  # by value: how many selects it has
+        hidden: dict[int, ir.Value] = {}
         for op in reruns:
             with rewriting(op) as b:
                 for x, y in zip(op.operands, op.results, strict=True):
                     if len(list(y.uses)):
-                        y.replace_all_uses_with(selected(b, function, next(numbers), x))
+                        number = numbers[x]
+                        if number not in hidden:
+                            hidden[number] = hidden_number(b, function, number)
+                        y.replace_all_uses_with(selected(b, hidden[number], number, x))
+                        numbers[x] += 1
             op.erase()
-    return next(numbers)
+        total += numbers.total()
+    return total
 
 
-def selected(b: Emitter, function: Any, number: int, x: Any) -> Any:
-    """x where a number is this one; it always is, though IREE cannot know that. Each x takes another number."""
+def hidden_number(b: Emitter, function: Any, number: int) -> Any:
+    """A number behind a barrier at the start of a function, so that IREE does not know it."""
     first = Emitter(ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), b.location)
-    (opaque,) = first.barrier(first.table(number, signless(32)))
-    is_number = b.compare(b.broadcast_in_dim(opaque, [], x.type.shape), number, "EQ")
+    (hidden,) = first.barrier(first.table(number, signless(32)))
+    return hidden
+
+
+def selected(b: Emitter, hidden: Any, number: int, x: Any) -> Any:
+    """x where a hidden number is this one; it always is, though IREE cannot know that."""
+    is_number = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), number, "EQ")
     return b.select(is_number, x, b.zero(x.type))

@@ -9,8 +9,9 @@ which IREE frees after the last use of any of them; within a region, it reuses m
 StableHLO by that op, too, and folds the two. The program computes the same values with or without this pass.
 
 Passes mark such barriers by `Emitter.stored`. Barriers that keep IREE from merging equal ops, which passes mark by
-`Emitter.distinct`, become selects, as in `select_reruns`. Barriers of constants move to the start of the function,
-where no value is live. Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
+`Emitter.distinct`, become selects, as in `select_reruns`; each tests for a number of its own, since the ops are equal.
+Barriers of constants move to the start of the function, where no value is live. Other barriers stay, as do those of
+arrays that StableHLO and `flow` give different types.
 """
 
 from itertools import count
@@ -19,7 +20,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import DISTINCT, STORED, rewriting, within
-from tiduc.backends.iree.fast.select_reruns import selected
+from tiduc.backends.iree.fast.select_reruns import hidden_number, selected
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.dependences import defined_by
@@ -53,7 +54,10 @@ def _replace(op: Any, function: Any, number: int) -> None:
     """Replaces a marked barrier of one array."""
     (x,) = op.operands
     with rewriting(op) as b:
-        y = _apart(b, x) if STORED in op.attributes else selected(b, function, number, x)
+        if STORED in op.attributes:
+            y = _apart(b, x)
+        else:
+            y = selected(b, hidden_number(b, function, number), number, x)
     op.results[0].replace_all_uses_with(y)
     op.erase()
 
