@@ -102,6 +102,13 @@ def leading_zeros() -> Case:
     return Case("count_leading_zeros", "(%x: tensor<6xi64>) -> tensor<6xi64>", body, (x,), expected)
 
 
+def leading_zeros_of_bytes() -> Case:
+    x = np.array([0, 1, -1, 127, -128, 7], np.int8)
+    body = "%0 = stablehlo.count_leading_zeros %x : tensor<6xi8>\nreturn %0 : tensor<6xi8>"
+    expected = np.array([8, 7, 0, 1, 0, 5], np.int8)
+    return Case("count_leading_zeros", "(%x: tensor<6xi8>) -> tensor<6xi8>", body, (x,), expected)
+
+
 def as_bf16(body: str, x: Array) -> Case:
     """Whole numbers in bf16, as bits."""
     body += """
@@ -235,6 +242,7 @@ WRONG = {
 REJECTED = {
     "running_sums": running(),
     "leading_zeros": leading_zeros(),
+    "leading_zeros_of_bytes": leading_zeros_of_bytes(),
     "constant": table(),
     "iota": as_bf16("%0 = stablehlo.iota dim = 0 : tensor<4xbf16>", np.arange(4)),
     "convert": as_bf16(

@@ -9,6 +9,7 @@ from cases.iree_complex_programs import COMPLEX
 from cases.iree_pools import IMAGE, POOLS_OF_EQUAL_SIZES
 from cases.iree_returned_twice import RETURNED
 from cases.iree_sums import SUMS
+from cases.iree_vmvx_programs import VMVX
 
 RNG = np.random.default_rng(0)
 T = "tensor<6x6xf32>"
@@ -309,6 +310,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     **COMPLEX,
     **RETURNED,
     **SUMS,
+    **VMVX,
     "sums_along_rows_and_columns": (ROWS_AND_COLUMNS, (numbers(9, 9),), None),
     "reads_before_updates": (
         READ_AND_UPDATED,
@@ -370,31 +372,6 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         ),
         (np.array([127, 56, 192, 48], np.uint8).view(ml_dtypes.float8_e4m3fn),),
         (np.abs(FLOATS),),
-    ),
-    "vmvx/compare": (
-        function(
-            f"(%x: tensor<3xf32>, %y: tensor<3xf32>) -> {PREDICATE}",
-            f"%0 = stablehlo.compare GE, %x, %y : (tensor<3xf32>, tensor<3xf32>) -> {PREDICATE}\n"
-            f"return %0 : {PREDICATE}",
-        ),
-        (np.float32([NAN, 1, 2]), np.float32([1, NAN, 1])),
-        (np.array([False, False, True]),),
-    ),
-    "vmvx/is_finite": (
-        function(
-            f"(%x: tensor<3xf32>) -> {PREDICATE}",
-            f"%0 = stablehlo.is_finite %x : (tensor<3xf32>) -> {PREDICATE}\nreturn %0 : {PREDICATE}",
-        ),
-        (np.float32([NAN, 1, np.inf]),),
-        (np.array([False, True, False]),),
-    ),
-    "vmvx/remainder": (
-        function(
-            "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>",
-            "%0 = stablehlo.remainder %x, %y : tensor<4xf32>\nreturn %0 : tensor<4xf32>",
-        ),
-        (np.float32([5, -5, 7.5, 1]), np.float32([3, 3, 2, 4])),
-        (np.float32([2, -2, 1.5, 1]),),
     ),
 }
 """The text, the arguments, and the expected results; None for those of the reference interpreter."""

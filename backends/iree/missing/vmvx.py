@@ -1,0 +1,71 @@
+"""Replaces what IREE lacks on vmvx, or counts wrongly there: leading zeros, ones, and signs of floats."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.dialect.types import bits, element, is_float
+
+
+@legalize("stablehlo.count_leading_zeros")
+@wrong(
+    "On vmvx, counts the zeros of narrow integers in 32 bits; subtracts the bits that they lack.",
+    "vmvx/leading_zeros",
+)
+@crash(
+    "On SPIR-V, integers narrower than 32 bits do not compile; counts in 32 bits.",
+    "vulkan/leading_zeros_of_bytes",
+)
+def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The zeros of an integer with zeros before it, less these."""
+    (x,) = op.operands
+    if b.cpu or bits(x) >= 32:
+        return None
+    zeros = b.emit(op.name, (wide := _widened(b, x),), wide.type)
+    return [b.convert(b.subtract(zeros, b.constant(32 - bits(x), wide)), element(x))]
+
+
+@legalize("stablehlo.popcnt")
+@missing(
+    "Does not compile on vmvx; adds the bits of pairs, of fours, of bytes, then all bytes.", "vmvx/popcnt"
+)
+def count_ones(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The sum of the bits, which is computed side by side in parts of 2, 4 and 8 bits."""
+    if b.cpu or b.settings.spirv:
+        return None
+    (x,) = op.operands
+    v = _widened(b, x)
+    width = bits(v)
+
+    def shifted(v: Any, count: int) -> Any:
+        return b.emit("stablehlo.shift_right_logical", (v, count), v.type)
+
+    def repeated(part: int, size: int) -> int:
+        """The number of `width` bits that repeats a part of `size` bits."""
+        return sum(part << i for i in range(0, width, size))
+
+    v = b.subtract(v, b.and_(shifted(v, 1), repeated(0b01, 2)))
+    v = b.add(b.and_(v, repeated(0b0011, 4)), b.and_(shifted(v, 2), repeated(0b0011, 4)))
+    v = b.and_(b.add(v, shifted(v, 4)), repeated(0b00001111, 8))
+    ones = shifted(b.multiply(v, b.constant(repeated(1, 8), v)), width - 8)
+    return [b.convert(ones, element(x))]
+
+
+def _widened(b: Emitter, x: Any) -> Any:
+    """The bits of x in a signless integer of 32 or 64 bits, with zeros before them."""
+    width = bits(x)
+    if width >= 32:
+        return b.bitcast(x, signless(width))
+    return b.and_(b.convert(x, signless(32)), 2**width - 1)
+
+
+@legalize("stablehlo.sign")
+@missing("Does not compile for floats on vmvx; selects 1 and -1, and leaves zeros and NaN.", "vmvx/sign")
+def sign(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """1 for x > 0, -1 for x < 0, else x: a zero, or NaN."""
+    (x,) = op.operands
+    if b.cpu or b.settings.spirv or not is_float(x):
+        return None
+    one, minus_one = b.constant(1, x), b.constant(-1, x)
+    return [b.select(b.compare(x, 0, "GT"), one, b.select(b.compare(x, 0, "LT"), minus_one, x))]
