@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.evidence import NOTES
+from harness.evidence import NOTES, joined
 from xla_flags import XLA_FLAGS
 
 from tiduc.tables import Refusal
@@ -31,7 +31,8 @@ HOW = "python -m pytest test/py/rules --write-tables"
 
 
 def pytest_addoption(parser: Any) -> None:
-    parser.addoption("--write-tables", action="store_true", help="write what the tests of rules have checked")
+    text = "write what the tests of rules have checked; if only some of them ran, add it"
+    parser.addoption("--write-tables", action="store_true", help=text)
 
 
 class _Session:
@@ -119,11 +120,12 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
             "whole": _Session.whole,
         }
         return
-    if not _Session.whole or exitstatus != 0:
+    writes = session.config.getoption("--write-tables")
+    if exitstatus != 0 or not (_Session.whole or writes):
         return
     for table, rows in NOTES.tables().items():
-        if session.config.getoption("--write-tables"):
-            table.write(rows)
+        if writes:
+            table.write(rows if _Session.whole else joined([*table.read(), *rows]))
             continue
         known = table.read()
         _Session.lines += [f"{table.name}: not in the table: {row}" for row in rows if row not in known]

@@ -171,14 +171,17 @@ def sweep(ops: Sequence[str]) -> Iterator[Accepted]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--filter", default="", help="a pattern that names of ops match")
-    parser.add_argument("--write", action="store_true", help="write tiduc/tables/accepted.tsv, for all ops")
+    parser.add_argument(
+        "--write", action="store_true", help="write the rows of these ops to tiduc/tables/accepted.tsv"
+    )
     options = parser.parse_args()
     rows = []
     for row in sweep([op for op in programs() if re.search(options.filter, op)]):
         rows.append(row)
         print(*row, sep="\t", flush=True)
-    if options.write and not options.filter:
-        ACCEPTED.write(rows)
+    if options.write:
+        known = {row.op: row for row in [*ACCEPTED.read(), *rows]}
+        ACCEPTED.write(known[op] for op in programs() if op in known)
     return 0
 
 

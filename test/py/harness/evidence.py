@@ -82,6 +82,18 @@ class Notes:
 NOTES = Notes()
 
 
+def joined(rows: Iterable[Any]) -> list[Any]:
+    """Rows of one table, where rows of `CHECKED` for one op become one row of all that they say was checked."""
+    distinct: dict[Any, Any] = {}
+    for row in rows:
+        key = row.op if isinstance(row, Checked) else row
+        if isinstance(row, Checked) and (other := distinct.get(key)):
+            jvp, transpose = (tuple(sorted({*a, *b})) for a, b in zip(row[1:3], other[1:3], strict=True))
+            row = Checked(row.op, jvp, transpose, max(row.order, other.order))
+        distinct[key] = row
+    return sorted(distinct.values())
+
+
 def _checked(programs: Iterable[tuple[str, int]]) -> list[Checked]:
     """One row per op that the programs' first-order derivatives ask rules for, before rules emit other ops."""
     kinds: dict[str, dict[str, set[str]]] = {}
