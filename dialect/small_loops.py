@@ -3,8 +3,8 @@
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
 IREE runs a loop on the host, with a kernel or more per iteration, unless `tidu-loops-to-kernels` puts the loop into one
-kernel. The pass shares the limits of this file with the model of memory and time, which estimates loops before they are
-lowered.
+kernel. `is_small` predicts this for the model of memory and time, before loops are lowered. The pass asks
+`array_bytes`, too, what each op needs.
 """
 
 import math
@@ -68,13 +68,24 @@ def _of_op(view: View, op: Definition) -> float:
         return arrays + sum(
             _on_stack(view, graph) for graph in (record.body, record.cond) if graph is not None
         )
-    if op.name not in IN_KERNELS or not all(is_plain(x.type) for x in (*op.operands, *op.results)):
+    if op.name not in IN_KERNELS:
         return math.inf
-    if op.name in WITHOUT_ARRAYS or updated(op) is not None:
+    _, flops = (computed(op) or (0, 0)) if op.name in PRODUCTS else (0, 0)
+    return array_bytes(op, flops / 2, in_place=updated(op) is not None)
+
+
+def array_bytes(op: Any, multiplications: float = 0, in_place: bool = False) -> float:
+    """The bytes that the results of an op take on a kernel's stack; infinite for types and sizes too large for it.
+
+    The op is a `Definition`, or an op of MLIR, and multiplies that many elements. With `in_place`, its result is in the
+    memory of an operand.
+    """
+    if not all(is_plain(x.type) for x in (*op.operands, *op.results)):
+        return math.inf
+    if in_place or op.name in WITHOUT_ARRAYS:
         return 0
     sizes = [size_in_bytes(y) for y in op.results]
-    _, flops = (computed(op) or (0, 0)) if op.name in PRODUCTS else (0, 0)
-    if max(sizes) > MOST_BYTES or flops > 2 * MOST_PRODUCTS:
+    if multiplications > MOST_PRODUCTS or max(sizes, default=0) > MOST_BYTES:
         return math.inf
     return sum(sizes) // FUSED
 

@@ -7,10 +7,9 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits below and in `dialect/small_loops.py`. A loop that writes many
-arrays may stay within them after
-`packing.py` has packed the arrays into few. IREE fails to compile some of these loops; `compile.py` then compiles the
-program again without this pass.
+Intermediate arrays are on the stack, hence the limits below and in `dialect/small_loops.py`. A loop that writes too
+many arrays may be within the limits once `packing.py` has packed them into few. IREE fails to compile some of these
+loops; `compile.py` then compiles the program again without this pass.
 """
 
 import math
@@ -39,15 +38,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.small_loops import (
-    FUSED,
-    IN_KERNELS,
-    MOST_BYTES,
-    MOST_PRODUCTS,
-    STACK,
-    WITHOUT_ARRAYS,
-    is_plain,
-)
+from tiduc.dialect.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
 from tiduc.dialect.types import element, shape
 
 _SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
@@ -102,7 +93,7 @@ def _small(loop: Any) -> Any | None:
 
 def fits(loop: Any) -> bool:
     """Whether a loop has only ops that a kernel can have, and only small arrays."""
-    stack, ops = 0, within(loop)
+    stack, ops = 0.0, within(loop)
     kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
     for inner in ops:
         if inner in kernels:
@@ -118,20 +109,14 @@ def fits(loop: Any) -> bool:
         chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
         if not known and not chosen and not kernel_forms.is_one_slice(inner):
             return False
-        if any(not is_plain(x.type) for x in (*inner.operands, *inner.results)):
-            return False
         if inner.name == "stablehlo.pad" and _crops_or_dilates(inner):
             return False
-        if inner.name == "stablehlo.dot_general" and kernel_forms.work_of(inner) > MOST_PRODUCTS:
+        products = kernel_forms.work_of(inner) if inner.name == "stablehlo.dot_general" else 0
+        stack += array_bytes(inner, products)
+        if math.isinf(stack):
             return False
         if inner.name == "stablehlo.while" and inner != loop.operation:
             stack += sum(_size(x) for x in inner.operands if defined_by(x, "stablehlo.constant"))
-        if inner.name in WITHOUT_ARRAYS:
-            continue
-        sizes = [_size(y) for y in inner.results]
-        if any(size > MOST_BYTES for size in sizes):
-            return False
-        stack += sum(sizes) // FUSED
     # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
