@@ -38,7 +38,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_listedare_listed() -> None:
+def test_packages_are_listed() -> None:
     assert set(SETUPTOOLS["packages"]) == packages()
     assert len(SETUPTOOLS["packages"]) == len(packages())
 
@@ -84,6 +84,12 @@ def test_every_folder_of_python_is_a_package() -> None:
     for path in sources():
         if path.relative_to(ROOT).parts[0] in ("tiduc", *LINKS):
             assert (path.parent / "__init__.py").is_file(), relative(path)
+
+
+def test_the_architecture_page_names_each_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {path.parent for path in sources() if path.relative_to(ROOT).parts[0] in ("tiduc", *LINKS)}
+    assert [relative(room) for room in sorted(rooms - {ROOT / "tiduc"}) if f"{room.name}/" not in page] == []
 
 
 def test_length_of_files() -> None:
