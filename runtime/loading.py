@@ -31,7 +31,7 @@ from tiduc.runtime.signature import (
 )
 from tiduc.runtime.weights import SCOPE
 
-_SWEEPING = threading.Lock()
+_CLOSING = threading.Lock()
 _PLACEHOLDER = re.compile(r".*/iree_dylib_\w{6}(?: \(deleted\))?")
 
 _TOO_MANY = re.compile(r"binding count (\d+) > (\d+)|requiring (\d+) bindings exceeds limit of (\d+)")
@@ -58,12 +58,12 @@ class Loaded:
         self.arguments = vmfb, target, name, tuple(devices), parameters
         instance = rt.VmInstance()
         module = _module(instance, vmfb, name)
-        self._said = _reflections(module, name)
-        wanted = _devices(self._says(DEVICE), target, name, devices)
+        self._reflections = _reflections(module, name)
+        wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
-        if self._says(LAPACK):
+        if self._reflected(LAPACK):
             modules = [lapack_module(self.device), *modules]
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
@@ -92,7 +92,7 @@ class Loaded:
 
         Raises TiducError if tiduc's signature contradicts IREE's declaration, which the compiled code follows.
         """
-        reflection = self._said[entry]
+        reflection = self._reflections[entry]
         try:
             declaration = reflection[DECLARATION]
             if REFLECTION not in reflection:
@@ -116,11 +116,11 @@ class Loaded:
 
     def donated(self, entry: str) -> tuple[int, ...]:
         """The positions of the inputs that a call of the function overwrites."""
-        return tuple(sorted(donated(self._said[entry].get(DECLARATION, ""))))
+        return tuple(sorted(donated(self._reflections[entry].get(DECLARATION, ""))))
 
-    def _says(self, key: str) -> set[str]:
-        """The values that functions of the module have under a reflection key of tiduc."""
-        return {said.get(key, "") for said in self._said.values()} - {""}
+    def _reflected(self, key: str) -> set[str]:
+        """The values of a reflection attribute of tiduc, among all functions of the module."""
+        return {reflection.get(key, "") for reflection in self._reflections.values()} - {""}
 
     def close(self) -> None:
         """Releases the context and the module; arrays on the device stay."""
@@ -164,18 +164,18 @@ def _check_sums(vmfb: bytes) -> None:
             raise zipfile.BadZipFile(f"the checksum of {damaged} differs")
 
 
-def _devices(wants: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: `devices` if given, else the device in `wants`, else the target's.
+def _devices(declared: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
+    """The devices to load a module for: `devices` if given, else the `declared` device, else the target's.
 
-    A module that wants `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
+    A module that declares `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
     run on `local-task`.
     """
     usual = usual_device(target)
-    if "local-sync" in wants and any(device.startswith("local-task") for device in devices or [usual]):
+    if "local-sync" in declared and any(device.startswith("local-task") for device in devices or [usual]):
         raise TiducError(
             "the module was compiled for one thread: to use several, compile it for cpu-threads", name
         )
-    if devices or usual != "local-sync" or wants != {"local-task"}:
+    if devices or usual != "local-sync" or declared != {"local-task"}:
         return devices or [usual]
     return ["local-task"]
 
@@ -219,9 +219,9 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
             ) from error
         raise TiducError(_other_device(str(error), target), name) from error
     finally:
-        # One sweep at a time: a descriptor that another thread has just closed may be reused for another file.
-        with _SWEEPING:
-            _sweep()
+        # One thread at a time: a descriptor that another thread has just closed may be reused for another file.
+        with _CLOSING:
+            _close_leaked_files()
 
 
 _FORMAT = re.compile(r'#hal\.executable\.target<"([\w-]+)", "([\w-]+)"(?:, \{cpu = "([\w.-]+)")?')
@@ -233,11 +233,11 @@ _TARGETS = {
 """tiduc's targets by the end of the name of IREE's executable format."""
 
 
-def _other_device(told: str, target: str) -> str:
+def _other_device(message: str, target: str) -> str:
     """The message for a module that does not load: the device that the module names, if it names one."""
-    match = _FORMAT.search(told)
+    match = _FORMAT.search(message)
     if match is None:
-        line = first_line(RuntimeError(told))
+        line = first_line(RuntimeError(message))
         return f"the module does not load for target {target!r}; was it compiled for another one? {line}"
     backend, form, cpu = match.groups()
     known = next((name for end, name in _TARGETS.items() if form.endswith(end)), backend)
@@ -248,7 +248,7 @@ def _other_device(told: str, target: str) -> str:
     )
 
 
-def _sweep() -> None:
+def _close_leaked_files() -> None:
     """Closes and removes the files that IREE's loader of shared libraries leaks: an open, empty file per library.
 
     Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, whose

@@ -89,23 +89,23 @@ def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
     largest = b.reduce(size, b.zero(with_shape(size.type, [])), over, "stablehlo.maximum")
     largest = b.compare(size, columns(b, largest, size.type), "EQ")
-    turned, of_these = (
+    turned, squares = (
         b.reduce_sum(b.select(largest, x, b.zeros_like(x)), over) for x in (b.imag(along), size)
     )
-    c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, of_these))
+    c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, squares))
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
 
 
-def _in_order_of(b: Any, w: Any, w_again: Any, dw: Any) -> Any:
-    """dw, which belongs to the eigenvalues `again` of another call, in the order of w.
+def _in_order_of(b: Any, w: Any, other: Any, dw: Any) -> Any:
+    """dw, the tangents of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
 
-    LAPACK returns eigenvalues in another order if it computes no vectors. Each entry is taken from the
-    nearest eigenvalue of `again`; among those that differ by rounding alone, the mean is taken, which
-    preserves sums over equal eigenvalues.
+    LAPACK returns eigenvalues in another order if it computes no vectors. Each eigenvalue of w gets the tangent of
+    the nearest one of `other`. If several differ from it by rounding alone, it gets the mean of their tangents,
+    which preserves sums over equal eigenvalues.
     """
     count, last = shape(w)[-1], [rank(w)]
     pairs = with_shape(w.type, [*shape(w), count])
-    distances = b.abs(b.subtract(columns(b, w_again, pairs), rows(b, w, pairs)))
+    distances = b.abs(b.subtract(columns(b, other, pairs), rows(b, w, pairs)))
     scalar, size = with_shape(distances.type, []), b.abs(w)
     least = b.reduce(distances, b.constant(np.inf, scalar), last, "stablehlo.minimum")
     largest = b.reduce(size, b.zero(scalar), [rank(w) - 1], "stablehlo.maximum")
@@ -142,6 +142,7 @@ def _unpacked(b: Any, w: Any, v: Any) -> Any:
 
 
 def _packed(b: Any, w: Any, dv: Any, v: Any) -> Any:
+    """The inverse of `_unpacked`, for the tangents dv of the vectors v."""
     if is_complex(v):
         return dv
     return b.select(_pairs(b, w, v)[1], b.negate(b.imag(dv)), b.real(dv))

@@ -249,7 +249,7 @@ def test_declarations_are_read() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
-    """If this test fails, IREE closes this file, and `_sweep` in run.py can be removed."""
+    """If this test fails, IREE closes this file, and `_close_leaked_files` in loading.py can be removed."""
 
     def left() -> list[str]:
         links = (f"/proc/self/fd/{d}" for d in os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""sine, cosine and tangent of f32 on CPUs: IREE's error grows with the argument, the error of these does not.
+"""sine, cosine and tangent of f32 on CPUs, with an error that does not grow with the argument, as IREE's does.
 
 Everything is computed in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
 sin(pi g), and the parity of k gives the sign. All arguments take the same path and no function is called, so that the

@@ -7,12 +7,14 @@ _BUFFERS = ("!stream.resource", "!hal.buffer_view", "!util.buffer", "!stream.fil
 FREE = "stream.resource.dealloca"
 
 
-def is_time(type: Any) -> bool:
-    return str(type) == "!stream.timepoint"
+def is_time(type_: Any) -> bool:
+    """Whether a type is that of points in time, which the host code awaits."""
+    return str(type_) == "!stream.timepoint"
 
 
-def is_buffer(type: Any) -> bool:
-    return str(type).startswith(_BUFFERS)
+def is_buffer(type_: Any) -> bool:
+    """Whether a type is that of memory which the host code allocates or reads."""
+    return str(type_).startswith(_BUFFERS)
 
 
 def _reads(op: Any) -> Iterator[Any]:
@@ -40,6 +42,7 @@ def reachable(blocks: Sequence[Any]) -> list[Any]:
 
 
 def successors_of(block: Any) -> list[Any]:
+    """The blocks that may run after this one."""
     last = list(block.operations)[-1].operation
     return list(last.successors)[:1] if is_mapped(last) else list(last.successors)
 
