@@ -1,8 +1,11 @@
 """Runs `tiduc` and `filecheck` for lit, in forks of one process that has loaded their libraries.
 
-Loading the libraries takes ten times as long as the work of a typical RUN line. The commands `bin/tiduc` and
-`bin/filecheck` pass their arguments, environment and standard streams to this server (`fork_client.py`). A fork of
-the server runs the command and answers with the exit status. The server ends when its standard input closes.
+Loading the libraries takes ten times as long as the work of a typical RUN line. The commands in `bin/` pass their
+arguments, environment and standard streams to this server (`fork_client.py`). A fork of the server runs the command and
+answers with the exit status. The server ends when its standard input closes.
+
+`bin/forked_python` runs Python code for the tests of pages. The server's arguments are modules that it imports for this
+code, if they are installed.
 """
 
 import json
@@ -14,6 +17,8 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +28,18 @@ import filecheck.main
 import tiduc.__main__
 import tiduc.cli
 
-MAINS = {"filecheck": filecheck.main.main, "tiduc": tiduc.__main__.main}
+
+def run_code() -> int:
+    """Runs the code in the first argument as a program of its own."""
+    try:
+        exec(compile(sys.argv[1], "<code>", "exec"), {"__name__": "__main__"})
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+MAINS = {"filecheck": filecheck.main.main, "forked_python": run_code, "tiduc": tiduc.__main__.main}
 _CHUNK = 1 << 16
 
 
@@ -31,6 +47,9 @@ def serve() -> None:
     """Prints the path of a socket, then answers each connection in a fork."""
     for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
         import_module(module.name)
+    for name in sys.argv[1:]:
+        with suppress(ImportError):
+            import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system discards the forks that have ended
     folder = Path(tempfile.mkdtemp())
     try:

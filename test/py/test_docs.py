@@ -2,7 +2,7 @@
 
 sh       runs in a directory that holds `examples`, one for each page, with the commands of this Python; `tiduc` runs
          in forks of one process, as in the tests of lit
-python   runs there too; one that begins with `# FILE.py` is an excerpt of that file
+python   runs there, in such a fork, too; one that begins with `# FILE.py` is an excerpt of that file
 mlir     is valid; one with a RUN line passes lit
 text     after a block of sh or python is its output
 shell    is not run
@@ -36,6 +36,9 @@ FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
 """Frameworks that tests do without."""
 
 EXCERPT = re.compile(r"# (\S+\.py)\n")
+IMPORTED = ("numpy", "tiduc.program", "tiduc.backends.iree.backend", "jax.numpy", "jax.export")
+"""Modules that blocks of Python load, directly or through `tiduc`."""
+
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
@@ -82,7 +85,7 @@ def test_links(page: Path) -> None:
 def commands() -> Iterator[dict[str, str]]:
     """The environment of shell commands, in which `tiduc` is a client of the fork server."""
     server = subprocess.Popen(
-        [sys.executable, str(LIT / "fork_server.py")],
+        [sys.executable, str(LIT / "fork_server.py"), *IMPORTED],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -112,7 +115,7 @@ def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
         elif block.language == "python":
             for framework in FRAMEWORK.findall(block.code if not EXCERPT.match(block.code) else ""):
                 pytest.importorskip(framework, reason=f"{where} needs {framework}")
-            printed = run_python(block.code, tmp_path, where)
+            printed = run_python(block.code, tmp_path, where, commands)
         else:
             printed = None
             if block.language == "mlir":
@@ -131,13 +134,13 @@ def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) 
     return run(["sh", "-eu", "-c", code], directory, where, commands)
 
 
-def run_python(code: str, directory: Path, where: str) -> str | None:
+def run_python(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
     """The output of the code; None for an excerpt."""
     excerpt = EXCERPT.match(code)
     if excerpt:
         assert code[excerpt.end() :] in (ROOT / excerpt[1]).read_text(), f"{where}: not in {excerpt[1]}"
         return None
-    return run([sys.executable, "-c", code], directory, where)
+    return run([str(LIT / "bin" / "forked_python"), code], directory, where, commands)
 
 
 def check_mlir(code: str, directory: Path, where: str) -> None:
