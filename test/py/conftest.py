@@ -1,4 +1,4 @@
-"""Compares what the tests of rules have checked with the tables of `tiduc ops`, once all these tests have run."""
+"""Marks most cases of sampled tests slow, and compares what tests of rules checked with the tables of `tiduc ops`."""
 
 import gc
 import os
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness.evidence import NOTES, joined
+from harness.samples import mark_slow
 from xla_flags import XLA_FLAGS
 
 from tiduc.tables import Refusal
@@ -41,6 +42,11 @@ class _Session:
     whole = False
     deselected = False  # some tests of rules
     lines: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out slow tests
+def pytest_collection_modifyitems(items: Any) -> None:
+    mark_slow(items)
 
 
 def pytest_deselected(items: Any) -> None:
@@ -120,16 +126,16 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
             "whole": _Session.whole,
         }
         return
-    writes = session.config.getoption("--write-tables")
-    if exitstatus != 0 or not (_Session.whole or writes):
+    if exitstatus != 0:
         return
     for table, rows in NOTES.tables().items():
-        if writes:
-            table.write(rows if _Session.whole else joined([*table.read(), *rows]))
-            continue
         known = table.read()
-        _Session.lines += [f"{table.name}: not in the table: {row}" for row in rows if row not in known]
-        _Session.lines += [f"{table.name}: no test has {row}" for row in known if row not in rows]
+        wanted = rows if _Session.whole else joined([*known, *rows])
+        if session.config.getoption("--write-tables"):
+            table.write(wanted)
+            continue
+        _Session.lines += [f"{table.name}: not in the table: {row}" for row in wanted if row not in known]
+        _Session.lines += [f"{table.name}: no test has {row}" for row in known if row not in wanted]
     if _Session.lines:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

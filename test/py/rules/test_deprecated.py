@@ -120,6 +120,7 @@ def test_other_einsums_are_refused(text: str) -> None:
 # ---- torch_index_select
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "index", "dim", "batch"),
     [

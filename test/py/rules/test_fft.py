@@ -56,6 +56,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize(("sizes", "count"), CASES)
 def test_transforms(kind: str, sizes: list[int], count: int) -> None:

@@ -41,6 +41,7 @@ SHAPES = [
 IDENTITY = {"add": "0.0", "maximum": INF, "minimum": "0x7FF0000000000000", "multiply": "1.0"}
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("sizes", "dims"), SHAPES)
 @pytest.mark.parametrize("op", IDENTITY)
 def test_shapes(op: str, sizes: tuple[int, ...], dims: list[int]) -> None:

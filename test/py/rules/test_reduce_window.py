@@ -96,12 +96,14 @@ def check(op: str, case: Case) -> None:
     check_rule(case.text(op), x, np.array(RNG.standard_normal()))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("op", IDENTITY)
 def test_windows(op: str, case: Case) -> None:
     check(op, case)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_random(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -225,6 +227,7 @@ def test_any_body(case: Case) -> None:
     check_rule(affine(case), x, z, *RNG.standard_normal(2), subsets=False)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 11])
 @pytest.mark.parametrize("pad", ["low", "high"])
 def test_cumulative(size: int, pad: str) -> None:

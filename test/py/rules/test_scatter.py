@@ -25,6 +25,7 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
     check_rule(text, random(case.operand, element), indices, random(case.windows, element), **options)
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
@@ -33,6 +34,7 @@ def test_cases(case: Indexing, op: str, element: str) -> None:
     check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("op", ["swapped", "minimum", "maximum"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_other_bodies(case: Indexing, op: str) -> None:

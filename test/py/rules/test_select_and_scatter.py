@@ -63,6 +63,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
 def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:
@@ -119,6 +120,7 @@ def with_argument(program: str) -> str:
     return program.replace(", %source:", ", %t: tensor<f64>, %source:")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("scatter", "init"), [("multiply", 1.0), ("maximum", -9.0), ("minimum", 9.0)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:

@@ -116,6 +116,7 @@ def pad(
     }}"""
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize(
     ("sizes", "low", "high", "interior"),

@@ -40,6 +40,7 @@ KINDS = ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"]
 BOTH = [False, True]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", BOTH)
@@ -72,6 +73,7 @@ def test_entries_not_read_have_derivative_zero(unit: bool, kind: str) -> None:
     assert np.all(cotangent[~read] == 0) and np.all(cotangent[read] != 0)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("lower", BOTH)
 @pytest.mark.parametrize("kind", KINDS)
