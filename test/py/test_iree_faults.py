@@ -3,7 +3,7 @@
 Where `test_iree_fails_alone` fails, IREE has changed, and the workaround can go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from cases.iree_host_programs import HOST_PROGRAMS
 from cases.iree_programs import PROGRAMS
 from cases.witnesses import compiled_alone, fails_alone, find_witness
 from faults import unneeded, witnessed
+from harness.one_module import selected
 from harness.vulkan import skip_without_device
 
 import tiduc
@@ -45,10 +46,13 @@ def of_function(name: str) -> str:
     return name.replace("/", "_")
 
 
-@cache
-def alone(target: str) -> bytes | None:
+@pytest.fixture(scope="module")
+def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
     """The module of a target's witnesses by IREE alone; None if they do not compile together."""
-    return compiled_alone(_together(TOGETHER, target), target)
+    names = selected(request, "test_iree_fails_alone")
+    return cache(
+        lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
+    )
 
 
 def _together(names: Iterable[str], target: str) -> str:
@@ -65,7 +69,7 @@ def _together(names: Iterable[str], target: str) -> str:
     "name",
     [pytest.param(n, marks=pytest.mark.slow if n in ALONE and ALONE.index(n) % 8 else ()) for n in FAULTS],
 )
-def test_iree_fails_alone(name: str) -> None:
+def test_iree_fails_alone(name: str, alone: Callable[[str], bytes | None]) -> None:
     witness = find_witness(name)
     if FAULTS[name].kind == "wrong":
         skip_without_device(witness.target)
@@ -84,14 +88,20 @@ def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
     return str(module)
 
 
-@cache
-def rewritten(target: str) -> bytes:
+@pytest.fixture(scope="module")
+def rewritten(request: pytest.FixtureRequest) -> Callable[[str], bytes]:
     """All programs for a target, in one module, which compiles faster than many modules."""
-    return compile_module(legalized(_together(REWRITTEN, target), target), target)
+    names = selected(request, "test_rewritten")
+
+    def module(target: str) -> bytes:
+        together = _together([name for name in REWRITTEN if name in names], target)
+        return compile_module(legalized(together, target), target)
+
+    return cache(module)
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_rewritten(name: str) -> None:
+def test_rewritten(name: str, rewritten: Callable[[str], bytes]) -> None:
     witness = find_witness(name)
     vmfb = rewritten(witness.target)
     skip_without_device(witness.target)

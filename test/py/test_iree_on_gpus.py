@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases.iree_case import Array, Case, function
 from cases.iree_gpu_cases import CASES
+from harness.one_module import selected
 from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree import legalize_for_iree
@@ -33,7 +34,8 @@ def legalized(text: str, target: str = TARGET) -> str:
 @pytest.fixture(scope="module", params=["cuda", TARGET])
 def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
     """All cases in one module, which compiles faster than many modules."""
-    text = "\n".join(function(name, case) for name, case in CASES.items())
+    names = selected(request, "test_rewritten")
+    text = "\n".join(function(name, case) for name, case in CASES.items() if name in names)
     return executables(legalized(text, request.param), request.param)
 
 

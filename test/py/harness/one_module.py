@@ -6,6 +6,7 @@ A program with loops is compiled alone: if IREE rejects its kernels, all program
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from torch_mlir import ir
 
 from tiduc.backends.backend import Lowered, Options
@@ -29,6 +30,15 @@ def module_of(texts: Mapping[str, str], target: str = "cpu") -> bytes:
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
     return compile_source(source_of(lowered, Options(target)))
+
+
+def selected(request: pytest.FixtureRequest, test: str) -> set[str]:
+    """The values of `name` in the cases of a test of this file that run: with `-k`, other cases are not compiled."""
+    return {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test and item.path == request.path
+    }
 
 
 def function_of(name: str) -> str:
