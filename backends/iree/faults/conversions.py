@@ -13,6 +13,7 @@ from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with
 
 @legalize("stablehlo.convert")
 @wrong("Float to integer does not saturate; clamps, and maps NaN to 0.", "convert_i32")
+@wrong("On vmvx, a float becomes the nearest integer; drops the digits after the point.", "vmvx/convert")
 @wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
 @crash("A scalar integer in a loop does not become a float; puts it behind a barrier.", "convert_counter")
 @crash(
@@ -43,6 +44,9 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     to = element(type_)
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
     number = b.maximum(b.select(b.compare(x, x, "EQ"), x, 0), float(lowest))
+    if not (b.cpu or b.settings.spirv):
+        down, up = (b.emit(f"stablehlo.{name}", (number,), number.type) for name in ("floor", "ceil"))
+        number = b.select(b.compare(number, 0, "LT"), up, down)
     is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer before this power of two
     y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
     greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)

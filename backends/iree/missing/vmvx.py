@@ -1,4 +1,4 @@
-"""Replaces what IREE lacks on vmvx, or counts wrongly there: leading zeros, ones, and signs of floats."""
+"""Replaces what IREE lacks on vmvx, or gets wrong there: counts of bits, shifts of narrow integers, signs of floats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +24,19 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     zeros = b.emit(op.name, (wide := _widened(b, x),), wide.type)
     return [b.convert(b.subtract(zeros, b.constant(32 - bits(x), wide)), element(x))]
+
+
+@legalize("stablehlo.shift_right_logical")
+@wrong(
+    "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
+)
+def shift_right_logical(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The shift of an integer with zeros before it."""
+    x, count = op.operands
+    if b.cpu or b.settings.spirv or bits(x) >= 32:
+        return None
+    wide = _widened(b, x)
+    return [b.convert(b.emit(op.name, (wide, _widened(b, count)), wide.type), element(x))]
 
 
 @legalize("stablehlo.popcnt")

@@ -9,10 +9,14 @@ from cases.iree_case import INF, NAN, Array
 Program = tuple[str, tuple[Array, ...], tuple[Array, ...]]
 
 
+RESULTS = {("compare GE,", "bool"): "i1", ("is_finite", "bool"): "i1", ("convert", "int32"): "i32"}
+"""The element types of results that do not have the type of the operands."""
+
+
 def elementwise(op: str, type_: str, *arguments: Array, expected: Any) -> Program:
     """A program of one op of arrays of one type."""
     n = len(arguments[0])
-    result = "i1" if expected.dtype == np.bool_ else type_
+    result = RESULTS.get((op, expected.dtype.name), type_)
     names = ", ".join(f"%x{i}" for i in range(len(arguments)))
     signature = ", ".join(f"%x{i}: tensor<{n}x{type_}>" for i in range(len(arguments)))
     types = ", ".join([f"tensor<{n}x{type_}>"] * len(arguments))
@@ -34,6 +38,9 @@ VMVX = {
         np.float32([1, NAN, 1]),
         expected=np.array([False, False, True]),
     ),
+    "vmvx/convert": elementwise(
+        "convert", "f32", np.float32([1.5, -2.5, 0.7, -0.7, 3]), expected=np.array([1, -2, 0, 0, 3], np.int32)
+    ),
     "vmvx/is_finite": elementwise(
         "is_finite", "f32", np.float32([NAN, 1, INF]), expected=np.array([False, True, False])
     ),
@@ -52,6 +59,13 @@ VMVX = {
         np.float32([5, -5, 7.5, 1]),
         np.float32([3, 3, 2, 4]),
         expected=np.float32([2, -2, 1.5, 1]),
+    ),
+    "vmvx/shift_right_logical": elementwise(
+        "shift_right_logical",
+        "i8",
+        np.array([-1, -128, 7, -1], np.int8),
+        np.array([3, 1, 1, 8], np.int8),
+        expected=np.array([31, 64, 3, 0], np.int8),
     ),
     "vmvx/sign": elementwise(
         "sign", "f32", np.float32([2, -3, 0, NAN, -INF]), expected=np.float32([1, -1, 0, NAN, -1])
