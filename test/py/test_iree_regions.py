@@ -15,6 +15,7 @@ from test_memory_budget import network
 
 import tiduc
 from tiduc.backends.iree import pipeline
+from tiduc.backends.iree.compile import compile_until
 from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
 
 
@@ -69,6 +70,16 @@ def test_a_second_and_a_third_run_stay_two() -> None:
     numbers = re.findall(r"constant dense<(\d+)> : tensor<i32>", source)
     assert sorted(numbers) == ["0", "1"]
     agree(tiduc.load(text).compile()(x), xla.by_xla(plain, [x]))
+
+
+def test_equal_layers_that_run_again_share_code() -> None:
+    """IREE compiles the ops of a rerun once, for all layers."""
+
+    def executables(layers: int) -> int:
+        source = network(layers, 64, 8)[0].rematerialize("min").source()
+        return compile_until(source, "flow").count(b"flow.executable private")
+
+    assert executables(12) == executables(16)
 
 
 def test_products_that_run_again_share_no_operand() -> None:

@@ -1,16 +1,16 @@
 """select_reruns: replaces the barriers of rematerialized ops by selects, which also keep IREE from merging ops.
 
-    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare EQ, broadcast %o, 0), %x, 0
+    %0:2 = optimization_barrier %x, %ct        ->   %0 = select (compare GE, broadcast %o, 0), %x, 0
         {tidu.recomputed}                           %o = optimization_barrier 0 : i32, at the start of the function
 
 The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
 not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
 execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
-frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is 0, so
-it does not merge the ops behind the select either, and it fuses the select with the second op. The order of the ops
-needs no barrier, since IREE runs ops in the given order. The first select of a value tests for 0, the second for 1:
-with equal numbers IREE would merge a second run of an op with a third one. Selects of different values test for equal
-numbers, so that the kernels of equal layers are one executable.
+frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is not
+negative, so it does not merge the ops behind the select either, and it fuses the select with the second op. The order
+of the ops needs no barrier, since IREE runs ops in the given order. The first select of a value hides 0, the second
+one 1: with equal numbers IREE would merge a second run of an op with a third one. All selects compare with 0, so that
+the kernels of equal layers are one executable.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def select_reruns(module: Any) -> int:
                         number = numbers[x]
                         if number not in hidden:
                             hidden[number] = hidden_number(b, function, number)
-                        y.replace_all_uses_with(selected(b, hidden[number], number, x))
+                        y.replace_all_uses_with(selected(b, hidden[number], x))
                         numbers[x] += 1
             op.erase()
         total += numbers.total()
@@ -56,7 +56,7 @@ def hidden_number(b: Emitter, function: Any, number: int) -> Any:
     return hidden
 
 
-def selected(b: Emitter, hidden: Any, number: int, x: Any) -> Any:
-    """x where a hidden number is this one; it always is, though IREE cannot know that."""
-    is_number = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), number, "EQ")
-    return b.select(is_number, x, b.zero(x.type))
+def selected(b: Emitter, hidden: Any, x: Any) -> Any:
+    """x where a hidden number is not negative; it never is, though IREE cannot know that."""
+    not_negative = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), 0, "GE")
+    return b.select(not_negative, x, b.zero(x.type))

@@ -57,7 +57,7 @@ def _replace(op: Any, function: Any, number: int) -> None:
         if STORED in op.attributes:
             y = _apart(b, x)
         else:
-            y = selected(b, hidden_number(b, function, number), number, x)
+            y = selected(b, hidden_number(b, function, number), x)
     op.results[0].replace_all_uses_with(y)
     op.erase()
 
