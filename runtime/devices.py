@@ -19,7 +19,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
-_LARGE, _ALIGNMENT = 2**16, 64  # bytes
+LARGE = 2**16
+"""Bytes from which on an array is lent to IREE, or taken from IREE, without a copy."""
+_ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
 
@@ -29,6 +31,7 @@ class Device:
 
     def __init__(self, hal: Any, name: str) -> None:
         self.hal, self.name = hal, name
+        self.on_host = name.startswith("local-")  # its memory is the host's
         self._copy = hal.allocator.allocate_buffer_copy
 
     def upload(self, array: Array, element: int) -> Any:
@@ -50,7 +53,7 @@ class Device:
         IREE's CPU devices take memory at a multiple of 64 bytes, which the arrays of PyTorch are at; kernels rely on
         this alignment. NumPy lends no read-only arrays, and no arrays of types that DLPack lacks.
         """
-        if array.nbytes >= _LARGE and self.name.startswith("local-") and not array.ctypes.data % _ALIGNMENT:
+        if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
                 view = self.hal.from_dlpack_capsule(array.__dlpack__())
                 if int(view.element_type) == element and tuple(view.shape) == array.shape:
@@ -64,11 +67,12 @@ class Device:
             return np.empty(shape, dtype)
         if not buffer.allowed_usage() & _MAPPABLE:
             buffer = self._staged(buffer)
-        # Not MappedMemory.asarray, which is several times slower.
-        count = 1
-        for size in shape:
-            count *= size
-        return np.frombuffer(buffer.map(), dtype, count).reshape(shape).copy()
+        return _mapped(buffer, shape, dtype).copy()
+
+    def taken(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+        """The memory of a buffer view of a device that is `on_host`, as an array that the caller may write to."""
+        array = _mapped(view.get_buffer(), view.shape, dtype)
+        return np.asarray(_Memory(array, self)).view(dtype).reshape(array.shape)
 
     def _staged(self, source: Any) -> Any:
         """A copy of a device's buffer in memory that the host can map.
@@ -88,6 +92,28 @@ class Device:
         return staging
 
 
+def _mapped(buffer: Any, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
+    """The memory of a buffer as a read-only array."""
+    # Not MappedMemory.asarray, which is several times slower.
+    count = 1
+    for size in shape:
+        count *= size
+    return np.frombuffer(buffer.map(), dtype, count).reshape(shape)
+
+
+class _Memory:
+    """The memory of a read-only array, which NumPy takes as bytes that may be written to."""
+
+    def __init__(self, array: Array, device: Device) -> None:
+        self._array, self._device = array, device  # both live as long as the memory is in use
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (array.nbytes,),
+            "typestr": "|u1",
+            "data": (array.ctypes.data, False),
+        }
+
+
 class DeviceArray:
     """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
@@ -104,6 +130,11 @@ class DeviceArray:
     def numpy(self) -> Array:
         """A copy on the host. Raises InputError if the array was donated."""
         return self._device.download(self.view(), self.dtype)
+
+    @property
+    def is_donated(self) -> bool:
+        """Whether a call has overwritten the array."""
+        return self._view is None
 
     def view(self) -> Any:
         """IREE's buffer view. Raises InputError if the array was donated."""

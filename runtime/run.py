@@ -17,6 +17,7 @@ from tiduc.runtime.devices import Array, DeviceArray, first_line
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
+from tiduc.runtime.results import Results
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 _SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed assertion on dynamic sizes
@@ -106,18 +107,20 @@ class Executable:
         that a tangent has the shape of its primal. Raises InputError, with the name of the argument, before the
         function runs, and TiducError if the function fails.
         """
-        results = self._run(arguments, self._device.lend)
-        download, view_type = self._device.download, rt.HalBufferView
+        results, given = self._run(arguments, self._device.lend)
+        array, view_type = Results(self._device, given).array, rt.HalBufferView
         try:
             return tuple(
-                [download(results.get_as_object(i, view_type), dtype) for i, dtype in enumerate(self._dtypes)]
+                [array(results.get_as_object(i, view_type), dtype) for i, dtype in enumerate(self._dtypes)]
             )
         except (ValueError, RuntimeError) as error:
             raise self._failed(error) from error
 
     def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
         """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
-        results = self._run(arguments, self._device.upload)  # a result may be an argument, which stays here
+        results, _ = self._run(
+            arguments, self._device.upload
+        )  # a result may be an argument, which stays here
         # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
@@ -143,8 +146,8 @@ class Executable:
         # IREE's objects cannot be pickled; the module is loaded again.
         return _unpickled, (self.entry, *self._loaded.arguments)
 
-    def _run(self, arguments: Sequence[Any], given: Callable[[Array, int], Any]) -> Any:
-        """The function's results as IREE's list; `given` makes a buffer view of an array."""
+    def _run(self, arguments: Sequence[Any], given: Callable[[Array, int], Any]) -> tuple[Any, Sequence[Any]]:
+        """The function's results as IREE's list, and its arguments; `given` makes a buffer view of an array."""
         context = self._loaded.context
         if context is None:
             raise self._loaded.unusable()
@@ -179,7 +182,7 @@ class Executable:
             context.invoke(self._function, packed, results)
         except (ValueError, RuntimeError, IndexError) as error:
             raise self._failed(error_of_lapack() or error) from error
-        return results
+        return results, arrays
 
     def _failed(self, error: Exception) -> TiducError:
         told = first_line(error)

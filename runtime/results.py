@@ -1,0 +1,64 @@
+"""`Results`: the results of a call as arrays, of which large ones are IREE's own memory, without a copy.
+
+A result may be an argument that was lent to IREE, or another result: such results are copied. IREE copies constants and
+parameters that are results, so that a caller may write to all arrays. The results of a call may be parts of one
+allocation, which is freed when no array of them is left.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tiduc.runtime.devices import LARGE, Array, Device, DeviceArray
+
+
+class Results:
+    """Makes arrays of the results of one call, which had the arguments `given`."""
+
+    def __init__(self, device: Device, given: Iterable[Any]) -> None:
+        self._device, self._given = device, given
+        self._bounds: list[int] | None = None  # where each piece of memory in use begins and ends, ascending
+
+    def array(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+        """A result, given IREE's buffer view, as an array that shares no memory with other arrays."""
+        if view.byte_length < LARGE or not self._device.on_host:
+            return self._device.download(view, dtype)
+        array = self._device.taken(view, dtype)
+        return array if self._takes(_bounds(array)) else array.copy()
+
+    def _takes(self, piece: tuple[int, int]) -> bool:
+        """Whether a piece of memory is not in use; from now on it is."""
+        if self._bounds is None:
+            self._bounds = _merged(map(_bounds, self._arguments()))
+        at = bisect_right(self._bounds, piece[0])
+        if at % 2 or (at < len(self._bounds) and self._bounds[at] < piece[1]):
+            return False
+        self._bounds[at:at] = piece
+        return True
+
+    def _arguments(self) -> Iterable[Array]:
+        """The arguments whose memory a large result may have."""
+        for x in self._given:
+            if type(x) is DeviceArray and not x.is_donated:
+                yield self._device.taken(x.view(), x.dtype)
+            elif type(x) is not DeviceArray and x.nbytes >= LARGE:
+                yield x
+
+
+def _bounds(array: Array) -> tuple[int, int]:
+    """The addresses of the beginning and the end of a C-contiguous array."""
+    begin = array.ctypes.data
+    return begin, begin + array.nbytes
+
+
+def _merged(pieces: Iterable[tuple[int, int]]) -> list[int]:
+    """The bounds of the union of pieces of memory, in ascending order."""
+    bounds: list[int] = []
+    for begin, end in sorted(pieces):
+        if bounds and begin < bounds[-1]:
+            bounds[-1] = max(bounds[-1], end)
+        elif begin < end:
+            bounds += begin, end
+    return bounds
