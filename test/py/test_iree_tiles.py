@@ -37,6 +37,7 @@ CASES = {
     "side by side": ("ik,kj->ij", [197, 96], [96, 128], "f32"),
     "the second by rows": ("ik,jk->ij", [197, 300], [130, 300], "f32"),
     "the first by columns": ("ki,kj->ij", [131, 300], [131, 70], "f32"),
+    "the first by columns, the second large": ("ki,kj->ij", [131, 97], [131, 2105], "f32"),
     "both transposed": ("ki,jk->ij", [333, 131], [97, 333], "f32"),
     "few columns": ("ik,kj->ij", [500, 1030], [1030, 9], "f32"),
     "few rows": ("ik,jk->ij", [8, 1000], [400, 1000], "f32"),
@@ -121,3 +122,13 @@ def test_other_products_stay() -> None:
     assert products_in_tiles(parse(large), Settings()) == 0
     assert products_in_tiles(parse(large), Settings(wide=True)) == 1
     assert products_in_tiles(parse(product("ik,kj->ij", [9, 9], [9, 9])), Settings(wide=True)) == 0
+
+
+def test_one_operand_is_copied() -> None:
+    """Of two operands whose rows are summed, y is copied where it is large, and otherwise a tile's part of x."""
+    products = [product("ki,kj->ij", [197, 768], [197, columns]) for columns in (3072, 768)]
+    modules = [parse(text) for text in products]
+    assert [products_in_tiles(module, Settings(wide=True)) for module in modules] == [1, 1]
+    large, small = ([line for line in str(m).splitlines() if "tensor.empty" in line] for m in modules)
+    assert ["x48xf32" in line for line in large] == [False, True]
+    assert ["tensor<197x16xf32>" in line for line in small] == [False, True]

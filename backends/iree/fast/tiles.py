@@ -8,7 +8,7 @@
 
 A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of the 32 registers of AVX-512. All tiles of a
 product have one size, that of the fewest cycles. Rows beyond the last one are computed, but not stored. If the rows of
-x are side by side in memory, a tile's part of x is copied; then y is read where it is, if it is small.
+x are side by side in memory and y is small, a tile's part of x is copied instead, and y is read where it is.
 """
 
 import math
@@ -140,8 +140,8 @@ class Plan:
 
     @property
     def by_rows(self) -> bool:
-        """Whether the rows of x are side by side in memory, so that a tile's part of x is copied."""
-        return self.x.kept == self.x.last
+        """Whether a tile's part of x is copied: its rows are side by side in memory, and y is read where it is."""
+        return self.x.kept == self.x.last and not self.copied
 
 
 def plan(x: Matrix, y: Matrix) -> Plan:
