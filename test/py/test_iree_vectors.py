@@ -84,8 +84,11 @@ CASES = (
     Case((3, 8, 60), 11, (5,), 2, (2, 2)),
     Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
     Case((2, 8, 9, 8), 7, (4, 2), padding=(2, 3), dilation=2, holes=3, kind="f32"),
+    Case((2, 10, 14, 17), 10, (5, 3), padding=(1, 2), groups=10, kind="f32"),
+    Case((1, 9, 20, 19), 9, (3, 3), 2, (1, 1), groups=9),
+    Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window is larger than registers
 )
-"""Odd sizes, strides, dilations, groups, batches and images with holes."""
+"""Odd sizes, strides, dilations, groups, batches, images with holes, and depthwise convolutions."""
 
 
 def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
@@ -118,7 +121,7 @@ def in_vectors() -> Iterator[None]:
         yield
 
 
-FEW = [CASES[i] for i in (2, 5, 11, 13)]
+FEW = [CASES[i] for i in (2, 5, 11, 13, 15)]
 
 
 @WIDE

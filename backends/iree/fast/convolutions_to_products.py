@@ -5,7 +5,8 @@
     y = convolution(x with holes, w)           ->  convolutions of x, one for each phase of the result
     y = convolution(x, w), small groups        ->  a depthwise convolution of an image with copied features
     y = convolution(x, w), batch groups        ->  a depthwise convolution with channels last; then sums
-    channels first, vectors of 512 bits        ->  kernels of vectors (channels_first.py, toward_kernels.py)
+    channels first, vectors of 512 bits        ->  kernels of vectors (channels_first.py, toward_kernels.py,
+                                                   toward_depthwise.py)
 
 Times of IREE's code in comparison: up to 16 times as long if channels come first; the convolution is a dispatch of its
 own (kernels.py), else IREE would move the transposes back into it. Up to 24 times as long as a product if the window is
@@ -30,6 +31,7 @@ from tiduc.backends.iree.fast.depthwise import has_small_groups, of_batch_groups
 from tiduc.backends.iree.fast.large_kernels import by_kernel
 from tiduc.backends.iree.fast.phases import by_phases, by_phases_of_planes
 from tiduc.backends.iree.fast.products import by_offsets, by_places
+from tiduc.backends.iree.fast.toward_depthwise import toward_depthwise
 from tiduc.backends.iree.fast.toward_kernels import toward_kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
@@ -70,7 +72,11 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     c = Convolution.of(op)
     groups, batches = group_counts(op)
     if batches > 1:
-        return of_batch_groups(b, c, batches) if math.prod(shape(y)) * c.summed >= _WORK_DEPTHWISE else None
+        return (
+            _of_batch_groups(b, c, batches, wide)
+            if math.prod(shape(y)) * c.summed >= _WORK_DEPTHWISE
+            else None
+        )
     in_vectors = wide and takes_vectors(c)
     if groups > 1 and not (in_vectors or groups == c.features == c.outputs or has_small_groups(c)):
         return None
@@ -86,9 +92,23 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     return None if result is None else [result.in_layout(b, c.layout.output)]
 
 
+def _of_batch_groups(b: Emitter, c: Convolution, groups: int, wide: bool) -> list[Any] | None:
+    """The result of a convolution with batch groups; None unless a group has one image and one output."""
+    if not groups == c.batch == c.outputs or set(c.window.base) != {1} or c.groups > 1:
+        return None
+    spatial = list(range(2, c.rank + 2))
+    last = all(list(each[2:]) == spatial for each in (c.layout.input, c.layout.kernel, c.layout.output))
+    if wide and last and 1 <= c.rank <= 2 and not c.reversed:
+        return [toward_depthwise(b, c).in_layout(b, c.layout.output)]
+    return [of_batch_groups(b, c, groups).in_layout(b, c.layout.output)]
+
+
 def takes_vectors(c: Convolution) -> bool:
-    """Whether kernels of vectors may compute a convolution: channels come first, and a group has several results."""
-    return has_channels_first(c) and (c.groups == 1 or c.outputs >= _RESULTS * c.groups)
+    """Whether kernels of vectors may compute a convolution: channels come first.
+
+    Images are read once for several results, unless each group has one channel: a depthwise convolution.
+    """
+    return has_channels_first(c) and (c.groups in (1, c.features) or c.outputs >= _RESULTS * c.groups)
 
 
 def in_registers(b: Emitter, c: Convolution) -> Result | None:

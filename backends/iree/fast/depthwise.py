@@ -15,7 +15,6 @@ with a copy for each feature o of the group's result.
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
@@ -26,10 +25,8 @@ _GROUP = 8
 """The most features of a small group; the image is copied for each result of a group."""
 
 
-def of_batch_groups(b: Emitter, c: Convolution, groups: int) -> list[Any] | None:
-    """The result of a convolution with this batch group count; None unless a group has one image and one output."""
-    if not groups == c.batch == c.outputs or set(c.window.base) != {1} or c.groups > 1:
-        return None
+def of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result:
+    """The result of a convolution with this batch group count; a group has one image and one output."""
     batch, features, *spatial = c.layout.input
     count = c.features * groups
     sizes = [c.x.type.shape[d] for d in spatial]
@@ -39,7 +36,7 @@ def of_batch_groups(b: Emitter, c: Convolution, groups: int) -> list[Any] | None
     z = b.reshape(alone.channels_last(b).value, [math.prod(c.places), c.features, groups])
     y = b.reduce(z, zero(b, z), [1])
     y = b.reshape(y, [1, *c.places, groups])
-    return [Result(y, (BATCH, *range(c.rank), FEATURES)).in_layout(b, c.layout.output)]
+    return Result(y, (BATCH, *range(c.rank), FEATURES))
 
 
 def of_small_groups(b: Emitter, c: Convolution) -> Result:
