@@ -8,12 +8,13 @@ not merged with the first one. No op reads %0#1; %ct is the value before which t
 execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
 frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is not
 negative, so it does not merge the ops behind the select either, and it fuses the select with the second op. The order
-of the ops needs no barrier, since IREE runs ops in the given order. The first select of a value hides 0, the second
-one 1: with equal numbers IREE would merge a second run of an op with a third one. All selects compare with 0, so that
-the kernels of equal layers are one executable.
+of the ops needs no barrier, since IREE runs ops in the given order. Each select hides a number of its own: IREE merges
+barriers of equal constants, and would then merge a second run of an op with a third one. Gradients of a UNet were wrong
+where selects of different values in one kernel shared a number. All selects compare with 0, so that the kernels of
+equal layers are one executable.
 """
 
-from collections import Counter
+from itertools import count
 from typing import Any
 
 from torch_mlir import ir
@@ -30,23 +31,16 @@ from tiduc.dialect.verify import RECOMPUTED
 @stage
 def select_reruns(module: Any) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
-    total = 0
+    numbers = count()
     for function in operations(module.operation.regions[0].blocks[0]):
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
-        numbers: Counter[ir.Value] = Counter()  # by value: how many selects it has
-        hidden: dict[int, ir.Value] = {}
         for op in reruns:
             with rewriting(op) as b:
                 for x, y in zip(op.operands, op.results, strict=True):
                     if len(list(y.uses)):
-                        number = numbers[x]
-                        if number not in hidden:
-                            hidden[number] = hidden_number(b, function, number)
-                        y.replace_all_uses_with(selected(b, hidden[number], x))
-                        numbers[x] += 1
+                        y.replace_all_uses_with(selected(b, hidden_number(b, function, next(numbers)), x))
             op.erase()
-        total += numbers.total()
-    return total
+    return next(numbers)
 
 
 def hidden_number(b: Emitter, function: Any, number: int) -> Any:
