@@ -192,8 +192,11 @@ def open_device(name: str, target: str, location: str = "") -> Device:
 
 
 _OPENING = Lock()
-_ALLOCATOR = "caching:*=*;1gib;64"
-"""The caching allocator keeps up to 64 free buffers, and up to 1 GiB including the buffers in use."""
+_ALLOCATOR = "caching:*=*;1gib;512"
+"""The caching allocator keeps up to 512 free buffers, and up to 1 GiB including the buffers in use.
+
+A network's gradient has a hundred results or more, which are freed together and would displace other buffers.
+"""
 
 
 def _hal_device(name: str) -> Any:

@@ -18,6 +18,7 @@ from iree.runtime.dtypes import map_dtype_to_hal_element_type
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.runtime.devices import open_device
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import (
     ELEMENTS,
@@ -282,6 +283,22 @@ def test_memory_of_large_results_is_reused() -> None:
         module(x)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
     assert faults < 20 * 50, "of 3 arrays of 98 pages each"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
+def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
+    """The small ones are as many as the results of a network's gradient, which are freed together after a call."""
+    resource = pytest.importorskip("resource")
+    device, large = open_device("local-sync", "cpu"), np.ones(2**24, np.float32)
+    small = [np.ones(n, np.float32) for n in range(1, 201)]
+    faults = []
+    for _ in range(2):
+        arrays = [device.upload(x, int(rt.HalElementType.FLOAT_32)) for x in small]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        copy = device.upload(large, int(rt.HalElementType.FLOAT_32))
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        del arrays, copy
+    assert faults[1] < 1000, "of 16,384 pages"
 
 
 def test_a_dispatch_of_too_many_arrays() -> None:
