@@ -1,5 +1,6 @@
 """Convolutions as kernels of vectors, on CPUs with AVX-512: their values, the code that they share, and their tiles."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from harness.convolutions import of_any_size
 
-from tiduc.backends.iree.fast import channels_first, toward_kernels
+from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_kernels
 from tiduc.backends.iree.fast.channels_first import Shape, Tile
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.planes import Planes
@@ -117,6 +118,7 @@ def in_vectors() -> Iterator[None]:
         of_any_size(),
         patch.object(toward_kernels, "_SHARE", 0),
         patch.object(channels_first, "_CHANNELS", 4),
+        patch.multiple(products_in_tiles, _WORK=0, _LEAST=1),
     ):
         yield
 
@@ -140,6 +142,18 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
     for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):
         tolerance = 2e-6 if right.dtype == np.float32 else 1e-14
         np.testing.assert_allclose(y, right, rtol=0, atol=tolerance * abs(right).max())
+
+
+@pytest.mark.parametrize(("batch", "last"), [(1, "product"), (2, "toward_kernel")])
+def test_windows_of_one_element_are_products(batch: int, last: str) -> None:
+    """In all directions; toward the kernel, several images are a sum of products, which stays a kernel of vectors."""
+    text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
+    module = parse(load(text).vjp().text)
+    with of_any_size():
+        convolutions_to_products(module, Settings(wide=True))
+    module.operation.verify()
+    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
+    assert names == ["product", "product", last]
 
 
 def test_equal_convolutions_share_code() -> None:

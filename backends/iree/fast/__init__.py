@@ -4,7 +4,7 @@
     flat_products, products_in_tiles                        passes on large dense products, with tiles
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
-                                                            toward_kernels, toward_depthwise and planes
+                                                            toward_kernels, toward_depthwise, pointwise and planes
     reductions_in_lanes, sines_to_kernels                   further passes
     select_reruns, stored_values                            passes on barriers, for less memory
     batched_products, exponentials, insertion_sort,         patterns for single ops

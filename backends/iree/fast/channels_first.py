@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.pointwise import pointwise
 from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes, quotient
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
@@ -99,7 +100,9 @@ def channels_first(b: Emitter, c: Convolution, steps: Steps = ()) -> Result:
     `steps` says which elements of the kernel the window takes; by default, all.
     """
     planes = Planes.of(c)
-    return Result(_computed(b, c, planes, steps or [(0, 1)] * c.rank), (BATCH, FEATURES, *range(c.rank)))
+    y = pointwise(b, c, planes)
+    y = _computed(b, c, planes, steps or [(0, 1)] * c.rank) if y is None else y
+    return Result(b.reshape(y, [c.batch, c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
@@ -111,7 +114,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
-    """The result, (batch, features, places...)."""
+    """The result, (batch, features, places)."""
     group, width, rows = c.outputs // c.groups, lanes(c.x), _rows_of_part(c, planes)
     count = c.features // c.groups * math.prod(planes.sizes)
     tile = Shape(group, planes.flat(rows), width, count).best()
@@ -133,7 +136,7 @@ def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
     if padded > planes.places[1]:
         y = b.reshape(y, [c.batch, c.outputs, planes.places[0], padded])
         y = b.cut(y, 3, 0, planes.places[1])
-    return b.reshape(y, [c.batch, c.outputs, *c.places])
+    return y
 
 
 class _Place(NamedTuple):

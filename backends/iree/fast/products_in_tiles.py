@@ -59,9 +59,14 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
 
 def pays(x: Matrix, y: Matrix) -> bool:
     """Whether a product is of floats for which there are tiles, and large."""
-    least = min(x.of(x.kept), x.of(x.summed), y.of(y.kept))
-    of_floats = isinstance(element(x.value), ir.F32Type | ir.F64Type)
-    return of_floats and least >= _LEAST and math.prod(shape(x.value)) * y.of(y.kept) >= _WORK
+    count = max(math.prod(each.of(d) for d in each.batches) for each in (x, y))
+    return is_large(element(x.value), [x.of(x.kept), x.of(x.summed), y.of(y.kept)], count)
+
+
+def is_large(element_type: Any, sizes: Sequence[int], count: int = 1) -> bool:
+    """Whether `count` products with these rows, summed elements and columns are large, of floats with tiles."""
+    of_floats = isinstance(element_type, ir.F32Type | ir.F64Type)
+    return of_floats and min(sizes) >= _LEAST and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: Any, batches: Sequence[int], summed: Sequence[int]) -> Matrix | None:
@@ -93,7 +98,8 @@ def in_tiles(b: Emitter, x: Matrix, y: Matrix, transposed: bool = False) -> Any:
         rank = len(shape(z))
         return b.transpose(z, [*range(rank - 2), rank - 1, rank - 2])
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
-    return b.reshape(z, [*(x.of(d) for d in x.batches), *shape(z)[1:]])
+    batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
+    return b.reshape(z, [*batches, *shape(z)[1:]])
 
 
 def _with_last(b: Emitter, x: Matrix) -> Matrix:

@@ -42,7 +42,10 @@ _RESIDENT = 2**20
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed."""
+    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
+
+    An operand without batches is one matrix for all batches of the other operand.
+    """
 
     value: Any = field(repr=False)
     batches: tuple[int, ...]
@@ -61,7 +64,7 @@ class Matrix:
     def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
         """The index along each dimension."""
         place = [summed] * (self.last + 1)
-        for d, at in zip(self.batches, batches, strict=True):
+        for d, at in zip(self.batches, batches if self.batches else (), strict=True):
             place[d] = at
         place[self.kept] = kept
         return place
@@ -172,7 +175,7 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y)
-    sizes = [x.of(d) for d in x.batches]
+    sizes = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
     type_ = with_shape(x.value.type, [math.prod(sizes), x.of(x.kept), p.columns])
     counts = math.prod(sizes), p.blocks.count, p.panels.count
 

@@ -16,6 +16,7 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.pointwise import toward_pointwise
 from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
@@ -83,6 +84,19 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
     if not 1 <= rank <= 2 or any(list(each[2:]) != spatial for each in layouts) or c.reversed or c.groups > 1:
         return None
     planes = Planes.of_kernel(c)
+    y = toward_pointwise(b, c, planes)
+    y = _computed(b, c, planes) if y is None else y
+    if y is None:
+        return None
+    # No op of a program reads this gradient: without the barrier, IREE would keep its operands to the end.
+    (y,) = b.barrier(y)
+    major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
+    labels = _swapped(c.layout.output[1], FEATURES, BATCH)
+    return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(rank)))
+
+
+def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
+    """The result as a matrix, whose columns are the minor dimension and the places; None if other code is faster."""
     steps = c.features * planes.places[0] * -(-planes.places[1] // lanes(c.x))
     sums = Sums(c.outputs, c.batch, *planes.sizes, steps)
     useful = c.outputs * c.batch * math.prod(planes.sizes) * c.features * math.prod(planes.places)
@@ -100,10 +114,7 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
         return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
 
-    # No op of a program reads this gradient: without the barrier, IREE would keep its operands to the end.
-    y = b.barrier(in_workgroups(b, "toward_kernel", part, [x, w], type_, counts, one))[0]
-    labels = _swapped(c.layout.output[1], FEATURES, BATCH)
-    return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(rank)))
+    return in_workgroups(b, "toward_kernel", part, [x, w], type_, counts, one)
 
 
 @dataclass(frozen=True)
