@@ -14,6 +14,7 @@ from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_k
 from tiduc.backends.iree.fast.channels_first import Shape, Tile
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.toward_kernels import Sums
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.backends.reference.interpreter import evaluate
@@ -81,6 +82,7 @@ CASES = (
     Case((1, 8, 16, 16), 12, (1, 1), kind="f32"),
     Case((2, 8, 15, 16), 12, (1, 1), 2),
     Case((1, 8, 20, 20), 8, (3, 3), padding=(-1, -2)),
+    Case((2, 30, 27, 11), 21, (3, 3), padding=(3, 3)),  # more padding than the window reaches
     Case((2, 12, 14, 14), 18, (3, 3), padding=(1, 1), groups=3),
     Case((3, 8, 60), 11, (5,), 2, (2, 2)),
     Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
@@ -123,7 +125,7 @@ def in_vectors() -> Iterator[None]:
         yield
 
 
-FEW = [CASES[i] for i in (2, 5, 11, 13, 15)]
+FEW = [CASES[i] for i in (2, 5, 12, 14, 16)]
 
 
 @WIDE
@@ -144,8 +146,8 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
         np.testing.assert_allclose(y, right, rtol=0, atol=tolerance * abs(right).max())
 
 
-@pytest.mark.parametrize(("batch", "last"), [(1, "product"), (2, "toward_kernel")])
-def test_windows_of_one_element_are_products(batch: int, last: str) -> None:
+@pytest.mark.parametrize(("batch", "last"), [(1, ["product"]), (2, ["panels", "toward_kernel"])])
+def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> None:
     """In all directions; toward the kernel, several images are a sum of products, which stays a kernel of vectors."""
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
@@ -153,7 +155,7 @@ def test_windows_of_one_element_are_products(batch: int, last: str) -> None:
         convolutions_to_products(module, Settings(wide=True))
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
-    assert names == ["product", "product", last]
+    assert names == ["product", "product", *last]
 
 
 def test_equal_convolutions_share_code() -> None:
@@ -187,6 +189,24 @@ def test_choice_of_tiles() -> None:
     assert all(
         (n.features + 1) * n.vectors < 31 for n in (Shape(m, 1000, 16, 9).best() for m in range(1, 40))
     )
+
+
+def test_choice_of_tiles_toward_kernels() -> None:
+    """A tile has all offsets of small windows, and no more features than there are, up to a vector."""
+    assert Sums(64, 64, 3, 3, 3136, 16).best() == toward_kernels.Tile(1, 3, 3, 2)
+    assert Sums(64, 3, 7, 7, 12544, 16).best().columns == 7
+    for features, window in ((8, 3), (64, 5), (300, 1)):
+        tile = Sums(features, 32, window, window, 1000, 16).best()
+        assert 32 % tile.channels == window % tile.rows == window % tile.columns == 0
+        assert (tile.height + 1) * tile.vectors < 31 and tile.vectors <= -(-features // 16)
+
+
+@pytest.mark.parametrize(("size", "padding"), [(1, 1), (3, 3), (3, 5)])
+def test_wide_padding(size: int, padding: int) -> None:
+    """Places of the result are different places of a plane, also where whole windows are in the padding."""
+    places = 9 + 2 * padding - size + 1
+    planes = Planes((places,) * 2, (size,) * 2, (1, 1), (1, 1), (padding,) * 2, (9, 9))
+    assert planes.pitch >= places
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.pointwise import pointwise
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes, quotient
+from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
 from tiduc.dialect.types import shape, with_shape
@@ -30,11 +30,6 @@ _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
 _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
-
-_LATENCY = 4
-"""The cycles from one addition to the next one of the same sum."""
-_LOAD = 0.1
-"""The cycles that a load adds to those of the multiplications beside it."""
 
 Steps = Sequence[tuple[int, int]]
 """For each dimension of the window, the first element of the kernel and the step to the next."""
@@ -49,12 +44,8 @@ class Tile:
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step: two multiplications or loads each; a load across cache lines counts twice.
-
-        The tile with fewer loads is faster where another thread uses the core, too.
-        """
-        additions, loads = self.features * self.vectors, self.features + 2 * self.vectors
-        return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+        """The cycles of one step; a load across cache lines counts twice."""
+        return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
 def _tiles() -> list[Tile]:

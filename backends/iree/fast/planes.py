@@ -76,11 +76,14 @@ class Planes:
 
     @property
     def shared(self) -> int:
-        """The zeros that are the right padding of one row and the left padding of the next."""
+        """The zeros that are the right padding of one row and the left padding of the next.
+
+        They are not more than a window reaches, so that no two places of the result are one place of a plane.
+        """
         if self.strides[1] > 1:
             return 0
         behind = self.places[1] + self.reach[1] - self.low[1] - self.image[1]
-        return max(0, min(self.low[1], behind))
+        return max(0, min(self.low[1], behind, self.reach[1]))
 
     @property
     def pitch(self) -> int:

@@ -27,7 +27,7 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     sizes = [c.outputs, c.features, count]
     if c.groups > 1 or math.prod(shape(c.w)[d] for d in layout.kernel[2:]) > 1:
         return None
-    if _has_gaps(planes) or not is_large(element(c.x), sizes, c.batch):
+    if not is_large(element(c.x), sizes, c.batch):
         return None
     order = sorted((layout.kernel[1], layout.kernel[0]))
     w = b.reshape(c.w, [shape(c.w)[d] for d in order])
@@ -43,18 +43,15 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     All arrays have channels first; `planes` are those of a convolution toward a kernel.
     """
     count = math.prod(planes.places)
-    if math.prod(planes.sizes) > 1 or c.features > 1 or _has_gaps(planes):
-        return None
-    if not is_large(element(c.x), [c.outputs, count, c.batch]):
+    if (
+        math.prod(planes.sizes) > 1
+        or c.features > 1
+        or not is_large(element(c.x), [c.outputs, count, c.batch])
+    ):
         return None
     x = Matrix(_places(b, planes, c.x, [c.batch]), (), 0, 1)
     w = Matrix(b.reshape(c.w, [c.outputs, count]), (), 0, 1)
     return in_tiles(b, x, w) if c.layout.output[1] else in_tiles(b, w, x)
-
-
-def _has_gaps(planes: Planes) -> bool:
-    """Whether rows of the result are not side by side in the planes."""
-    return planes.pitch != planes.places[1]
 
 
 def _places(b: Emitter, planes: Planes, x: Any, sizes: Sequence[int]) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.vectors import Vectors, lanes
+from tiduc.backends.iree.fast.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import element, shape, with_shape
@@ -26,10 +26,6 @@ _TILES = [
     (height, vectors) for vectors, most in {3: 9, 2: 14, 1: 14}.items() for height in range(most, 0, -1)
 ]
 """Rows and vectors of tiles: of the 32 registers, others hold the vectors of y and an element of x."""
-_LATENCY = 4
-"""The cycles from one addition to the next one of the same sum."""
-_LOAD = 0.1
-"""The cycles that a load adds to those of the multiplications beside it."""
 _STACK = 2**16
 """Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTH = 128
@@ -163,12 +159,8 @@ def plan(x: Matrix, y: Matrix) -> Plan:
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The cycles for all tiles and one summed element: two multiplications or loads each, and some for each load.
-
-    `columns` are vectors of the product.
-    """
-    additions, loads = height * vectors, height + vectors
-    each = max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+    """The cycles for all tiles and one summed element; `columns` are vectors of the product."""
+    each = cycles_of_step(height * vectors, height + vectors)
     return -(-rows // height) * -(-columns // vectors) * each
 
 

@@ -1,15 +1,17 @@
-"""toward_kernels: gradients of convolutions toward their kernels, with channels first, without patches or transposes.
+"""toward_kernels: gradients of convolutions toward their kernels, with channels first, without patches.
 
     y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
 
-w, the window, is a cotangent, so it is larger than the result. Vectors are along q. A tile is some features o, some
-channels c and some offsets (i, j); its sums, one vector each, stay in registers until the end, where their elements are
-added. The images are padded, and divided into planes if the cotangent is dilated (planes.py).
+w, the window, is a cotangent, so it is larger than the result. Vectors are along the features o: a dispatch copies w to
+panels of a tile's features. A tile is some features, some channels c and some offsets (i, j). Its sums stay in
+registers: each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
+channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
+end, blocks of a tile are transposed, since the features are not the last dimension of the result.
 """
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,64 +19,76 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.pointwise import toward_pointwise
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes
+from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import shape, with_shape
 
-_LINE = 1.5
-"""The cycles in which a cache line comes from the second cache."""
-_TOTAL = 3
-"""The cycles that add the elements of a vector, for 16 vectors together."""
+_STORE = 5
+"""The cycles that transpose and store one vector of a square block."""
 _SHARE = 0.4
 """The least share of the CPU's multiplications for which patches would not be faster."""
+_BLOCK = 512
+"""The most places of a panel that one workgroup copies."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Sums that are computed together: for `features`, `channels`, and the offsets of some rows and columns."""
+    """Sums that are computed together: for `channels`, offsets of some rows and columns, and vectors of features."""
 
-    features: int
     channels: int
     rows: int
     columns: int
+    vectors: int
 
     @property
-    def sums(self) -> int:
-        """The number of sums."""
-        return self.features * self.channels * self.rows * self.columns
+    def height(self) -> int:
+        """The elements of x in a step."""
+        return self.channels * self.rows * self.columns
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step: two multiplications or loads each; a load across cache lines counts twice."""
-        lines = self.features + self.channels * self.rows
-        loads = self.features + 2 * self.channels * self.rows * self.columns
-        return max(self.sums / 2, loads / 2, _LINE * lines, 4)
+        """The cycles of one step."""
+        return cycles_of_step(self.height * self.vectors, self.height + self.vectors)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """The sizes by which a tile is chosen: features, channels, offsets by row and column, steps of a sum."""
+    """The sizes by which a tile is chosen: features in vectors, channels, offsets by row and column, steps of a sum.
+
+    `lanes` are the elements of a vector.
+    """
 
     features: int
     channels: int
     rows: int
     columns: int
     steps: int
+    lanes: int
 
     def cycles(self, tile: Tile) -> float:
         """The estimated cycles of the gradient."""
-        whole = (self.features, self.channels, self.rows, self.columns)
-        parts = (tile.features, tile.channels, tile.rows, tile.columns)
-        count = math.prod(-(-n // m) for n, m in zip(whole, parts, strict=True))
-        return count * (self.steps * tile.cycles + _TOTAL * tile.sums)
+        offsets = self.channels * self.rows * self.columns // tile.height
+        store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
+        return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
+
+    def tiles(self) -> Iterator[Tile]:
+        """The tiles whose sums fit into the registers with what a step loads, and whose offsets lie side by side.
+
+        A tile has whole windows of channels, else whole rows of a window, else a part of a row.
+        """
+        channels, rows, columns = (
+            [m for m in range(1, REGISTERS) if n % m == 0] for n in (self.channels, self.rows, self.columns)
+        )
+        for tile in itertools.starmap(Tile, itertools.product(channels, rows, columns, range(1, 6))):
+            whole = tile.columns == self.columns, tile.rows == self.rows
+            aligned = (whole[0] or tile.rows == 1) and (all(whole) or tile.channels == 1)
+            if aligned and (tile.height + 1) * tile.vectors + 1 < REGISTERS:
+                yield tile
 
     def best(self) -> Tile:
-        """The tile of the fewest cycles, of those whose sums fit into the registers with what a step loads."""
-        by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in (self.rows, self.columns))
-        tiles = itertools.starmap(Tile, itertools.product(range(1, 9), range(1, 9), by_rows, by_columns))
-        fitting = [t for t in tiles if t.sums + min(t.features, t.sums // t.features) + 1 < REGISTERS]
-        return min(fitting, key=self.cycles)
+        """The tile of the fewest cycles."""
+        return min(self.tiles(), key=self.cycles)
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
@@ -96,20 +110,19 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
-    """The result as a matrix, whose columns are the minor dimension and the places; None if other code is faster."""
-    steps = c.features * planes.places[0] * -(-planes.places[1] // lanes(c.x))
-    sums = Sums(c.outputs, c.batch, *planes.sizes, steps)
-    useful = c.outputs * c.batch * math.prod(planes.sizes) * c.features * math.prod(planes.places)
-    if useful / (2 * lanes(c.x)) < _SHARE * sums.cycles(sums.best()):
+    """The result, in its order in memory; None if other code is faster."""
+    by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
+    sums = Sums(c.outputs, c.batch, *planes.sizes, c.features * count, lanes(c.x))
+    tile = min((t for t in sums.tiles() if t.channels == 1 or not by_channels), key=sums.cycles)
+    useful = c.outputs * c.batch * math.prod(planes.sizes) * c.features * count
+    if useful / (2 * lanes(c.x)) < _SHARE * sums.cycles(tile):
         return None
-    # Images in their order in memory.
     n, m, *_ = shape(c.x)
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
-    w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
-    major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
-    part = _Part(c, planes, sums.best())
-    type_ = with_shape(c.x.type, [major, minor * math.prod(planes.sizes)])
-    counts = [-(-c.outputs // part.tile.features), -(-c.batch // part.tile.channels)]
+    part, whole = _Part(c, planes, tile, by_channels), math.prod(planes.sizes)
+    w = part.in_panels(b)
+    type_ = with_shape(c.x.type, [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole])
+    counts = [part.panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
         return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
@@ -119,96 +132,130 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
 
 @dataclass(frozen=True)
 class _Part:
-    """Emits a part of a gradient: the features and channels of one tile.
+    """Emits a part of a gradient: the sums of one tile. `by_channels` if these are the first dimension of the result.
 
-    In the code of a dispatch, `x` are the images as planes, and `w` is the cotangent.
+    In the code of a dispatch, `x` are the images as planes, and `w` is the cotangent in panels.
     """
 
     c: Convolution
     planes: Planes
     tile: Tile
+    by_channels: bool
     x: Any = field(default=None, repr=False)
     w: Any = field(default=None, repr=False)
 
-    def _ordered(self, of_features: Any, of_channels: Any) -> list[Any]:
-        """Numbers of features and of channels in the order of the result's dimensions."""
-        return _swapped(self.c.layout.output[1], of_features, of_channels)
-
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
-        """The part at a place: the sums of all offsets."""
-        wholes, sizes = (self.c.outputs, self.c.batch), (self.tile.features, self.tile.channels)
-        # The last part is as large as the others, and begins before the end of the previous one.
-        starts, counts, at = [], [], []
-        for number, whole, size in zip(place, wholes, sizes, strict=True):
-            start = k.held(number * size)
-            starts.append(start)
-            counts.append(size if whole % size == 0 else k.held(smaller(whole - start, size)))
-            at.append([k.held(smaller(start + i, whole - 1)) for i in range(size)])
-        (major, minor), (rows, columns) = self._ordered(*starts), self._ordered(*counts)
-        whole = math.prod(self.planes.sizes)
-        of_result = [rows, k.held(columns * whole)]
-
-        def offsets(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
-            i, j = k.held(place[0] * self.tile.rows), k.held(place[1] * self.tile.columns)
-            return [self.stored(k, self.sums(k, at, i, j), i, j, counts, out)]
-
-        tiles = [self.planes.sizes[0] // self.tile.rows, self.planes.sizes[1] // self.tile.columns]
-        out = k.nest(tiles, [k.array(of_result)], offsets)[0]
-        return Part(out, [major, k.held(minor * whole)], of_result)
-
-    def sums(self, k: Vectors, at: Sequence[Any], i: Any, j: Any) -> Sequence[Any]:
-        """The sums of a tile at the offsets from (i, j) on: vectors."""
-        rows, columns = self.planes.places
-        offsets = [
-            [k.held(n) for n in self.planes.read([i + di, j + dj])]
-            for di in range(self.tile.rows)
-            for dj in range(self.tile.columns)
-        ]
-        whole, layout = columns // k.width * k.width, self.c.layout
-
-        def some(k: Vectors, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
-            mask = k.first(columns - q) if isinstance(q, int) else None
-            ws = [k.load(self.w, [*_swapped(layout.kernel[0], image, o), p, q], mask) for o in at[0]]
-            place = k.held(p * self.planes.pitch + q)
-            xs = [
-                k.load(self.x, [*_swapped(layout.input[1], image, channel), plane, place + far], mask)
-                for channel in at[1]
-                for plane, far in offsets
-            ]
-            return k.plus_products(ws, xs, sums)
-
-        def row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
-            image, p = place
-            sums = k.loop(0, whole, k.width, sums, lambda k, q, *sums: some(k, image, p, q, sums))
-            return some(k, image, p, whole, sums) if whole < columns else sums
-
-        return k.nest([self.c.features, rows], [k.zeros()] * self.tile.sums, row)
+    @property
+    def width(self) -> int:
+        """The features of a panel."""
+        return self.tile.vectors * lanes(self.c.x)
 
     @property
-    def run(self) -> int:
-        """The sums of one feature that lie side by side in the result."""
-        tile, whole = self.tile, math.prod(self.planes.sizes)
-        if tile.columns < self.planes.sizes[1]:
-            return tile.columns
-        merged = tile.rows * tile.columns == whole and self.c.layout.output[1] == 0
-        return tile.rows * tile.columns * (tile.channels if merged else 1)
+    def panels(self) -> int:
+        """The number of panels."""
+        return -(-self.c.outputs // self.width)
 
-    def stored(self, k: Vectors, sums: Sequence[Any], i: Any, j: Any, counts: Sequence[Any], out: Any) -> Any:
-        """The part `out` with the sums of a tile at the offsets from (i, j) on."""
-        each, whole = self.tile.sums // self.tile.features, math.prod(self.planes.sizes)
-        for o, begin in itertools.product(range(self.tile.features), range(0, each, self.run)):
-            channel, offset = divmod(begin, self.tile.rows * self.tile.columns)
-            row, column = divmod(offset, self.tile.columns)
-            major, minor = self._ordered(o, channel)
-            place = k.held((i + row) * self.planes.sizes[1] + (j + column) + minor * whole)
-            for n in range(0, self.run, k.width):
-                vs = sums[o * each + begin + n : o * each + begin + min(n + k.width, self.run)]
-                masks = [k.first(len(vs))] if len(vs) < k.width else []
-                if not isinstance(counts[0], int):
-                    masks.append(k.splat(k.at_most(o + 1, counts[0])))
-                if not isinstance(counts[1], int):
-                    masks.append(k.first((counts[1] - channel) * min(self.run, whole) - n))
-                out = k.store(k.totals(vs), out, [major, place + n], k.every(masks))
+    @property
+    def even(self) -> bool:
+        """Whether all panels are full."""
+        return self.c.outputs % self.width == 0
+
+    def in_panels(self, b: Emitter) -> Any:
+        """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
+        c, vector, count = self.c, lanes(self.c.x), math.prod(self.planes.places)
+        squares = -(-count // vector)
+        each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
+        w = b.reshape(c.w, [*shape(c.w)[:2], count])
+        type_ = with_shape(w.type, [self.panels, c.features, squares * vector, self.width])
+
+        def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+            panel, image, block = place
+            start = k.held(block * each)
+
+            def square(k: Vectors, i: Any, out: Any) -> list[Any]:
+                mask = k.first(count - (start + i)) if count % vector else None
+                for v in range(0, self.width, vector):
+                    features = [self.feature(k, panel, v + e) for e in range(vector)]
+                    places = [[*self._swapped(image, o), start + i] for o in features]
+                    for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
+                        out = k.store(row, out, [0, 0, i + r, v])
+                return [out]
+
+            sizes = [1, 1, each, self.width]
+            (out,) = k.loop(0, each, vector, [k.array(sizes)], square)
+            return Part(out, [panel, image, start, 0], sizes)
+
+        key = c.layout.kernel[0], self.width
+        return in_workgroups(
+            b, "panels", key, [w], type_, [self.panels, c.features, squares * vector // each], one
+        )
+
+    def _swapped(self, image: Any, feature: Any) -> list[Any]:
+        """Numbers of an image and of a feature, in the order of the cotangent's dimensions."""
+        return _swapped(self.c.layout.kernel[0], image, feature)
+
+    def feature(self, k: Vectors, panel: Any, i: int) -> Any:
+        """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
+        o = panel * self.width + i
+        return k.held(o if self.even else smaller(o, self.c.outputs - 1))
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: a tile."""
+        panel, block, number = place
+        tile, (_, columns) = self.tile, self.planes.sizes
+        channel = k.held(block * tile.channels)
+        row = k.held(quotient(number, columns // tile.columns) * tile.rows)
+        column = k.held(number * tile.columns - quotient(row, tile.rows) * columns)
+        feature = k.held(panel * self.width)
+        count = self.width if self.even else k.held(smaller(self.c.outputs - feature, self.width))
+        offset, height = k.held(row * columns + column), tile.rows * tile.columns
+        if self.by_channels:
+            starts, sizes = [channel, feature, offset], [1, count, height]
+        else:
+            whole = math.prod(self.planes.sizes)
+            starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
+        out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
+        return Part(out, starts, sizes)
+
+    def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
+        """The sums of a tile: for each channel and offset, vectors of features."""
+        tile, layout = self.tile, self.c.layout
+        offsets = itertools.product(range(tile.rows), range(tile.columns))
+        reads = [[k.held(n) for n in self.planes.read([row + i, column + j])] for i, j in offsets]
+        channels = [k.held(channel + m) for m in range(tile.channels)]
+        rows, columns = self.planes.places
+
+        def of_row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
+            image, p = place
+            begin, first = k.held(p * columns), k.held(p * self.planes.pitch)
+
+            def step(k: Vectors, q: Any, *sums: Any) -> list[Any]:
+                at = [panel, image, k.held(begin + q)]
+                ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
+                here = k.held(first + q)
+                elements = (
+                    k.element(self.x, *_swapped(layout.input[1], image, m), plane, here + far)
+                    for m in channels
+                    for plane, far in reads
+                )
+                return k.plus_products((k.splat(x) for x in elements), ws, sums)
+
+            return k.loop(0, columns, 1, sums, step)
+
+        return k.nest([self.c.features, rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
+
+    def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
+        """The part `out` with the sums of a tile, of which `count` features are stored."""
+        tile = self.tile
+        for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
+            rows = range(begin, min(begin + k.width, tile.height))
+            square = [sums[r * tile.vectors + v] for r in rows] + [k.zeros()] * (k.width - len(rows))
+            masks = [k.first(len(rows))] if len(rows) < k.width else []
+            for e, row in enumerate(k.transposed(square)):
+                o = v * k.width + e
+                inside = [] if self.even else [k.splat(k.at_most(k.index(o + 1), k.index(count)))]
+                out = k.store(
+                    row, out, [*([0] if self.by_channels else []), o, begin], k.every(masks + inside)
+                )
         return out
 
 

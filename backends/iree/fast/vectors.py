@@ -19,6 +19,20 @@ BITS, REGISTERS = 512, 32
 """The size of a vector of AVX-512, and their number."""
 
 
+_LATENCY = 4
+"""The cycles from one addition to the next one of the same sum."""
+_LOAD = 0.1
+"""The cycles that a load adds to those of the multiplications beside it."""
+
+
+def cycles_of_step(additions: int, loads: int) -> float:
+    """The cycles of a step in which a tile adds to its sums: two multiplications or loads each, and some for each load.
+
+    Of tiles with as many additions, that with fewer loads is faster, also where another thread uses the core.
+    """
+    return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+
+
 def lanes(x: Any) -> int:
     """The number of elements of an array in a vector."""
     return BITS // int(element(x).width)
