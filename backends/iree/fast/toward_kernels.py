@@ -171,17 +171,17 @@ class _Part:
             panel, image, block = place
             start = k.held(block * each)
 
-            def square(k: Vectors, i: Any, out: Any) -> list[Any]:
+            def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+                i, v = (k.held(n * vector) for n in place)
                 mask = k.first(count - (start + i)) if count % vector else None
-                for v in range(0, self.width, vector):
-                    features = [self.feature(k, panel, v + e) for e in range(vector)]
-                    places = [[*self._swapped(image, o), start + i] for o in features]
-                    for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
-                        out = k.store(row, out, [0, 0, i + r, v])
+                features = [self.feature(k, panel, v + e) for e in range(vector)]
+                places = [[*self._swapped(image, o), start + i] for o in features]
+                for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
+                    out = k.store(row, out, [0, 0, i + r, v])
                 return [out]
 
             sizes = [1, 1, each, self.width]
-            (out,) = k.loop(0, each, vector, [k.array(sizes)], square)
+            (out,) = k.nest([each // vector, self.tile.vectors], [k.array(sizes)], square)
             return Part(out, [panel, image, start, 0], sizes)
 
         key = c.layout.kernel[0], self.width
@@ -193,7 +193,7 @@ class _Part:
         """Numbers of an image and of a feature, in the order of the cotangent's dimensions."""
         return _swapped(self.c.layout.kernel[0], image, feature)
 
-    def feature(self, k: Vectors, panel: Any, i: int) -> Any:
+    def feature(self, k: Vectors, panel: Any, i: Any) -> Any:
         """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
         o = panel * self.width + i
         return k.held(o if self.even else smaller(o, self.c.outputs - 1))
