@@ -8,7 +8,9 @@ from harness.xla import by_xla
 
 import tiduc
 import tiduc.runtime
+from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.targets import TILED
+from tiduc.dialect.context import parse
 
 RNG = np.random.default_rng(0)
 
@@ -285,3 +287,22 @@ def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:
     x, y = (np.ones(shape, np.float32) for shape in (sizes[:2], sizes[1:]))
     np.testing.assert_array_equal(executable(x, y)[0], x @ y)
     assert tiduc.runtime.load(executable.vmfb).put(x).device.name == device
+
+
+@pytest.mark.parametrize(("iterations", "threaded"), [(6, True), (32, False)])
+def test_work_beside_a_loop(iterations: int, threaded: bool) -> None:
+    """Several threads share products, unless a loop of little work has many iterations, which they would slow down."""
+    loop = f"""-> tensor<512x512xf32> {{
+      %i = stablehlo.constant dense<0> : tensor<i32>
+      %n = stablehlo.constant dense<{iterations}> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %w:2 = stablehlo.while(%k = %i, %c = %x) : tensor<i32>, tensor<512x512xf32> cond {{
+        %t = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      }} do {{
+        %next = stablehlo.add %k, %one : tensor<i32>
+        %s = stablehlo.sine %c : tensor<512x512xf32>
+        stablehlo.return %next, %s : tensor<i32>, tensor<512x512xf32>
+      }}"""
+    text = product(512, 512, 512).replace("-> tensor<512x512xf32> {", loop, 1).replace("dot %x", "dot %w#1")
+    assert work(parse(text)).threaded is threaded

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import is_static, within
+from tiduc.backends.iree.fast.loops_by_count import trip_count
 from tiduc.dialect.windows import Layout
 
 TILED = 1024
@@ -21,11 +22,8 @@ of width 384 1.05 times the time and 1.27 times the memory.
 THREADED = 2**24
 """The number of elements computed in a call for which several threads are faster than one."""
 
-_LOOPING = 2**27
-"""The limit in place of `THREADED` for a module whose loops have less work than `THREADED`.
-
-One thread runs such a loop in one dispatch; several threads need many dispatches per iteration.
-"""
+_UNKNOWN = 8
+"""The trip count of a loop for which none is known."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,15 @@ class Work:
 
 
 def work(module: Any) -> Work:
-    """The known work of a module: arrays with dynamic dimensions do not count, and loop bodies count once."""
+    """The known work of a module: arrays with dynamic dimensions do not count, and loop bodies count once.
+
+    One thread runs loops of little work in one dispatch each; several threads need many dispatches for each iteration,
+    which take as long as the work of `THREADED`.
+    """
     tiled, total, in_loops = False, 0, 0
     ops = within(module.operation)
-    looping = {op for loop in ops if loop.name == "stablehlo.while" for op in within(loop)}
+    loops = [op for op in ops if op.name == "stablehlo.while"]
+    looping = {op for loop in loops for op in within(loop)}
     for op in ops:
         before = total
         sizes = [math.prod(y.type.shape) for y in op.results if is_static(y.type)]
@@ -56,7 +59,19 @@ def work(module: Any) -> Work:
             kernel = op.operands[1].type.shape
             total += sizes[0] * math.prod(kernel) // max(kernel[Layout.of(op).kernel[1]], 1)
         in_loops += total - before if op in looping else 0
-    return Work(tiled, in_loops >= THREADED or total >= (_LOOPING if looping else THREADED))
+    iterations = sum(map(_iterations, loops))
+    return Work(tiled, in_loops >= THREADED or total >= THREADED * max(iterations, 1))
+
+
+def _iterations(loop: Any) -> int:
+    """The iterations of a loop in all iterations of the loops around it."""
+    count, op = 1, loop.operation
+    while op is not None:
+        if op.name == "stablehlo.while":
+            known = trip_count(op)
+            count *= _UNKNOWN if known is None else known
+        op = op.parent
+    return count
 
 
 def _places(op: Any) -> int:
