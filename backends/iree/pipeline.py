@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.flat_products import flat_products
+from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
@@ -127,6 +128,11 @@ PIPELINE = (
         "loops",
         loops_to_kernels,
         "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+    ),
+    Entry(
+        "regions",
+        late_results,
+        "Ends an execution region amid a program, for CPUs, where IREE then allocates the later results later.",
     ),
     Entry(
         "regions",

@@ -1,6 +1,7 @@
 """Barriers at which IREE ends no execution region: memory and values of gradients with convolutions and reruns."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ from test_memory_budget import network
 import tiduc
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.compile import compile_until
+from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
 
 
@@ -39,18 +41,71 @@ def agree(actual: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
 
 
-def test_memory_of_convolutions_is_planned_in_one_region() -> None:
-    x, kernels = arguments()
-    program = tiduc.load(exported(convolved, x, kernels)).grad()
-    expected = xla.by_xla(program.text, [x, kernels])
-    without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not stored_values)
+def peaks_without(function: Any, program: tiduc.Program, arguments: Sequence[Any]) -> list[float]:
+    """The memory that a program takes without a pass, and with it; the values agree with XLA's."""
+    expected = xla.by_xla(program.text, arguments)
+    without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not function)
     peaks = []
     for entries in (without, pipeline.PIPELINE):
         with patch.object(pipeline, "PIPELINE", entries):
             compiled = program.compile()
-        agree(compiled(x, kernels), expected)
-        peaks.append(allocated(compiled.vmfb, [x, kernels]))
+        agree(compiled(*arguments), expected)
+        agree(
+            compiled(*arguments), expected
+        )  # results of the first call do not lie where the second one writes
+        peaks.append(allocated(compiled.vmfb, arguments))
+    return peaks
+
+
+def test_memory_of_convolutions_is_planned_in_one_region() -> None:
+    x, kernels = arguments()
+    peaks = peaks_without(stored_values, tiduc.load(exported(convolved, x, kernels)).grad(), [x, kernels])
     assert peaks[1] < 0.9 * peaks[0], peaks
+
+
+def test_late_results_are_allocated_late() -> None:
+    """The gradient has results as large as its values: in one region, it takes both at once."""
+    program, arguments = network(12, 256, 256)
+    given = sum(x.nbytes for x in arguments) / 1024
+    before, after = (peak - given for peak in peaks_without(late_results, program, arguments))
+    assert after < 0.85 * before, (before, after)
+
+
+def test_results_that_are_read_later_are_allocated_late() -> None:
+    """A result of the first region that the second region reads, one result twice, and an argument as a result."""
+
+    def f(x: Any, weights: Any) -> Any:
+        values = [x]
+        for w in weights:
+            values.append(jnp.tanh(values[-1] @ w))
+        last = values[-1]
+        for v in values[::-1]:
+            last = last + v @ v.T @ v / 1000
+        return values[2], values[2], last @ values[2], last, x
+
+    random = np.random.default_rng(0)
+    x = random.standard_normal((301, 301)).astype(np.float32) / 17
+    weights = [random.standard_normal((301, 301)).astype(np.float32) / 17 for _ in range(9)]
+    program = tiduc.load(exported(f, x, weights))
+    before, after = peaks_without(late_results, program, [x, *weights])
+    assert after <= before, (before, after)
+
+
+def test_scatters_into_equal_elements_fill_an_array() -> None:
+    """IREE would compute the array and the spare row when it compiles, and store both."""
+
+    def f(x: Any, ct: Any) -> Any:
+        windows = ((1, 2, 2), (1, 1, 1), "SAME")
+        _, vjp = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, *windows), x)
+        return vjp(ct)[0]
+
+    random = np.random.default_rng(0)
+    x, ct = random.standard_normal((2, 5, 150, 150)).astype(np.float32)
+    program = tiduc.load(exported(f, x, ct))
+    compiled = program.compile()
+    agree(compiled(x, ct), xla.by_xla(program.text, [x, ct]))
+    assert len(compiled.vmfb) < x.nbytes
+    assert "stablehlo.concatenate" not in str(program.source().stablehlo)
 
 
 def test_a_second_and_a_third_run_stay_two() -> None:

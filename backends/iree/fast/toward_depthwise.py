@@ -35,8 +35,7 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
         return replace(part, x=inputs[0], w=inputs[1]).one(k, place[0])
 
     type_ = with_shape(c.x.type, [c.outputs, math.prod(planes.sizes)])
-    # No op of a program reads this gradient: without the barrier, IREE would keep its operands to the end.
-    y = b.barrier(in_workgroups(b, "toward_depthwise", part, [x, w], type_, [c.outputs], one))[0]
+    y = in_workgroups(b, "toward_depthwise", part, [x, w], type_, [c.outputs], one)
     return Result(b.reshape(y, [1, c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
 
 

@@ -102,8 +102,6 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
     y = _computed(b, c, planes) if y is None else y
     if y is None:
         return None
-    # No op of a program reads this gradient: without the barrier, IREE would keep its operands to the end.
-    (y,) = b.barrier(y)
     major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
     labels = _swapped(c.layout.output[1], FEATURES, BATCH)
     return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(rank)))

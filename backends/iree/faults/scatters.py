@@ -10,11 +10,13 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.backends.iree.known import splat
 from tiduc.backends.iree.missing.dynamic import arrays
 from tiduc.backends.iree.missing.dynamic.elements import starts
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, is_empty, shape
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import element, is_complex, is_empty, shape
 
 
 @legalize("stablehlo.scatter", where=DYNAMIC)
@@ -59,7 +61,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places(b, op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
-    tables = [_with_spare_row(b, arrays.in_shape(b, x, [rows, width]), width) for x in operands]
+    tables = [_with_spare_row(b, x, rows, width) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
     else:
@@ -135,12 +137,21 @@ class Places:
         return row, arrays.is_inside(k, at, sizes)
 
 
-def _with_spare_row(b: Emitter, x: Any, width: Any) -> Any:
-    """x, whose rows have a width, with one more row, of zeros, for the updates to be dropped."""
+def _with_spare_row(b: Emitter, x: Any, rows: Any, width: Any) -> Any:
+    """x as rows of a width, with one more row for the updates to be dropped.
+
+    IREE stores a concatenation of constants, which it computes when it compiles; of equal elements, it fills an array.
+    """
+    repeated = defined_by(x, "stablehlo.broadcast_in_dim")
+    equal = None if is_complex(x) else splat(repeated.operands[0] if repeated else x)
+    type_ = arrays.type_of([rows + 1, width], element(x))
+    if equal is not None:
+        value = ir.DenseElementsAttr.get_splat(type_, equal)
+        return b.emit("stablehlo.constant", (), type_, {"value": value})
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
-    spare, (rows, _) = arrays.repeated(b, zero, [1, width]), arrays.sizes_of(b, x)
-    type_, dimension = arrays.type_of([rows + 1, width], element(x)), ir.IntegerAttr.get(signless(64), 0)
-    return b.emit("stablehlo.concatenate", (x, spare), type_, {"dimension": dimension})
+    parts = arrays.in_shape(b, x, [rows, width]), arrays.repeated(b, zero, [1, width])
+    dimension = ir.IntegerAttr.get(signless(64), 0)
+    return b.emit("stablehlo.concatenate", parts, type_, {"dimension": dimension})
 
 
 STEPS = 2**15
