@@ -23,14 +23,21 @@ _SOURCE: Node = (None, False)
 
 
 def minimum_cut(
-    before: Mapping[Value, Sequence[Value]], capacity: Callable[[Value], int], wanted: Iterable[Value]
+    before: Mapping[Value, Sequence[Value]],
+    capacity: Callable[[Value], int],
+    wanted: Iterable[Value],
+    price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
     """The values of least total capacity on all paths to the wanted values; of several such cuts, the nearest to them.
 
     `before` has each value with the values that it is computed from; a value with none of these is a source. Wanted
-    values that `before` lacks are ignored.
+    values that `before` lacks are ignored. With `price`, the sum also has the price of each value between the cut and
+    the wanted values, which are computed again.
     """
     left = _network(before, capacity)
+    for x in before if price is not None else ():
+        if before[x] and price is not None and (more := price(x)):
+            left[x, False][_SOURCE] = more
     unreachable: dict[Node, None] = {}  # searches from these nodes have failed: no later path crosses them
     for x in dict.fromkeys(wanted):
         while path := _augmenting_path(left, (x, True), unreachable):

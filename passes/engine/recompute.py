@@ -8,40 +8,29 @@ several minimum cuts, it is the one nearest to the wanted values, which leaves l
 which change by a constant per iteration, follow from the iteration's number and are never kept.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.flow import UNLIMITED, minimum_cut
-from tiduc.dialect.graph import Definition, Value
+from tiduc.dialect.graph import Value
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
 from tiduc.dialect.types import bits
 
 
-def _definition(x: Value) -> Definition | None:
-    return x.definition
-
-
 def cheapest_residuals(
-    wanted: Sequence[Value],
-    free: Collection[Value],
-    cheap: Collection[str] = CHEAP,
-    definition: Callable[[Value], Definition | None] = _definition,
+    wanted: Sequence[Value], free: Collection[Value], cheap: Collection[str] = CHEAP
 ) -> list[Value]:
     """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones.
 
-    `cheap` are the names of cheap ops. `definition` gives the op that computes a value, None for an input; in a graph
-    whose ops read other values than those that they were made with, that is not `Value.definition`.
+    `cheap` are the names of cheap ops.
     """
-    return minimum_cut(_computed_from(wanted, set(free), cheap, definition), _capacity, wanted)
+    return minimum_cut(_computed_from(wanted, set(free), cheap), _capacity, wanted)
 
 
 def _computed_from(
-    wanted: Sequence[Value],
-    free: set[Value],
-    cheap: Collection[str],
-    definition: Callable[[Value], Definition | None],
+    wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
 ) -> dict[Value, list[Value]]:
     """The values behind the wanted ones, each with the values from which a cheap op recomputes it, if one does.
 
@@ -52,7 +41,7 @@ def _computed_from(
     stack = list(wanted)
     while stack:
         x = stack[-1]
-        op = definition(x)
+        op = x.definition
         is_source = op is None or op.name not in cheap or bool(op.captures)
         operands = () if is_source else op.operands  # type: ignore[union-attr]
         missing = [y for y in operands if y not in is_free]

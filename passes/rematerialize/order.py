@@ -10,6 +10,7 @@ whose result is a result of the graph is hoisted, too: it takes no further memor
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tiduc.passes.rematerialize.liveness import Liveness
 
@@ -19,6 +20,23 @@ into caches."""
 
 _GAIN = 0.98
 """Without a budget, the order changes only if the peak beside arguments and results falls to this share or less."""
+
+
+def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
+    """The model with its ops in the order of lowest peak, and numbered in that order."""
+    order = lowest_order(model, has_budget)
+    if order == list(range(len(order))):
+        return model
+    place = [0] * len(order)
+    for i, op in enumerate(order):
+        place[op] = i
+    needs, reads, roots = (
+        [tuple([place[j] for j in side[i]]) for i in order]
+        for side in (model.needs, model.reads, model.roots)
+    )
+    ops, size = [model.ops[i] for i in order], [model.size[i] for i in order]
+    kept = {place[i]: count for i, count in model.kept.items()}
+    return replace(model, ops=ops, size=size, needs=needs, reads=reads, roots=roots, kept=kept)
 
 
 def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:

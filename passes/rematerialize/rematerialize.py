@@ -7,7 +7,7 @@ the peak of live bytes falls to the budget at the least time of recomputation th
 model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from torch_mlir import ir
@@ -24,7 +24,7 @@ from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.inside import total_seconds, with_inside
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
-from tiduc.passes.rematerialize.order import SMALL, lowest_order
+from tiduc.passes.rematerialize.order import SMALL, ordered
 from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
@@ -68,7 +68,7 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
     model = ordered(with_inside(view, liveness(graph)), has_budget)
-    return without_checkpointed(cheaper(graph, model)).model
+    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph))).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
@@ -162,20 +162,3 @@ def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[t
             ]
     total = total_seconds(view, graph)
     return [(peak, 1 + more / total if total else 1.0) for peak, more in lowest(points)]
-
-
-def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
-    """The model with its ops in the order of lowest peak, and numbered in that order."""
-    order = lowest_order(model, has_budget)
-    if order == list(range(len(order))):
-        return model
-    place = [0] * len(order)
-    for i, op in enumerate(order):
-        place[op] = i
-    needs, reads, roots = (
-        [tuple([place[j] for j in side[i]]) for i in order]
-        for side in (model.needs, model.reads, model.roots)
-    )
-    ops, size = [model.ops[i] for i in order], [model.size[i] for i in order]
-    kept = {place[i]: count for i, count in model.kept.items()}
-    return replace(model, ops=ops, size=size, needs=needs, reads=reads, roots=roots, kept=kept)
