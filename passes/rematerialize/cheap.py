@@ -26,8 +26,8 @@ _RECOMPUTED = CHEAP | VECTORIZED
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation takes."""
 
-_SLOWER = 2
-"""How much longer a function takes where it is fused with its reader: measured for `logistic` in a UNet."""
+_FUNCTIONS = {"stablehlo.logistic": 2}
+"""As many functions as an op takes the time of, if not one: compilers compute an exponential and a division."""
 
 _RATES = 1e9, 3.2e10
 """The least and the largest number of bytes that are worth a second of recomputation; numbers between are tried."""
@@ -67,7 +67,7 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
         functions, _ = computed(op) or (0, 0)
         read = sum(model.size[j] for j in model.reads[i])
         moved = read + model.size[i] if i in stored else max(0, read - model.size[i])
-        costs[op] = _SLOWER * functions / rate.functions + moved / rate.bytes
+        costs[op] = _FUNCTIONS.get(op.name, 1) * functions / rate.functions + moved / rate.bytes
     return costs
 
 

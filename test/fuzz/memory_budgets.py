@@ -45,7 +45,7 @@ def within(program: Program, random: Random) -> dict[str, Program]:
                 raise
             fitted = program.rematerialize(named[1])
         found[fitted.text] = fitted
-    with patch.multiple(cheap, SMALL=0, _GAIN=math.inf):
+    with patch.multiple(cheap, SMALL=0, _GAIN=math.inf, _SHARE=math.inf):
         recomputed = program.rematerialize("1x")
         found[recomputed.text] = recomputed
     return found
