@@ -5,7 +5,6 @@ import pytest
 from harness.allocations import allocated
 
 import tiduc
-from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.liveness import liveness
 
@@ -93,23 +92,3 @@ def test_transposed_batches_take_memory() -> None:
       : (tensor<8x16xf32>, tensor<2x16x4xf32>) -> tensor<8x2x4xf32>
   return %y : tensor<8x2x4xf32>"""
     assert transposed("2x4x16", "tensor<8x2x4xf32>", text) == [512, 256]
-
-
-def test_the_mask_of_a_select_is_kept_where_a_merge_has_replaced_it() -> None:
-    """CSE has made one mask of two, so the select reads another value than the one that it was made with."""
-    vector = "tensor<8xf32>"
-    graph = tiduc.load(f"""func.func @main(%x: {vector}, %w: tensor<8x8xf32>) -> {vector} {{
-  %y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : (tensor<8x8xf32>, {vector}) -> {vector}
-  %a = stablehlo.compare GT, %y, %x, FLOAT : ({vector}, {vector}) -> tensor<8xi1>
-  %b = stablehlo.compare GT, %y, %x, FLOAT : ({vector}, {vector}) -> tensor<8xi1>
-  %c = stablehlo.and %a, %b : tensor<8xi1>
-  %z = stablehlo.select %b, %x, %x : tensor<8xi1>, {vector}
-  return %z : {vector}
-}}
-""").merged
-    definitions = {y: op for op in graph.definitions for y in op.results}
-    (z,) = graph.outputs
-    assert z is not None
-    kept = cheapest_residuals([z], graph.inputs.values(), {"stablehlo.select"}, definitions.get)
-    assert kept == [definitions[z].operands[0]]
-    assert kept[0] in definitions
