@@ -12,7 +12,7 @@
 // CHECK-NEXT:   %[[R:.*]] = "flow.tensor.reshape"(%[[T]]) {operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<4x5xf32>) -> tensor<1x4x5xf32>
 // CHECK-NEXT:   %[[S:.*]] = stablehlo.reshape %[[R]] : (tensor<1x4x5xf32>) -> tensor<4x5xf32>
 // CHECK:        %[[P:.*]] = stablehlo.broadcast_in_dim %[[O]], dims = [] : (tensor<i32>) -> tensor<4x5xi32>
-// CHECK:        %[[E:.*]] = stablehlo.compare EQ, %[[P]]
+// CHECK:        %[[E:.*]] = stablehlo.compare GE, %[[P]]
 // CHECK:        %[[D:.*]] = stablehlo.select %[[E]], %[[T]]
 // CHECK:        %[[K:.*]] = stablehlo.optimization_barrier %[[T]] : tensor<4x5xf32>
 // CHECK:        return %[[B]], %[[S]], %[[D]], %[[K]]
