@@ -7,10 +7,22 @@ JAX exports `logistic` in this form, and `logaddexp` with the functions built on
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import as_floats, is_splat
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_float
+
+
+def tests_equality(op: Definition) -> bool:
+    """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
+
+    Its operands must not be recomputed: a compiler that fuses a second run otherwise rounds it otherwise, and the
+    number that equals the maximum does so no more.
+    """
+    if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
+        return False
+    return hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value in ("EQ", "NE")
 
 
 def splat(x: Any) -> float | None:

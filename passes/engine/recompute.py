@@ -4,8 +4,9 @@
 
 The values kept are those of fewest bytes from which cheap ops recompute the wanted values, given loop invariants:
 a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
-several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. Induction variables,
-which change by a constant per iteration, follow from the iteration's number and are never kept.
+several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. A mask of numbers
+that are equal to others is kept, since recomputed numbers may differ in their last digit. Induction variables, which
+change by a constant per iteration, follow from the iteration's number and are never kept.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.flow import UNLIMITED, minimum_cut
 from tiduc.dialect.graph import Value
+from tiduc.dialect.matchers import tests_equality
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
 from tiduc.dialect.types import bits
@@ -43,6 +45,7 @@ def _computed_from(
         x = stack[-1]
         op = x.definition
         is_source = op is None or op.name not in cheap or bool(op.captures)
+        is_source = is_source or (tests_equality(op) and not free.issuperset(op.operands))  # type: ignore[arg-type, union-attr]
         operands = () if is_source else op.operands  # type: ignore[union-attr]
         missing = [y for y in operands if y not in is_free]
         if x not in is_free and missing:

@@ -149,7 +149,7 @@ class _Candidates:
         wanted: dict[Value, None] = {}
         for i, op in enumerate(self.model.ops):
             if i <= self.peak:
-                kept.update(() if op.operands else op.results)
+                kept.update(() if op.operands and i not in self.model.compared else op.results)
                 continue
             wanted.update((x, None) for x in op.reads if x in number)
             if i not in self.readers:

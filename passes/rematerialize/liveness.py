@@ -22,6 +22,7 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.matchers import tests_equality
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 from tiduc.dialect.updates import is_update_of_zeros
 
@@ -56,6 +57,12 @@ class Liveness:
     def throughout(self) -> int:
         """The bytes that are live at every op: those of arguments and results."""
         return self.arguments + sum(self.kept.values())
+
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """The ops whose results are tested for equality; a second run could round otherwise (`matchers.py`)."""
+        tests = [i for i, op in enumerate(self.ops) if tests_equality(op)]
+        return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
     def taken(self, i: int) -> int:
         """The bytes that op i takes when it runs: those of its results that are not results of the graph."""

@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -74,7 +75,9 @@ def unchanged(model: Liveness) -> Choice:
 def within(model: Liveness, budget: int) -> Choice:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found."""
     base = lowest = unchanged(model)
-    if lowest.peak > budget and (small := searched(model, budget, can_rerun)) is not None:
+    compared = {model.ops[i] for i in model.compared}
+    may_rerun = partial(_may_rerun, compared)
+    if lowest.peak > budget and (small := searched(model, budget, may_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
         return Choice(small, small.peak(range(len(small.ops))), time)
     while lowest.peak > budget:
@@ -180,8 +183,17 @@ def _candidates(model: Liveness, peak: int) -> list[_Candidate]:
     return [
         _Candidate(i, last[i], model.size[i] * is_read_later[i], seconds(model.ops[i]) / model.size[i])
         for i in range(peak)
-        if model.size[i] and last[i] < peak and i not in model.kept and can_rerun(model.ops[i])
+        if model.size[i]
+        and last[i] < peak
+        and i not in model.kept
+        and i not in model.compared
+        and can_rerun(model.ops[i])
     ]
+
+
+def _may_rerun(compared: Collection[Definition], op: Definition) -> bool:
+    """Whether an op can run again and is not among those whose results are compared."""
+    return op not in compared and can_rerun(op)
 
 
 def can_rerun(op: Definition) -> bool:

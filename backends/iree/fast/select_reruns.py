@@ -9,9 +9,8 @@ execution region at each barrier. All values that a region passes to later regio
 frees after the last use of any of them, or never, so that the peak of memory rises. IREE cannot know that %o is not
 negative, so it does not merge the ops behind the select either, and it fuses the select with the second op. The order
 of the ops needs no barrier, since IREE runs ops in the given order. Each select hides a number of its own: IREE merges
-barriers of equal constants, and would then merge a second run of an op with a third one. Gradients of a UNet were wrong
-where selects of different values in one kernel shared a number. All selects compare with 0, so that the kernels of
-equal layers are one executable.
+barriers of equal constants, and would then merge a second run of an op with a third one. All selects compare with 0, so
+that the kernels of equal layers are one executable.
 """
 
 from itertools import count
