@@ -14,7 +14,7 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_float
 
 
-def tests_equality(op: Definition) -> bool:
+def compares_equal(op: Definition) -> bool:
     """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
 
     Its operands must not be recomputed: a compiler that fuses a second run otherwise rounds it otherwise, and the

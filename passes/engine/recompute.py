@@ -15,7 +15,7 @@ from typing import Any
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.flow import UNLIMITED, minimum_cut
 from tiduc.dialect.graph import Value
-from tiduc.dialect.matchers import tests_equality
+from tiduc.dialect.matchers import compares_equal
 from tiduc.dialect.traits import CHEAP
 from tiduc.dialect.trip_count import increment
 from tiduc.dialect.types import bits
@@ -45,7 +45,7 @@ def _computed_from(
         x = stack[-1]
         op = x.definition
         is_source = op is None or op.name not in cheap or bool(op.captures)
-        is_source = is_source or (tests_equality(op) and not free.issuperset(op.operands))  # type: ignore[arg-type, union-attr]
+        is_source = is_source or (compares_equal(op) and not free.issuperset(op.operands))  # type: ignore[arg-type, union-attr]
         operands = () if is_source else op.operands  # type: ignore[union-attr]
         missing = [y for y in operands if y not in is_free]
         if x not in is_free and missing:

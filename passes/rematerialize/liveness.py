@@ -22,7 +22,7 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.matchers import tests_equality
+from tiduc.dialect.matchers import compares_equal
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 from tiduc.dialect.updates import is_update_of_zeros
 
@@ -61,7 +61,7 @@ class Liveness:
     @cached_property
     def compared(self) -> frozenset[int]:
         """The ops whose results are tested for equality; a second run could round otherwise (`matchers.py`)."""
-        tests = [i for i, op in enumerate(self.ops) if tests_equality(op)]
+        tests = [i for i, op in enumerate(self.ops) if compares_equal(op)]
         return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
     def taken(self, i: int) -> int:

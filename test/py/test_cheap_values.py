@@ -5,7 +5,7 @@ import pytest
 from harness.allocations import allocated
 
 import tiduc
-from tiduc.dialect.matchers import tests_equality
+from tiduc.dialect.matchers import compares_equal
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.liveness import liveness
 
@@ -117,7 +117,7 @@ def test_values_that_are_compared_run_once() -> None:
         graph = tiduc.load(program.rematerialize(memory).text).merged
         assert any(op.name == "stablehlo.optimization_barrier" for op in graph.definitions)
         definitions = {y: op for op in graph.definitions for y in op.results}
-        tests = [op for op in graph.definitions if tests_equality(op)]
+        tests = [op for op in graph.definitions if compares_equal(op)]
         assert len(tests) == COUNT
         waiting, names = [x for op in tests for x in op.operands], set[str]()
         while waiting:
