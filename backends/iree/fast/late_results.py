@@ -21,6 +21,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import is_constant, read_by
 from tiduc.dialect.graph import Graph, Value, definition_of, operations, terminator
+from tiduc.dialect.traits import CONTROL
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 _SMALL = 2**20
@@ -30,7 +31,7 @@ _GAIN = 0.98
 """Programs stay as they are, too, unless the peak, without arguments, falls to this share."""
 
 _BARRIER = "stablehlo.optimization_barrier"
-_ENDS_REGIONS = frozenset({"stablehlo.while", "stablehlo.if", "stablehlo.case", "func.call"})
+_ENDS_REGIONS = CONTROL | {"func.call"}
 
 
 @slow("Allocates the results of an execution region before the region runs.")
