@@ -38,7 +38,10 @@ _FUNCTION = "func_func_"
 
 @dataclass(frozen=True)
 class Reported:
-    """Further flags for the compiler, and the file for its standard error; empty if there are no listeners."""
+    """Flags that make the compiler report progress, and the file that takes its standard error.
+
+    There are none of these while no listener asks for progress.
+    """
 
     flags: tuple[str, ...] = ()
     errors: str | None = None

@@ -28,7 +28,7 @@ def cheapest_residuals(
 
     `cheap` are the names of cheap ops.
     """
-    return minimum_cut(_computed_from(wanted, set(free), cheap), _capacity, wanted)
+    return minimum_cut(_computed_from(wanted, set(free), cheap), capacity, wanted)
 
 
 def _computed_from(
@@ -59,7 +59,7 @@ def _computed_from(
     return before
 
 
-def _capacity(x: Value) -> int:
+def capacity(x: Value) -> int:
     """The bytes that storing a value takes; `UNLIMITED` where its shape is dynamic, and at most that."""
     size = stored_bytes(x.type)
     return UNLIMITED if size is None else min(size, UNLIMITED)

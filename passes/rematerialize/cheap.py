@@ -10,12 +10,14 @@ its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from tiduc.dialect.costs import computed, stored_bytes
-from tiduc.dialect.flow import UNLIMITED, minimum_cut
+from tiduc.dialect.costs import computed
+from tiduc.dialect.flow import minimum_cut
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.rates import rates
 from tiduc.dialect.traits import CHEAP, ELEMENTWISE, VECTORIZED
+from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import SMALL, ordered
 from tiduc.passes.rematerialize.recompute import Choice, can_rerun, evicting, unchanged
@@ -112,29 +114,18 @@ class _Candidates:
 
     def _evicted(self, rate: float) -> set[int]:
         """The ops whose results are recomputed."""
-        ops = self.model.ops
-        number = {y: i for i, op in enumerate(ops[: self.peak + 1]) for y in op.results}
-        kept, wanted = self._kept_and_wanted(number)
-        # An op of the graph may have other operands than the definition of its result (`Definition.reading`).
-        before: dict[Value, tuple[Value, ...]] = {}
-        stack = list(wanted)
-        while stack:
-            x = stack.pop()
-            if x in before:
-                continue
-            op = ops[number[x]] if x in number and x not in kept else None
-            is_cheap = op is not None and op.name in _RECOMPUTED and not op.captures
-            before[x] = op.operands if op is not None and is_cheap else ()
-            stack += before[x]
+        ops, number = self.model.ops, self._number
 
         def price(x: Value) -> int:
             return int(rate * self.costs[ops[number[x]]])
 
-        kept.update(
-            minimum_cut(before, lambda x: 0 if x in kept else _bytes(x), wanted, price if rate else None)
-        )
+        def bytes_(x: Value) -> int:
+            return 0 if x in self._kept else capacity(x)
+
+        cut = minimum_cut(self._before, bytes_, self._wanted, price if rate else None)
+        kept = self._kept.union(cut)
         evicted: set[int] = set()
-        stack = [x for x in wanted if x not in kept]
+        stack = [x for x in self._wanted if x not in kept]
         while stack:
             x = stack.pop()
             place = number.get(x)
@@ -143,24 +134,45 @@ class _Candidates:
                 stack += ops[place].operands
         return evicted
 
-    def _kept_and_wanted(self, number: Mapping[Value, int]) -> tuple[set[Value], dict[Value, None]]:
-        """The values that are kept in any case, and the results of the ops up to the peak that later ops read."""
+    @cached_property
+    def _number(self) -> dict[Value, int]:
+        """The place of the op of each value up to the peak."""
+        return {y: i for i, op in enumerate(self.model.ops[: self.peak + 1]) for y in op.results}
+
+    @cached_property
+    def _wanted(self) -> dict[Value, None]:
+        """The results of the ops up to the peak that later ops read."""
+        later = self.model.ops[self.peak + 1 :]
+        return dict.fromkeys(x for op in later for x in op.reads if x in self._number)
+
+    @cached_property
+    def _kept(self) -> frozenset[Value]:
+        """The values that are kept in any case."""
         kept = {*self.graph.inputs.values(), *(y for y in self.graph.outputs if y is not None)}
-        wanted: dict[Value, None] = {}
         for i, op in enumerate(self.model.ops):
             if i <= self.peak:
                 kept.update(() if op.operands and i not in self.model.compared else op.results)
-                continue
-            wanted.update((x, None) for x in op.reads if x in number)
-            if i not in self.readers:
+            elif i not in self.readers:
                 kept.update(op.reads)
-        return kept, wanted
+        return frozenset(kept)
 
+    @cached_property
+    def _before(self) -> dict[Value, tuple[Value, ...]]:
+        """The values behind the wanted ones, each with the values from which a cheap op recomputes it, if one does.
 
-def _bytes(x: Value) -> int:
-    """The bytes that keeping a value takes; `UNLIMITED` where its shape is dynamic, and at most that."""
-    size = stored_bytes(x.type)
-    return UNLIMITED if size is None else min(size, UNLIMITED)
+        An op of the graph may have other operands than the definition of its result (`Definition.reading`).
+        """
+        before: dict[Value, tuple[Value, ...]] = {}
+        stack = list(self._wanted)
+        while stack:
+            x = stack.pop()
+            if x in before:
+                continue
+            op = self.model.ops[self._number[x]] if x in self._number and x not in self._kept else None
+            is_cheap = op is not None and op.name in _RECOMPUTED and not op.captures
+            before[x] = op.operands if op is not None and is_cheap else ()
+            stack += before[x]
+        return before
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:

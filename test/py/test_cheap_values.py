@@ -6,6 +6,7 @@ from harness.allocations import allocated
 
 import tiduc
 from tiduc.dialect.matchers import compares_equal
+from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.liveness import liveness
 
@@ -40,7 +41,7 @@ def gradient() -> tiduc.Program:
 
 
 def test_a_gelu_keeps_its_argument(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of m, u = c m, e = erf u, g = e + 1, h = m / 2 and h g, readers recompute all but m, however long that takes."""
+    """A GELU computes u = c m, e = erf u, g = e + 1, h = m / 2 and h g. Without a limit of time, only m is kept."""
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     random = np.random.default_rng(0)
     shapes = [(512, 64), *[(64, 64)] * COUNT]
@@ -127,3 +128,22 @@ def test_values_that_are_compared_run_once() -> None:
                 waiting += op.operands if op.name != "stablehlo.dot_general" else ()
         assert "stablehlo.multiply" in names
         assert "stablehlo.optimization_barrier" not in names, memory
+
+
+def test_loops_keep_masks_of_equal_numbers() -> None:
+    """Else a loop would keep the product and the maxima, of fewer bytes, and compute the mask from them."""
+    vector, matrix = "tensor<8xf32>", "tensor<8x8xf32>"
+    graph = tiduc.load(f"""func.func @main(%x: {matrix}) -> (tensor<8x8xi1>, {matrix}) {{
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({matrix}, {matrix}) -> {matrix}
+  %p = stablehlo.logistic %y : {matrix}
+  %r = stablehlo.reduce(%p init: %least) applies stablehlo.maximum across dimensions = [1]
+      : ({matrix}, tensor<f32>) -> {vector}
+  %b = stablehlo.broadcast_in_dim %r, dims = [0] : ({vector}) -> {matrix}
+  %mask = stablehlo.compare EQ, %p, %b, FLOAT : ({matrix}, {matrix}) -> tensor<8x8xi1>
+  return %mask, %y : tensor<8x8xi1>, {matrix}
+}}
+""").merged
+    mask, y = (x for x in graph.outputs if x is not None)
+    cheap_ops = {"stablehlo.logistic", "stablehlo.broadcast_in_dim", "stablehlo.compare"}
+    assert set(cheapest_residuals([mask, y], graph.inputs.values(), cheap_ops)) == {mask, y}

@@ -40,7 +40,7 @@ def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
 
 
 def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
-    """The functions of a module by name; compiles in any case, and skips if there is no device."""
+    """The functions of a module by name. The module is compiled first; without a device, the test is then skipped."""
     vmfb = compile_module(text, target)
     skip_without_device(target)
     return lambda name: Executable(vmfb, target, entry=name)

@@ -85,6 +85,15 @@ class Convolution:
         return len(self.places)
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether one or two spatial dimensions are the last ones of all three arrays, in order and not reversed."""
+        spatial = list(range(2, self.rank + 2))
+        layouts = (self.layout.input, self.layout.kernel, self.layout.output)
+        return (
+            1 <= self.rank <= 2 and not self.reversed and all(list(each[2:]) == spatial for each in layouts)
+        )
+
+    @property
     def summed(self) -> int:
         """The number of products in the sum that is one element of the result."""
         return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])

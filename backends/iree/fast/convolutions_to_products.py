@@ -72,11 +72,8 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     c = Convolution.of(op)
     groups, batches = group_counts(op)
     if batches > 1:
-        return (
-            _of_batch_groups(b, c, batches, wide)
-            if math.prod(shape(y)) * c.summed >= _WORK_DEPTHWISE
-            else None
-        )
+        result = _of_batch_groups(b, c, batches, wide)
+        return None if result is None else [result.in_layout(b, c.layout.output)]
     in_vectors = wide and takes_vectors(c)
     if groups > 1 and not (in_vectors or groups == c.features == c.outputs or has_small_groups(c)):
         return None
@@ -92,15 +89,13 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     return None if result is None else [result.in_layout(b, c.layout.output)]
 
 
-def _of_batch_groups(b: Emitter, c: Convolution, groups: int, wide: bool) -> list[Any] | None:
-    """The result of a convolution with batch groups; None unless a group has one image and one output."""
+def _of_batch_groups(b: Emitter, c: Convolution, groups: int, wide: bool) -> Result | None:
+    """The result with batch groups; None for little work, or if a group has several images or outputs."""
     if not groups == c.batch == c.outputs or set(c.window.base) != {1} or c.groups > 1:
         return None
-    spatial = list(range(2, c.rank + 2))
-    last = all(list(each[2:]) == spatial for each in (c.layout.input, c.layout.kernel, c.layout.output))
-    if wide and last and 1 <= c.rank <= 2 and not c.reversed:
-        return [toward_depthwise(b, c).in_layout(b, c.layout.output)]
-    return [of_batch_groups(b, c, groups).in_layout(b, c.layout.output)]
+    if c.outputs * math.prod(c.places) * c.summed < _WORK_DEPTHWISE:
+        return None
+    return toward_depthwise(b, c) if wide and c.keeps_order else of_batch_groups(b, c, groups)
 
 
 def takes_vectors(c: Convolution) -> bool:

@@ -21,10 +21,7 @@ from tiduc.dialect.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution with as many batch groups as images and as features of the result.
-
-    Images, kernel and result have the spatial dimensions last, in order; the window is not reversed.
-    """
+    """The result of a convolution that `keeps_order`, with a batch group for each image and feature of the result."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])

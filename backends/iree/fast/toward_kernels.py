@@ -86,16 +86,14 @@ class Sums:
             if aligned and (tile.height + 1) * tile.vectors + 1 < REGISTERS:
                 yield tile
 
-    def best(self) -> Tile:
-        """The tile of the fewest cycles."""
-        return min(self.tiles(), key=self.cycles)
+    def best(self, of_one_channel: bool = False) -> Tile:
+        """The tile of the fewest cycles, of all tiles or of those with one channel."""
+        return min((t for t in self.tiles() if t.channels == 1 or not of_one_channel), key=self.cycles)
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
     """The result of a convolution whose window is larger than its result; None if other code is faster."""
-    spatial, rank = list(range(2, c.rank + 2)), c.rank
-    layouts = (c.layout.input, c.layout.kernel, c.layout.output)
-    if not 1 <= rank <= 2 or any(list(each[2:]) != spatial for each in layouts) or c.reversed or c.groups > 1:
+    if not c.keeps_order or c.groups > 1:
         return None
     planes = Planes.of_kernel(c)
     y = toward_pointwise(b, c, planes)
@@ -104,14 +102,14 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
         return None
     major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
     labels = _swapped(c.layout.output[1], FEATURES, BATCH)
-    return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(rank)))
+    return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(c.rank)))
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     """The result, in its order in memory; None if other code is faster."""
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
     sums = Sums(c.outputs, c.batch, *planes.sizes, c.features * count, lanes(c.x))
-    tile = min((t for t in sums.tiles() if t.channels == 1 or not by_channels), key=sums.cycles)
+    tile = sums.best(of_one_channel=by_channels)
     useful = c.outputs * c.batch * math.prod(planes.sizes) * c.features * count
     if useful / (2 * lanes(c.x)) < _SHARE * sums.cycles(tile):
         return None

@@ -28,7 +28,8 @@ _LOAD = 0.1
 def cycles_of_step(additions: int, loads: int) -> float:
     """The cycles of a step in which a tile adds to its sums: two multiplications or loads each, and some for each load.
 
-    Of tiles with as many additions, that with fewer loads is faster, also where another thread uses the core.
+    The price of loads makes the choice between tiles of equal additions: fewer loads are faster in measurements, even
+    more so if two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 

@@ -5,8 +5,8 @@
     @pytest.mark.parametrize("dtype", [...])
     def test_all(size, dtype): ...
 
-Of all cases, 12 are chosen that have as many pairs of values of two parameters as possible, or nearly so: if 12 cases
-can have each value of each parameter, they do.
+The 12 cases are chosen one by one. Each next case is one that adds the most values of parameters, and pairs of values
+of two parameters, that the chosen cases lack.
 """
 
 import itertools
