@@ -1,0 +1,290 @@
+"""Compares gradients of random networks, compiled by IREE, with JAX's.
+
+    PYTHONPATH=test/py python test/sweep/random_networks.py [--first N] [--count N] [--journal FILE] [--show SEED]
+
+A seed draws a network of images or of sequences from the layers in `network_layers.py`, in sizes at which the rewrites
+of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a budget of
+memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for the CPU and
+called with two sets of arguments in turn. The reference is JAX's derivative in f64. A result is wrong if its error is
+above 2e-4 of its largest entry for f32 (1e-9 for f64), above 20 times that of JAX's derivative in the element type, and
+above twice the change of the reference where its arguments change by about 1e-6 of their values, since a rounded number
+can be on the other side of a bend such as that of `relu`. Categories:
+
+    ok        the results are close to JAX's
+    refused   a `TiducError` before the compiler
+    rejected  IREE refuses the program
+    wrong     a result differs
+    crash     the process dies, or any other exception
+    hang      nothing after SECONDS
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from harness.exports import exported
+from network_layers import Function, Images, Layer, Sequences, Shape, activation
+from worker import Worker, answer_requests
+from xla_flags import XLA_FLAGS
+
+import tiduc
+from tiduc.dialect.errors import CompileError, TiducError
+
+SECONDS = 600
+MODES = ["grad"] * 6 + ["memory"] * 3 + ["hvp"]
+TOLERANCES = {"float32": 2e-4, "float64": 1e-9}
+_LARGEST = 150_000
+"""The most elements between two layers."""
+_MOVES = 8
+"""How many changes of the arguments are tried."""
+
+Outcome = tuple[str, str]
+
+
+class Network:
+    """A random network: a loss of parameters, inputs and labels."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = draw = Random(seed)
+        self.mode, self.dtype = draw.choice(MODES), draw.choice(["float32"] * 6 + ["float64"])
+        self.names: list[str] = []
+        self.shapes: list[Shape] = []
+        self.steps: list[Callable[[Sequence[Any], Any], Any]] = []
+        self.words, self.classes = 0, draw.choice([5, 10, 33])
+        images = draw.random() < 0.6
+        shape = self._images() if images else self._sequences()
+        self.labels: Shape = shape[:1] if images else shape[:2]
+
+    def _images(self) -> Shape:
+        draw, layers = self.draw, Images(self.draw.random() < 0.3)
+        size = draw.choice([7, 12, 16, 23, 28, 32]), draw.choice([8, 14, 16, 31, 32])
+        channels = draw.choice([3, 8, 16, 24])
+        shape = (draw.choice([1, 1, 2, 3, 4]), *((*size, channels) if layers.last else (channels, *size)))
+        self.input = shape
+        kinds = [layers.convolution] * 6 + [activation] * 4 + [layers.normalization] * 3
+        kinds += [layers.pool, layers.transposed, layers.gates, layers.resized, layers.moved]
+        shape = self._stack(kinds, shape, draw.randint(3, 9))
+        if draw.random() < 0.6:
+            space = layers.space
+            shape = self._add(Layer("mean", (), lambda _, x: jnp.mean(x, space)), shape)
+        else:
+            shape = self._add(Layer("flatten", (), lambda _, x: x.reshape(x.shape[0], -1)), shape)
+        return self._classified(shape)
+
+    def _sequences(self) -> Shape:
+        draw, layers = self.draw, Sequences()
+        batch, steps, width = (
+            draw.choice([1, 2, 4]),
+            draw.choice([5, 16, 33, 64]),
+            draw.choice([32, 48, 64, 96]),
+        )
+        self.input = shape = (batch, steps, width)
+        if draw.random() < 0.5:
+            self.words, self.input = draw.choice([17, 100, 257]), (batch, steps)
+            self._append(Layer(f"embedding {self.words}", ((self.words, width),), lambda p, x: p[0][x]))
+        kinds = [layers.dense] * 2 + [layers.normalization] * 4 + [layers.attention] * 3
+        kinds += [layers.perceptron] * 3 + [layers.recurrence, layers.convolution, layers.moved, activation]
+        shape = self._stack(kinds, shape, draw.randint(2, 7))
+        return self._classified(shape)
+
+    def _stack(self, kinds: Sequence[Callable[[Random, Shape], Layer]], shape: Shape, count: int) -> Shape:
+        """Adds layers, some with residuals or with their operand beside their result."""
+        for _ in range(count):
+            layer = self.draw.choice(kinds)(self.draw, shape)
+            try:
+                result = layer.result(shape)
+            except (TypeError, ValueError):
+                continue  # the windows do not fit
+            if not 0 < np.prod(result) <= _LARGEST:
+                continue
+            if result == shape and self.draw.random() < 0.4:
+                layer = Layer(f"{layer.name} + x", layer.shapes, _residual(layer.function))
+            shape = self._add(layer, shape)
+        return shape
+
+    def _classified(self, shape: Shape) -> Shape:
+        weights: Shape = (shape[-1], self.classes)
+        return self._add(Layer("classes", (weights,), lambda p, x: x @ p[0] * shape[-1] ** -0.5), shape)
+
+    def _add(self, layer: Layer, shape: Shape) -> Shape:
+        self._append(layer)
+        return layer.result(shape)
+
+    def _append(self, layer: Layer) -> None:
+        at = slice(len(self.shapes), len(self.shapes) + len(layer.shapes))
+        self.names.append(layer.name)
+        self.shapes += layer.shapes
+        self.steps.append(lambda p, x: layer.function(p[at], x))
+
+    def loss(self, *arguments: Any) -> Any:
+        """The mean cross entropy."""
+        *params, x, labels = arguments
+        for step in self.steps:
+            x = step(params, x)
+        scores = jax.nn.log_softmax(x)
+        return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(labels, self.classes, dtype=x.dtype), -1))
+
+    def arguments(self, seed: int, dtype: str | None = None) -> list[np.ndarray[Any, Any]]:
+        """Parameters, inputs and labels; the numbers are those of f32, whatever the element type."""
+        rng = np.random.default_rng(seed)
+        arrays = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
+        if self.words:
+            arrays.append(rng.integers(0, self.words, self.input, np.int32))
+        else:
+            arrays.append(rng.standard_normal(self.input).astype(np.float32))
+        arrays.append(rng.integers(0, self.classes, self.labels, np.int32))
+        return [x.astype(dtype or self.dtype) if x.dtype.kind == "f" else x for x in arrays]
+
+    @property
+    def active(self) -> list[int]:
+        """The positions of parameters and of real inputs."""
+        return list(range(len(self.shapes) + (0 if self.words else 1)))
+
+
+def _residual(function: Function) -> Function:
+    return lambda p, x: x + function(p, x)
+
+
+def derived(network: Network) -> tiduc.Program:
+    """The derivative by tiduc: the gradient, or the Hessian times a vector, of all active inputs."""
+    program = tiduc.load(exported(network.loss, *network.arguments(0)))
+    wrt = network.active
+    if network.mode == "hvp":
+        return program.hvp(wrt)
+    gradient = program.grad(wrt)
+    budget = network.draw.choice(["min", "0.7x", "0.9x"])
+    if network.mode != "memory":
+        return gradient
+    try:
+        fitted = gradient.rematerialize(budget)
+        _ = fitted.module
+        return fitted
+    except TiducError:
+        return gradient.rematerialize("min")  # the drawn budget is below the least
+
+
+def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """The derivative by JAX, in the element type of the arguments."""
+    gradient = jax.grad(network.loss, network.active)
+    with jax.enable_x64(True):
+        if network.mode != "hvp":
+            return [np.asarray(x) for x in jax.jit(gradient)(*arguments)]
+        rest = arguments[len(vectors) :]
+        found = jax.jit(lambda x, v: jax.jvp(lambda *x: gradient(*x, *rest), x, v)[1])(
+            tuple(arguments[: len(vectors)]), tuple(vectors)
+        )
+        return [np.asarray(x) for x in found]
+
+
+def outcome(seed: int) -> Outcome:
+    """The category of a network, and a detail."""
+    network = Network(seed)
+    try:
+        program = derived(network)
+        _ = program.text
+    except TiducError as error:
+        return "refused", str(error)
+    try:
+        call = program.compile(cached=False)
+    except CompileError as error:
+        return "rejected", str(error)
+    sets, vectors = [network.arguments(i) for i in (0, 1)], []
+    if network.mode == "hvp":
+        vectors = network.arguments(2)[: len(network.active)]
+    found = [call(*x, *vectors) for x in sets]
+    details = [_worst(network, x, y, vectors) for x, y in zip(sets, found, strict=True)]
+    return max(("wrong" if detail else "ok", detail) for detail in details)
+
+
+def _worst(network: Network, arguments: Sequence[Any], found: Sequence[Any], vectors: Sequence[Any]) -> str:
+    """The wrong results for one set of arguments."""
+
+    def exact(x: Any) -> Any:
+        return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+    wanted = by_jax(network, [exact(x) for x in arguments], [exact(x) for x in vectors])
+    tolerance = TOLERANCES[network.dtype]
+    bad = [
+        (i, e) for i, (x, y) in enumerate(zip(found, wanted, strict=True)) if (e := _error(x, y)) > tolerance
+    ]
+    if not bad:
+        return ""
+    rounded = by_jax(network, arguments, vectors)
+    bad = [(i, e) for i, e in bad if not e <= 20 * _error(rounded[i], wanted[i])]
+    if bad:
+        rng = np.random.default_rng(0)
+        moved = [by_jax(network, [_moved(exact(x), rng) for x in arguments], vectors) for _ in range(_MOVES)]
+        bad = [(i, e) for i, e in bad if not e <= 2 * max(_error(x[i], wanted[i]) for x in moved)]
+    return ", ".join(f"result {i} of shape {wanted[i].shape}: {error:.1e}" for i, error in bad)
+
+
+def _moved(x: Any, rng: np.random.Generator) -> Any:
+    """The argument with a relative change of about the rounding errors of f32."""
+    return x * (1 + 1e-6 * rng.standard_normal(x.shape)) if x.dtype.kind == "f" else x
+
+
+def _error(x: Any, y: Any) -> float:
+    """The largest difference, relative to the largest entry; infinity where numbers are not finite."""
+    assert x.shape == y.shape
+    if not np.all(np.isfinite(x)):
+        return np.inf
+    largest = max(float(np.max(np.abs(y), initial=0)), 1e-6)
+    return float(np.max(np.abs(x.astype(np.float64) - y), initial=0)) / largest
+
+
+def tried(seed: int) -> Outcome:
+    try:
+        return outcome(seed)
+    except Exception as error:
+        return "crash", f"{type(error).__name__}: {error}"
+
+
+def sweep(seeds: Sequence[int], journal: Path | None = None) -> Counter[str]:
+    """Counts the networks by category; prints those that are not ok. A run continues where its journal ends."""
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
+    worker, counts = Worker([sys.executable, __file__, "--work"]), Counter[str]()
+    lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []
+    known: dict[int, list[str]] = {seed: rest for seed, *rest in map(json.loads, lines)}
+    for seed in seeds:
+        answer = known.get(seed) or worker.asked(seed, SECONDS)
+        category, detail = (answer, "") if isinstance(answer, str) else answer
+        counts[category] += 1
+        if seed not in known and journal is not None:
+            with journal.open("a") as file:
+                file.write(json.dumps([seed, category, detail[:1000]]) + "\n")
+        if category != "ok":
+            print(f"{category:9}{seed:<7}{detail[:300]}", flush=True)
+    worker.close()
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=100, help="how many seeds")
+    parser.add_argument("--journal", type=Path, help="where outcomes are written; a run continues there")
+    parser.add_argument("--show", type=int, metavar="SEED", help="print the layers of a network")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        answer_requests(tried)
+    elif options.show is not None:
+        network = Network(options.show)
+        print(network.mode, network.dtype, network.input, *network.names, sep="\n")
+    else:
+        counts = sweep(range(options.first, options.first + options.count), options.journal)
+        print("  ".join(f"{category} {count}" for category, count in sorted(counts.items())))
+        sys.exit(counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()
