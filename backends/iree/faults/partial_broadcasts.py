@@ -20,7 +20,7 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.dialect.bodies import reducer
-from tiduc.dialect.dependences import computed_from, is_constant, traced
+from tiduc.dialect.dependences import computed_from, is_constant, reached, traced
 from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL
 from tiduc.dialect.types import element
 
@@ -56,6 +56,10 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
 @crash(
     "Rejects broadcast operands where there is one window; a barrier stores them.", "convolution_of_broadcast"
 )
+@crash(
+    "Rejects elementwise functions of broadcasts there, too; a barrier stores them.",
+    "convolution_of_broadcast_sums",
+)
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution of stored operands, if its result has one element for each feature and batch."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -66,10 +70,21 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _is_repeated(x: Any) -> bool:
-    """Whether a value is the broadcast of an array of several elements, or a reshape of such a broadcast."""
-    *_, y = traced(x, _RESHAPES)
-    is_broadcast = isinstance(y, ir.OpResult) and y.owner.name in _BROADCASTS
-    return is_broadcast and math.prod(y.owner.operands[0].type.shape) != 1
+    """Whether a value is computed elementwise from broadcasts and constants alone, one of an array of several elements.
+
+    IREE computes its elements before it broadcasts them. Reshapes count as elementwise ops.
+    """
+
+    def operands(y: Any) -> Sequence[Any]:
+        passes = isinstance(y, ir.OpResult) and (y.owner.name in ELEMENTWISE or y.owner.name in _RESHAPES)
+        return list(y.owner.operands) if passes else []
+
+    sources = [y for y in reached([x], operands) if not operands(y)]
+    if not all(
+        isinstance(y, ir.OpResult) and y.owner.name in (*_BROADCASTS, "stablehlo.constant") for y in sources
+    ):
+        return False
+    return any(y.owner.operands and math.prod(y.owner.operands[0].type.shape) != 1 for y in sources)
 
 
 def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:

@@ -47,6 +47,19 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
 """
 """A convolution with one window, whose kernel repeats three numbers."""
 
+CONVOLUTION_OF_BROADCAST_SUMS = """
+func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
+  %0 = stablehlo.broadcast_in_dim %k, dims = [2] : (tensor<3xf32>) -> tensor<4x2x3xf32>
+  %1 = stablehlo.exponential %0 : tensor<4x2x3xf32>
+  %2 = stablehlo.add %0, %1 : tensor<4x2x3xf32>
+  %3 = stablehlo.convolution(%x, %2) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x2x3xf32>, tensor<4x2x3xf32>) -> tensor<1x4x1xf32>
+  return %3 : tensor<1x4x1xf32>
+}
+"""
+"""A convolution with one window, whose kernel repeats sums of three numbers and their exponentials."""
+
 SUM_OF_MANY_ARRAYS = f"""
 func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor<f32> {{
   %s0 = stablehlo.negate %a0 : tensor<f32>
@@ -83,6 +96,7 @@ SUMS = {
     "sum_of_broadcast_products": (SUM_OF_PRODUCTS, (_numbers(4, 7), _numbers(7)), None),
     "sum_and_greatest_of_broadcast_products": (SUM_AND_GREATEST, (_numbers(4, 7), _numbers(7)), None),
     "convolution_of_broadcast": (CONVOLUTION_OF_BROADCAST, (_numbers(1, 2, 3), _numbers(3)), None),
+    "convolution_of_broadcast_sums": (CONVOLUTION_OF_BROADCAST_SUMS, (_numbers(1, 2, 3), _numbers(3)), None),
     "product_of_unsigned": (PRODUCT_OF_UNSIGNED, (np.uint8([200, 3, 4]), _numbers(3, 2)), None),
     "product_of_predicates": (
         PRODUCT_OF_PREDICATES,
