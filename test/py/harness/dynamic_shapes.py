@@ -54,7 +54,7 @@ def check_dynamic(text: str, *points: Sequence[Any], order: int = 2, seed: int =
     for i, point in enumerate(points):
         values = [np.asarray(x) for x in point]
         _check(program, load(refined(str(program), values)), values, order, np.random.default_rng(seed + i))
-    NOTES.checked(text, order)
+    NOTES.checked_text(text, order)
     return program
 
 
