@@ -20,7 +20,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.program import load
 
 DEPTHS = [2_500, pytest.param(20_000, marks=pytest.mark.slow)]
-"""Two and a half and twenty times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
+"""2.5 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
 
 deep = pytest.mark.parametrize("depth", DEPTHS)
 
