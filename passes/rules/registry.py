@@ -72,6 +72,8 @@ class OpSet:
     capturing: set[str] = field(default_factory=set)
     inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
     lowerings: dict[str, Lowering] = field(default_factory=dict)
+    dialects: set[str] = field(default_factory=set)  # of the declared ops
+    callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # declared as "OP @NAME", by OP
     complete: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 
@@ -87,13 +89,10 @@ class OpSet:
             capturing=set(self.capturing),
             inherited=set(self.forms),
             lowerings=dict(self.lowerings),
+            dialects=set(self.dialects),
+            callees=dict(self.callees),
             known=self.known or frozenset(name.partition(" @")[0] for name in self.forms),
         )
-
-    @property
-    def dialects(self) -> frozenset[str]:
-        """The dialects of the declared ops."""
-        return frozenset(name.partition(".")[0] for name in (*self.forms, *self.lowerings))
 
     def __repr__(self) -> str:
         return f"<OpSet of {len(self.forms)} ops of {', '.join(sorted(self.dialects))}>"
@@ -219,6 +218,7 @@ class OpSet:
 
         def decorate(function: Lowering) -> Lowering:
             self.lowerings[name] = guarded(function, name, of_lowering)
+            self.dialects.add(name.partition(".")[0])
             return function
 
         return decorate
@@ -240,6 +240,10 @@ class OpSet:
         elif name in self.forms:
             raise ValueError(f"{name} is declared twice: {self.forms[name]}, {form}")
         self.forms[name] = form
+        self.dialects.add(name.partition(".")[0])
+        op, _, callee = name.partition(" @")
+        if callee and callee not in self.called(op):
+            self.callees[op] = (*self.called(op), callee)
 
     # ---- looking rules up -------------------------------------------------------------------------------------
 
@@ -253,9 +257,9 @@ class OpSet:
         key = f"{name} @{(callee if hasattr(callee, 'value') else callee[0]).value}"
         return key if key in self.forms or key in self.lowerings else op.name
 
-    def called(self, name: str) -> list[str]:
+    def called(self, name: str) -> tuple[str, ...]:
         """The callees NAME for which rules are declared as "OP @NAME", given OP's name."""
-        return [key.partition(" @")[2] for key in self.forms if key.startswith(f"{name} @")]
+        return self.callees.get(name, ())
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
         """The op's linearize rule; None if the op is inactive; raises `Unsupported` if it has no rule."""

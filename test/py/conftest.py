@@ -113,7 +113,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
     """Collects the notes of a pytest-xdist worker."""
     handed = getattr(node, "workeroutput", {}).get("notes")
     if handed is not None:
-        NOTES.programs.update(tuple(row) for row in handed["programs"])
+        NOTES.rules.update(tuple(row) for row in handed["rules"])
         NOTES.refusals.update(Refusal(*row) for row in handed["refusals"])
         _Session.whole = handed["whole"]
 
@@ -121,7 +121,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["notes"] = {
-            "programs": [list(row) for row in NOTES.programs],
+            "rules": [list(row) for row in NOTES.rules],
             "refusals": [list(row) for row in NOTES.refusals],
             "whole": _Session.whole,
         }

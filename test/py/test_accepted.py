@@ -4,7 +4,7 @@ from accepted import programs, sweep
 
 from tiduc.tables import ACCEPTED
 
-EVERY = 24
+EVERY = 48
 
 
 def test_rows() -> None:

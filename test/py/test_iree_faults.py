@@ -36,7 +36,7 @@ WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
 """Witnesses that IREE compiles: those for one target compile faster in one module."""
 ALONE = [name for name in FAULTS if name not in TOGETHER]
-"""Witnesses that IREE compiles one by one, or rejects. The fast tests run every eighth."""
+"""Witnesses that IREE compiles one by one, or rejects. The fast tests run one of 24."""
 
 REWRITTEN = [*PROGRAMS, *HOST_PROGRAMS]
 
@@ -67,7 +67,7 @@ def _together(names: Iterable[str], target: str) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in ALONE and ALONE.index(n) % 8 else ()) for n in FAULTS],
+    [pytest.param(n, marks=pytest.mark.slow if n in ALONE and ALONE.index(n) % 24 else ()) for n in FAULTS],
 )
 def test_iree_fails_alone(name: str, alone: Callable[[str], bytes | None]) -> None:
     witness = find_witness(name)

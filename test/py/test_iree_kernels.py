@@ -222,6 +222,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_kernels(name: str) -> None:
     program, arguments = tiduc.load(LOOPS[name]), drawn(LOOPS[name])

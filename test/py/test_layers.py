@@ -5,7 +5,7 @@ for type checkers count.
 """
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -97,22 +97,31 @@ def files() -> dict[str, Path]:
     return paths
 
 
-def imports(source: str, local: bool = False) -> Iterator[tuple[int, str]]:
+def imports(source: str, local: bool = False) -> list[tuple[int, str]]:
     """The modules, and names of modules, that a file imports, at any depth, with their lines.
 
     With `local`, only the imports inside functions.
     """
+    return [(line, name) for line, name, inside in _imports(source) if inside or not local]
 
-    def walk(tree: ast.AST, inside: bool) -> Iterator[tuple[int, str]]:
+
+@cache
+def _imports(source: str) -> list[tuple[int, str, bool]]:
+    """The imports of a file: their lines, their names, and whether they are inside functions."""
+    names = []
+
+    def walk(tree: ast.AST, inside: bool) -> None:
         for node in ast.iter_child_nodes(tree):
-            if inside and isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif inside and isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                names.extend((node.lineno, alias.name, inside) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-            yield from walk(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+                names.extend((node.lineno, f"{module}.{alias.name}", inside) for alias in node.names)
+            elif not isinstance(node, ast.expr):  # which contains no statement
+                walk(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
-    return walk(ast.parse(source), not local)
+    walk(ast.parse(source), False)
+    return names
 
 
 def module_of(imported: str, known: dict[str, Path]) -> str:

@@ -15,6 +15,7 @@ from random_arguments import arguments_of
 import tiduc
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("case", ["program:1", "vjp:2", "jvp:3"])
 def test_a_sample_is_right(case: str, target: str) -> None:
@@ -27,6 +28,7 @@ def test_dispatches_in_a_loop_await_carried_values() -> None:
     assert sweep.tried(["vjp:31", "cpu"]) == ("ok", "")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_sample_of_array_ops_is_right(seed: int) -> None:
     assert sweep.tried([f"arrays:{seed}", "cpu"]) == ("ok", "")

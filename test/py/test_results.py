@@ -87,6 +87,7 @@ def check_alone(compiled: Any, x: Any) -> None:
         np.testing.assert_array_equal(y, right)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", BODIES)
 def test_results_share_no_memory(name: str, target: str) -> None:

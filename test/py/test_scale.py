@@ -19,8 +19,8 @@ from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
 from tiduc.program import load
 
-DEPTHS = [5_000, pytest.param(20_000, marks=pytest.mark.slow)]
-"""Five and twenty times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
+DEPTHS = [2_500, pytest.param(20_000, marks=pytest.mark.slow)]
+"""2.5 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
 
 deep = pytest.mark.parametrize("depth", DEPTHS)
 

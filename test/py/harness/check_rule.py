@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.compare import compare
-from harness.evidence import NOTES
+from harness.evidence import NOTES, Recorder
 from harness.interpret import interpret_at
 from harness.xla import chosen
 from tiduc.backends.reference.interpreter import evaluate
@@ -48,12 +48,17 @@ def check_rule(
     function in JAX) should decide instead. Differentiable arguments are f64 or complex128.
     """
     rng = np.random.default_rng(seed)
-    program, point = load(text, opset=opset), [np.asarray(x) for x in arguments]
-    _check(program, point, order, rng, subsets, rtol, adjoint_rtol, differences)
+    recorder = Recorder.new() if opset is OPSET else None
+    program, point = load(text, opset=recorder or opset), [np.asarray(x) for x in arguments]
+    derived = _check(program, point, rng, subsets, rtol, adjoint_rtol, differences, "order 1")
+    if recorder is not None:
+        NOTES.checked(recorder, order)
+    for further in range(2, order + 1):  # in all inputs, of which the new ones come last
+        checked, derived, label = derived, [], f"order {further}"
+        for p, x, results in checked:
+            derived += _check(p, x, rng, False, rtol, adjoint_rtol, differences, label, results)
     if jax_function is not None:
         _check_jax(program, point, rng, jax_function, rtol)
-    if opset is OPSET:
-        NOTES.checked(text, order)
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
@@ -107,15 +112,18 @@ def difference(
 def _check(
     program: Program,
     point: list[Array],
-    order: int,
     rng: np.random.Generator,
     subsets: bool,
     rtol: float,
     adjoint_rtol: float,
     differences: bool,
+    order: str,
     primal: Sequence[Array] | None = None,
-) -> None:
-    """Checks a program at a point; `primal` has its results there, if they are known."""
+) -> list[tuple[Program, list[Array], tuple[Array, ...]]]:
+    """Checks a program at a point; `primal` has its results there, if they are known.
+
+    The programs of the JVP and the VJP in all inputs, each with a point and its results there.
+    """
     everything = active(point)
     primal = run(program, point) if primal is None else primal
     floats = [y for y in primal if y.dtype.kind in "fc"]
@@ -124,7 +132,7 @@ def _check(
     )  # a compiler may round differently in another program
     sizes = range(1, len(everything) + 1) if subsets else [len(everything)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(everything, n) for n in sizes):
-        label = f"order {order}, wrt {wrt}"
+        label = f"{order}, wrt {wrt}"
         dx, ct = [like(point[i], rng) for i in wrt], [like(y, rng) for y in floats]
         forward, backward = program.jvp(list(wrt)), program.vjp(list(wrt))
         jvp, vjp = run(forward, [*point, *dx]), run(backward, [*point, *ct])
@@ -137,10 +145,7 @@ def _check(
         scale = max([1.0, *(float(np.max(np.abs(v))) for v in (*dy, *cx) if v.size)])
         assert np.isfinite(left) and np.isfinite(right), f"not finite, {label}"
         assert abs(left - right) <= adjoint_rtol * scale * 10, f"adjoint, {label}: {left} {right}"
-    if order > 1:  # for all inputs, which come last
-        for derived, more, results in ((forward, dx, jvp), (backward, ct, vjp)):
-            further = [*point, *more]
-            _check(derived, further, order - 1, rng, False, rtol, adjoint_rtol, differences, results)
+    return [(forward, [*point, *dx], jvp), (backward, [*point, *ct], vjp)]
 
 
 def _check_jax(

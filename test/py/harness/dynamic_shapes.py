@@ -1,6 +1,7 @@
 """Checks programs with dynamic dimensions at given sizes, against their refinement to static shapes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,32 +52,43 @@ def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
 def check_dynamic(text: str, *points: Sequence[Any], order: int = 2, seed: int = 0) -> Program:
     """Checks a program's derivatives at points of several sizes against those of its static form."""
     program = load(text)
-    for i, point in enumerate(points):
-        values = [np.asarray(x) for x in point]
-        _check(program, load(refined(str(program), values)), values, order, np.random.default_rng(seed + i))
-    NOTES.checked(text, order)
+    values = [[np.asarray(x) for x in point] for point in points]
+    cases = [
+        _Case(load(refined(str(program), point)), point, np.random.default_rng(seed + i))
+        for i, point in enumerate(values)
+    ]
+    _check(program, cases, order)
+    NOTES.checked_text(text, order)
     return program
 
 
-def _check(
-    program: Program,
-    static: Program,
-    point: list[Array],
-    order: int,
-    rng: np.random.Generator,
-    primal: Sequence[Array] | None = None,
-) -> None:
-    """Checks a program at a point; `primal` has the results of its static form there, if they are known."""
-    wrt = active(point)
-    primal = run(static, point) if primal is None else primal
-    tangents = [like(point[i], rng) for i in wrt]
-    cotangents = [like(y, rng) for y in primal if y.dtype.kind in "fc"]
-    for mode, more in (("jvp", tangents), ("vjp", cotangents)):
-        derived, known = getattr(program, mode)(wrt), getattr(static, mode)(wrt)
-        arguments = [*point, *more]
-        results = run(known, arguments)
-        for actual, expected in zip(run(derived, arguments), results, strict=True):
-            assert actual.shape == expected.shape
-            compare([actual], [expected], 1e-12, f"{mode}, order {order}, {[x.shape for x in point]}")
+@dataclass
+class _Case:
+    """The static form of a program at a point, and its results there, if they are known."""
+
+    static: Program
+    point: list[Array]
+    rng: np.random.Generator
+    primal: Sequence[Array] | None = None
+
+
+def _check(program: Program, cases: Sequence[_Case], order: int) -> None:
+    """Checks the derivatives of a program, of which there is one for all sizes, at each point."""
+    wrt = active(cases[0].point)
+    more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}
+    for case in cases:
+        primal = run(case.static, case.point) if case.primal is None else case.primal
+        more["jvp"].append([like(case.point[i], case.rng) for i in wrt])
+        more["vjp"].append([like(y, case.rng) for y in primal if y.dtype.kind in "fc"])
+    for mode, vectors in more.items():
+        derived, further = getattr(program, mode)(wrt), []
+        for case, given in zip(cases, vectors, strict=True):
+            known, point = getattr(case.static, mode)(wrt), [*case.point, *given]
+            results = run(known, point)
+            for actual, expected in zip(run(derived, point), results, strict=True):
+                assert actual.shape == expected.shape
+                label = f"{mode}, order {order}, {[x.shape for x in case.point]}"
+                compare([actual], [expected], 1e-12, label)
+            further.append(_Case(known, point, case.rng, results))
         if order > 1:
-            _check(derived, known, arguments, order - 1, rng, results)
+            _check(derived, further, order - 1)

@@ -1,7 +1,7 @@
 """Records what the tests of rules have checked: element types and order per op, and the refusals that they met.
 
-`check_rule` records each check. When all of test/py/rules has run, `conftest.py` compares the records with
-the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
+`check_rule` differentiates with an op set that notes which rules are asked for. When all of test/py/rules has run,
+`conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
 """
 
 import re
@@ -27,6 +27,11 @@ class Recorder(OpSet):
 
     met: set[tuple[str, str, str]] = field(default_factory=set)
 
+    @classmethod
+    def new(cls) -> "Recorder":
+        """All rules, of which none has been asked for."""
+        return cls(**{f.name: getattr(OPSET, f.name) for f in fields(OpSet)})
+
     def linearize_rule(self, op: Any) -> LinearizeRule | None:
         self.met.add(("jvp", self.key(op), _element(op)))
         return super().linearize_rule(op)
@@ -50,13 +55,27 @@ class Notes:
 
     def __init__(self) -> None:
         self._taken = False
-        self.programs: set[tuple[str, int]] = set()
+        self.rules: set[tuple[str, str, str, int]] = set()  # a rule's kind, its op, an element type, an order
         self.refusals: set[Refusal] = set()
 
-    def checked(self, text: str, order: int) -> None:
-        """Records that the derivatives of a program, in all its inputs, are right up to an order."""
+    def checked(self, recorder: Recorder, order: int) -> None:
+        """Records that a program's derivatives, for which these rules were asked, are checked up to an order.
+
+        This is called before derivatives of higher order ask for the rules of the ops that rules emit. A check that
+        fails later fails the session, which compares no tables then.
+        """
         if self._taken:
-            self.programs.add((text, order))
+            self.rules.update((*row, order) for row in recorder.met)
+
+    def checked_text(self, text: str, order: int) -> None:
+        """Records that the derivatives of a program, in all its inputs, are right up to an order."""
+        if not self._taken:
+            return
+        recorder = Recorder.new()
+        program = load(text, opset=recorder)
+        program.jvp()
+        program.vjp()
+        self.checked(recorder, order)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -76,7 +95,7 @@ class Notes:
 
     def tables(self) -> dict[Table[Any], list[Any]]:
         """The rows of both tables."""
-        return {CHECKED: _checked(self.programs), REFUSALS: sorted(self.refusals)}
+        return {CHECKED: _checked(self.rules), REFUSALS: sorted(self.refusals)}
 
 
 NOTES = Notes()
@@ -94,21 +113,15 @@ def joined(rows: Iterable[Any]) -> list[Any]:
     return sorted(distinct.values())
 
 
-def _checked(programs: Iterable[tuple[str, int]]) -> list[Checked]:
+def _checked(rules: Iterable[tuple[str, str, str, int]]) -> list[Checked]:
     """One row per op that the programs' first-order derivatives ask rules for, before rules emit other ops."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
-    for text, order in programs:
-        given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
-        recorder = Recorder(**given)
-        program = load(text, opset=recorder)
-        program.jvp()
-        program.vjp()
-        for kind, op, element in recorder.met:
-            if op.startswith("tidu."):  # internal stand-ins for other ops
-                continue
-            kinds.setdefault(op, {"jvp": set(), "transpose": set()})[kind].add(element)
-            orders[op] = max(order, orders.get(op, 0))
+    for kind, op, element, order in rules:
+        if op.startswith("tidu."):  # internal stand-ins for other ops
+            continue
+        kinds.setdefault(op, {"jvp": set(), "transpose": set()})[kind].add(element)
+        orders[op] = max(order, orders.get(op, 0))
     return [
         Checked(op, tuple(sorted(types["jvp"])), tuple(sorted(types["transpose"])), orders[op])
         for op, types in sorted(kinds.items())

@@ -72,6 +72,7 @@ def test_every_subset(op: str) -> None:
     check_rule(program(op, [3, 2], 1), *point(op, [3, 2], 1), order=1)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("op", ["training", "inference", "grad"])
 @pytest.mark.parametrize(("sizes", "feature"), CASES)
 def test_feature_dimensions(op: str, sizes: list[int], feature: int) -> None:

@@ -193,6 +193,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("left", "right", "dimensions"), SHAPES)
 @pytest.mark.parametrize("op", BROADCAST)
 def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...], dimensions: str) -> None:

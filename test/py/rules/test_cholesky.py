@@ -40,7 +40,7 @@ def program(batch: list[int], n: int, element: str, lower: bool) -> str:
     }}"""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def program(
     }}"""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("groups", [PAIRS, FOURS, UNEVEN, ALL, GLOBAL])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_all_reduce(groups: str, element: str) -> None:

@@ -37,7 +37,7 @@ def test_elements_cut_off_have_derivative_zero() -> None:
         np.testing.assert_allclose(jvp(x, size, dx)[1], (2 * x * dx * kept).sum(1))
         np.testing.assert_allclose(vjp(x, size, ct)[1], 2 * x * kept * ct[:, None])
         np.testing.assert_allclose(hvp(x, size, ct, dx)[3], 2 * dx * kept * ct[:, None])
-    NOTES.checked(FIRST_COLUMNS, 2)
+    NOTES.checked_text(FIRST_COLUMNS, 2)
 
 
 def test_set_size_of_a_dynamic_dimension() -> None:

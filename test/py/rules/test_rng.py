@@ -61,7 +61,7 @@ def test_order_two(distribution: str) -> None:
     assert np.abs(y2).max() < 1e-12
     first = run(load(program(distribution)).jvp(), [A, B, *tangents])
     assert s2.shape == first[3].shape and (s2 >= 0).all() and s2.max() > 0
-    NOTES.checked(program(distribution), 2)
+    NOTES.checked_text(program(distribution), 2)
 
 
 def test_one_sample_is_drawn() -> None:

@@ -25,7 +25,7 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
     check_rule(text, random(case.operand, element), indices, random(case.windows, element), **options)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
@@ -68,6 +68,7 @@ def test_multiply_by_inactive_updates_that_meet(element: str) -> None:
     check_rule(text, random(ROWS.operand, element), np.array([[2], [2], [0], [9], [2]], np.int32))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("op", ["add", "set"])
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str, op: str) -> None:

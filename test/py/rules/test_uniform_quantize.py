@@ -56,7 +56,7 @@ def test_straight_through(f: str, q: str, scale: Any, zero: Any) -> None:
     np.testing.assert_allclose(cx, dy, rtol=1e-6)
     *_, second = by_math(str(p.jvp().jvp([0])), x, dx, dx)
     np.testing.assert_allclose(second, 2 * inside * dx * dx, rtol=1e-6)
-    NOTES.checked(program(f, q), 2)
+    NOTES.checked_text(program(f, q), 2)
 
 
 def test_rounding_is_refused() -> None:
