@@ -57,13 +57,13 @@ _WRITERS = "insert", "transfer_write"
 @slow("Copies a carry before each read or update of it; loops on the host update carries in place.")
 @stage
 def carries_in_place(module: Any) -> int:
-    """Rewrites the loops that the host runs, in place; gives the number of carries that need no copy any more."""
+    """Rewrites the loops that the host runs, in place; gives their number."""
     functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
     ops = [op for function in functions for op in _on_host(function)]
     loops = [op for op in ops if op.name == _WHILE]
     carries = [(loop, i) for loop in loops for i in range(len(loop.operands)) if _is_updated_alone(loop, i)]
     is_known = not any(op.name in _CALLS or _writes_to_captured(op) for op in ops)
-    if not carries or not is_known or has_resources(module):
+    if not loops or not is_known or has_resources(module):
         return 0
     in_place, numbers = {x for loop, i in carries for x in _chain(loop, i)}, count(_FIRST)
     for op in ops:
@@ -76,7 +76,7 @@ def carries_in_place(module: Any) -> int:
         loop.operands[i] = _new_array(b, loop.operands[i], next(numbers))
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
-    return len(carries)
+    return len(loops)
 
 
 def _on_host(op: Any) -> Iterator[Any]:
