@@ -1,7 +1,8 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops" and "regions"; `legalize_for_iree`
-runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
+`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops", "carries" and "regions", and
+`legalize_for_iree` runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE`
+(`vm/__init__.py`).
 """
 
 from collections.abc import Callable
@@ -38,9 +39,9 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "regions"]
-"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, and of
-barriers."""
+Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "carries", "regions"]
+"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, of
+loop-carried values on the host, and of barriers."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ PIPELINE = (
         "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
     ),
     Entry(
-        "regions",
+        "carries",
         carries_in_place,
         "Lets loops on the host update arrays in place, for CPUs, whose carries share memory with no other value.",
     ),

@@ -196,6 +196,17 @@ def test_no_copies() -> None:
     assert "480" not in rows
 
 
+def test_alternative() -> None:
+    """If IREE rejects the program, it is compiled with IREE's copies of carries."""
+    loop = LOOPS["rising"]
+    otherwise = source(loop.text).otherwise
+    assert otherwise is not None
+    assert TOPOLOGY not in str(otherwise().stablehlo)
+    call = tiduc.Executable(compile_source(otherwise()))
+    for x, y in zip(call(*loop.arguments), results(loop)[1], strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-14)
+
+
 T = "tensor<4x2xi32>"
 LOOP = f"""func.func @main(%p: {T}, %n: tensor<i32>) -> ({T}, {T}, {T}, {T}) {{{{
   %zero = stablehlo.constant dense<0> : tensor<i32>
