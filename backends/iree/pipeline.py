@@ -1,7 +1,8 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops" and "regions"; `legalize_for_iree`
-runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
+`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops", "carries" and "regions", and
+`legalize_for_iree` runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE`
+(`vm/__init__.py`).
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
+from tiduc.backends.iree.fast.carries_in_place import carries_in_place
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.late_results import late_results
@@ -19,7 +21,6 @@ from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.sines_to_kernels import sines_to_kernels
-from tiduc.backends.iree.fast.stacks_in_chunks import stacks_in_chunks
 from tiduc.backends.iree.fast.stored_values import stored_values
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
@@ -38,9 +39,9 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "regions"]
-"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, and of
-barriers."""
+Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "carries", "regions"]
+"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, of
+loop-carried values on the host, and of barriers."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,6 @@ PIPELINE = (
         "Makes loops of known trip count count their iterations from zero, for CPUs, so that the host has the counter.",
     ),
     Entry(
-        "host",
-        stacks_in_chunks,
-        "Splits loops that write a row of a large stack in each iteration, for CPUs, so that fewer rows are copied.",
-    ),
-    Entry(
         "kernels",
         sines_to_kernels,
         "Puts sines of large arrays into dispatches with code for huge arguments apart; before "
@@ -128,6 +124,11 @@ PIPELINE = (
         "loops",
         loops_to_kernels,
         "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+    ),
+    Entry(
+        "carries",
+        carries_in_place,
+        "Lets loops on the host update arrays in place, for CPUs, whose carries share memory with no other value.",
     ),
     Entry(
         "regions",

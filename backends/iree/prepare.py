@@ -12,7 +12,7 @@ from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fast.workgroups import detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
-from tiduc.backends.iree.pipeline import legalize, walk
+from tiduc.backends.iree.pipeline import Stage, legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import IN_TILES, KERNELS, REASSOCIATED, TARGETS, TILED, Target, find_target
@@ -61,8 +61,8 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         otherwise = partial(_source, program, target, settings, by_count=False)
     elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
-    joined = _in_fewer_regions(module, settings)
-    plain = Source(_described(program, joined, kernels, device), target.name, name, flags, otherwise)
+    last = partial(_with_text, program, settings, kernels)
+    plain = last(module, device, Source("", target.name, name, flags, otherwise))
     if not alone or threaded or has_resources(module):
         return plain
     count = walk("kernels", others, settings) if settings.fused else 0
@@ -70,17 +70,29 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         legalize(others, settings)
         module = others
     if walk("loops", module, settings) + count:
-        joined = _in_fewer_regions(module, settings)
-        text = _described(program, joined, kernels, target.device)
-        return Source(text, target.name, name, (*flags, *KERNELS), lambda: plain)
+        return last(module, target.device, Source("", target.name, name, (*flags, *KERNELS), lambda: plain))
     return plain
 
 
-def _in_fewer_regions(module: Any, settings: Settings) -> Any:
-    """A copy of the module after the last stage of the pipeline."""
-    copy = module.clone().operation
-    walk("regions", copy, settings)
-    return copy
+def _with_text(
+    program: Lowered, settings: Settings, kernels: Sequence[Any], module: Any, device: str, source: Source
+) -> Source:
+    """The source with the text of a module after the last stages of the pipeline.
+
+    If loops update carries in place, the first alternative is that IREE copies them: its compiler crashes on some
+    nested loops that update them in place.
+    """
+
+    def after(*stages: Stage) -> tuple[int, str | bytes]:
+        copy = module.clone().operation
+        count, *_ = [walk(stage, copy, settings) for stage in stages]
+        return count, _described(program, copy, kernels, device)
+
+    in_place, text = after("carries", "regions")
+    if in_place:
+        alternative = replace(source, stablehlo=after("regions")[1])
+        source = replace(source, otherwise=lambda: alternative)
+    return replace(source, stablehlo=text)
 
 
 def _settings(target: Target, options: Options) -> Settings:

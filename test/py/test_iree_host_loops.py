@@ -1,16 +1,19 @@
-"""Loops that the host runs: counted from zero, with stacks in chunks. The results are those of the loop as written."""
+"""Loops that the host runs: counted from zero, with stacks updated in place. Results are those of the program."""
 
 import random
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from cases.random_loops import RandomLoops
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.backends.iree.fast import stacks_in_chunks as stacks
+from tiduc.backends.iree.compile import compile_source, compile_until
+from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
-from tiduc.backends.iree.fast.stacks_in_chunks import stacks_in_chunks
 from tiduc.backends.reference import in_process
 from tiduc.dialect.context import parse, stage
 
@@ -125,24 +128,14 @@ def check(loop: Loop, *passes: Any) -> list[int]:
     return counts
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Splits small stacks, too, three times where they have 20 rows."""
-    monkeypatch.setattr(stacks, "_LARGE", 0)
-    monkeypatch.setattr(stacks, "_ROWS", 3)
-    monkeypatch.setattr(stacks, "_LONG", 6)
-
-
 @pytest.mark.parametrize("name", LOOPS)
-def test_values(name: str, small: None) -> None:
+def test_values(name: str) -> None:
     loop = LOOPS[name]
-    counted, _ = check(loop, loops_by_count, stacks_in_chunks)
-    (chunked,) = check(loop, stacks_in_chunks)
+    (counted,) = check(loop, loops_by_count)
     assert counted == (name not in ("one iteration", "no iteration", "narrow indices") and loop.below is None)
-    assert chunked == {"steps of two": 0, "narrow indices": 0}.get(name, 2)
 
 
-def test_random(small: None) -> None:
+def test_random() -> None:
     draw = random.Random(0)
     for _ in range(40):
         down = draw.random() < 0.5
@@ -158,22 +151,143 @@ def test_random(small: None) -> None:
             along=draw.randint(0, 1),
             below=draw.choice((None, None, 0.9, 1.2)),
         )
-        check(loop, loops_by_count, stacks_in_chunks)
+        check(loop, loops_by_count)
 
 
-@pytest.mark.parametrize("name", ["rising", "falling", "stopped by data", "columns, falling"])
-def test_on_iree(name: str, small: None) -> None:
-    loop = LOOPS[name]
-    compiled = tiduc.from_module(tiduc.parse(loop.text)).compile(target="cpu-threads")
-    for x, y in zip(compiled(*loop.arguments), results(loop)[1], strict=True):
+# ---- carries that are updated in place -----------------------------------------------------------------------------
+
+
+@stage
+def expected(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
+    """The results of a program by the reference interpreter."""
+    return in_process.run(str(parse(text)), arguments)
+
+
+def source(text: str) -> Any:
+    """The source of a program whose loops the host runs."""
+    return tiduc.from_module(tiduc.parse(text)).source(target="cpu-threads")
+
+
+def check_on_iree(text: str, *arguments: Array) -> None:
+    """Compares the results of two calls, which leave the arguments as they are."""
+    call = tiduc.Executable(compile_source(source(text)))
+    before = [x.copy() for x in arguments]
+    for _ in range(2):
+        for x, y in zip(call(*arguments), expected(text, arguments), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-14)
+        for x, y in zip(arguments, before, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize(
+    "name", ["rising", "falling", "stopped by data", "columns, falling", "one iteration"]
+)
+def test_on_iree(name: str) -> None:
+    check_on_iree(LOOPS[name].text, *LOOPS[name].arguments)
+
+
+def test_no_copies() -> None:
+    # Two arrays of 480 bytes; IREE alone copies both in each iteration.
+    text = LOOPS["rising"].text
+    assert TOPOLOGY in str(source(text).stablehlo)
+    rows = re.findall(
+        r"stream.cmd.copy .*, %c(\d+)(?:_\d+)? :", compile_until(source(text), "stream").decode()
+    )
+    assert "480" not in rows
+
+
+def test_alternative() -> None:
+    """If IREE rejects the program, it is compiled with IREE's copies of carries."""
+    loop = LOOPS["rising"]
+    otherwise = source(loop.text).otherwise
+    assert otherwise is not None
+    assert TOPOLOGY not in str(otherwise().stablehlo)
+    call = tiduc.Executable(compile_source(otherwise()))
+    for x, y in zip(call(*loop.arguments), results(loop)[1], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-14)
 
 
-def test_a_stack_that_is_read_stays(small: None) -> None:
-    first = "%n = stablehlo.slice %a [0:1, 0:3] : (tensor<20x3xf64>) -> tensor<1x3xf64>"
-    text = LOOPS["rising"].text.replace("%u = stablehlo.reshape", f"{first}\n%u = stablehlo.reshape")
-    assert stage(stacks_in_chunks)(parse(text)) == 1
+T = "tensor<4x2xi32>"
+LOOP = f"""func.func @main(%p: {T}, %n: tensor<i32>) -> ({T}, {T}, {T}, {T}) {{{{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zeros = stablehlo.constant dense<0> : {T}
+  %r:4 = stablehlo.while(%i = %zero, %x = {{x}}, %y = {{y}}, %s = %p) : tensor<i32>, {T}, {T}, {T} cond {{{{
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }}}} do {{{{
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %row = stablehlo.broadcast_in_dim %j, dims = [] : (tensor<i32>) -> tensor<1x2xi32>
+    %w = stablehlo.dynamic_update_slice %s, %row, %i, %zero :
+      ({T}, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> {T}
+    {{body}}
+    stablehlo.return %j, {{results}}, %w : tensor<i32>, {T}, {T}, {T}
+  }}}}
+  return %r#1, %r#2, %r#3, %p : {T}, {T}, {T}, {T}
+}}}}"""
+"""A loop with two carries, and one, %s, that is updated in place whatever is done with the two."""
 
 
-def test_small_stacks_stay() -> None:
-    assert stage(stacks_in_chunks)(parse(LOOPS["rising"].text)) == 0
+def written(new: str, old: str, at: str = "%i") -> str:
+    """An update of a row."""
+    types = f"({T}, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> {T}"
+    return f"{new} = stablehlo.dynamic_update_slice {old}, %row, {at}, %zero : {types}\n"
+
+
+SHARED = {
+    "one constant": ("%zeros", "%zeros", written("%u", "%x") + written("%v", "%y", "%j"), "%u, %v"),
+    "an argument": ("%p", "%p", written("%u", "%x") + written("%v", "%y", "%j"), "%u, %v"),
+    "exchanged": ("%p", "%zeros", written("%u", "%x") + written("%v", "%y", "%j"), "%v, %u"),
+    "returned twice": ("%p", "%zeros", written("%u", "%x"), "%u, %u"),
+    "kept beside": ("%p", "%zeros", written("%u", "%x"), "%x, %u"),
+    "read after": (
+        "%p",
+        "%zeros",
+        written("%u", "%x") + "%v = stablehlo.add %x, %y : tensor<4x2xi32>\n",
+        "%u, %v",
+    ),
+    "a view": (
+        "%p",
+        "%zeros",
+        "%f = stablehlo.reshape %x : (tensor<4x2xi32>) -> tensor<8xi32>\n"
+        "%g = stablehlo.reshape %f : (tensor<8xi32>) -> tensor<4x2xi32>\n"
+        + written("%u", "%g")
+        + written("%v", "%y"),
+        "%u, %v",
+    ),
+    "two updates": (
+        "%p",
+        "%zeros",
+        written("%t", "%x") + written("%u", "%t", "%j") + written("%v", "%y"),
+        "%u, %v",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_carries(name: str) -> None:
+    x, y, body, results = SHARED[name]
+    text = LOOP.format(x=x, y=y, body=body, results=results)
+    assert TOPOLOGY in str(source(text).stablehlo)
+    for n in (0, 1, 3):
+        check_on_iree(text, np.arange(8, dtype=np.int32).reshape(4, 2), np.array(n, np.int32))
+
+
+def test_captured_array() -> None:
+    # IREE merges equal copies, and took the copy before the loop for that of each iteration.
+    before = "%before = stablehlo.dynamic_update_slice %p, %first, %n, %zero : " + f"({T}, tensor<1x2xi32>, "
+    before += f"tensor<i32>, tensor<i32>) -> {T}\n  "
+    first = f"%first = stablehlo.slice %p [1:2, 0:2] : ({T}) -> tensor<1x2xi32>\n  "
+    text = LOOP.format(x="%p", y="%zeros", body=written("%u", "%p"), results="%u, %y")
+    text = text.replace("%r:4", f"{first}{before}%r:4").replace("%r#2", "%before")
+    for n in (1, 3):
+        check_on_iree(text, np.arange(8, dtype=np.int32).reshape(4, 2), np.array(n, np.int32))
+
+
+@pytest.mark.parametrize("seed", [33, 159, *(pytest.param(n, marks=pytest.mark.slow) for n in range(10, 60))])
+def test_random_loops(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    text = RandomLoops(seed).text
+    for n in (0, 1, 3):
+        p, q = draw.integers(0, 100, (2, 6, 3)).astype(np.int32)
+        check_on_iree(text, p, q, np.array(n, np.int32))

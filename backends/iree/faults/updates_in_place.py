@@ -16,10 +16,12 @@ IREE updates and sorts arrays in place. It copies an array if a reader comes aft
 
 A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may recompute
 them for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
-loop on the host copies them before each update, and a loop inside a dispatch keeps the order of its ops.
+loop on the host copies them before each update, unless `carries_in_place` has it update them in place, and a loop
+inside a dispatch keeps the order of its ops.
 """
 
 from collections import defaultdict
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -59,25 +61,26 @@ DONATED = "iree.abi.output"
 )
 def updates_after_reads(module: Any) -> None:
     """Puts the copies into a module, in place."""
+    numbers = count(1)
     for function in operations(module.operation.regions[0].blocks[0]):
         ops = within(function)
-        if not any(_updated(op) for op in ops):
+        if not any(updated(op) for op in ops):
             continue
         arrays = _Arrays(ops)
         for op in ops:
-            for i in _updated(op):
+            for i in updated(op):
                 x = op.operands[i]
                 if _is_kept(op, x) or (not is_carry(x) and _is_read_later(arrays.readers(x, op), op)):
-                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
+                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x, next(numbers))
 
 
-def _updated(op: Any) -> range:
+def updated(op: Any) -> range:
     """The numbers of the operands that an op updates in place."""
-    count = len(op.operands)
+    operands = len(op.operands)
     counts = {
         "stablehlo.dynamic_update_slice": 1,
-        "stablehlo.scatter": (count - 1) // 2,
-        "stablehlo.sort": count,
+        "stablehlo.scatter": (operands - 1) // 2,
+        "stablehlo.sort": operands,
     }
     return range(counts.get(op.name, 0))
 
@@ -134,15 +137,18 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
     return any(op not in awaited for op in reached(readers, users))
 
 
-def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array."""
+def copied(b: Emitter, x: Any, number: int = 0) -> Any:
+    """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array.
+
+    IREE merges equal copies, and takes a copy before a loop for that of each iteration; `number` tells copies apart.
+    """
     scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
     zero = b.constant(0, scalar)
     if value is not None and value == splat(zero):
         return x
     # A select whose condition is known only at run time is a copy each time.
-    (number,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    always, sizes = b.compare(number, b.constant(0, number), "EQ"), sizes_of(b, x)
+    (hidden,) = b.barrier(b.table(number, signless(32)))
+    always, sizes = b.compare(hidden, b.constant(number, hidden), "EQ"), sizes_of(b, x)
     # A scalar condition would choose one of two arrays and copy none.
     return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
 

@@ -1,0 +1,160 @@
+"""carries_in_place: loops on the host update the rows of a carry (loop-carried value) in place, without a copy of it.
+
+    %r = while(%s = %0) { %t = dynamic_update_slice %s, %row, %i; return %t }
+    ->  module attributes {stream.topology = ...}
+        %1 = select %hidden > 0, %0, 0                              an array of the loop's own
+        %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
+
+IREE forgets on which device the carries of a loop on the host are, and copies a carry wherever an iteration reads or
+updates it: n iterations that each write one row of a stack copy n rows each. The topology tells IREE that the memory
+of both devices, which are one, is the same, so that it leaves all these copies out.
+
+IREE then updates a carry in place however many values share its memory. Hence this pass rewrites all loops of a module:
+
+- A carry that only a chain of updates reads, whose last result becomes the carry's next value, is updated in place. Its
+  initial value is an array of its own: a select between x and others, by a number that IREE does not know.
+- Any other op that would update a carry in place, or what may be a view of one, gets a copy of its operand.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_static, signless, within
+from tiduc.backends.iree.fast.carries import updates_between
+from tiduc.backends.iree.fast.kernels import KERNEL
+from tiduc.backends.iree.fast.workgroups import DISPATCH
+from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.faults.updates_in_place import copied, size, updated
+from tiduc.backends.iree.known import splat
+from tiduc.dialect.constants import has_resources
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.dependences import reached
+from tiduc.dialect.graph import captured, operations, terminator
+from tiduc.dialect.traits import FUNCTIONS, PRODUCTS
+
+TOPOLOGY = "stream.topology"
+_ONE_DEVICE = (
+    "#hal.device.topology<links = [(@__device_0 -> @__device_0 = "
+    "{transparent_access = true, unified_memory = true})]>"
+)
+"""The memory of IREE's only device is that of itself; `__device_0` is IREE's name for the device."""
+
+_FIRST = 2 * 10**6
+"""The first number of the selects of this pass; `select_reruns` and `stored_values` have lower ones."""
+
+_WHILE = "stablehlo.while"
+_CALLS = {"func.call", "stablehlo.composite"}
+_BRANCHES = {"stablehlo.if", "stablehlo.case"}
+_COMPUTED = FUNCTIONS | PRODUCTS | {KERNEL, DISPATCH, "stablehlo.constant"}
+"""Ops whose result is a new array: IREE never folds them to an operand."""
+_WRITERS = "insert", "transfer_write"
+"""Parts of the names of ops in dispatches, besides those with regions, that may write to an operand."""
+
+
+@slow("Copies a carry before each read or update of it; loops on the host update carries in place.")
+@stage
+def carries_in_place(module: Any) -> int:
+    """Rewrites the loops that the host runs, in place; gives their number."""
+    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
+    ops = [op for function in functions for op in _on_host(function)]
+    loops = [op for op in ops if op.name == _WHILE]
+    carries = [(loop, i) for loop in loops for i in range(len(loop.operands)) if _is_updated_alone(loop, i)]
+    is_known = not any(op.name in _CALLS or _writes_to_captured(op) for op in ops)
+    if not loops or not is_known or has_resources(module):
+        return 0
+    in_place, numbers = {x for loop, i in carries for x in _chain(loop, i)}, count(_FIRST)
+    for op in ops:
+        for i in updated(op):
+            x = op.operands[i]
+            if x not in in_place and _may_be_carry(x):
+                op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x, next(numbers))
+    for loop, i in carries:
+        b = Emitter(ir.InsertionPoint(loop), loop.location)
+        loop.operands[i] = _new_array(b, loop.operands[i], next(numbers))
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
+    return len(loops)
+
+
+def _on_host(op: Any) -> Iterator[Any]:
+    """The ops in an op that are not inside of a dispatch."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in list(operations(block)):
+                yield inner
+                if inner.name != KERNEL:
+                    yield from _on_host(inner)
+
+
+# ---- carries that a loop updates in place ------------------------------------------------------------------------
+
+
+def _is_updated_alone(loop: Any, i: int) -> bool:
+    """Whether a chain of updates alone reads carry i, and each array of the chain but the last, which is returned."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    chain = _chain(loop, i)
+    if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
+        return False
+    return all(len(list(x.uses)) == 1 for x in chain) and all(
+        x.owner.operation.block == body for x in chain[1:]
+    )
+
+
+def _chain(loop: Any, i: int) -> list[Any]:
+    """Carry i at the start of an iteration, and the results of the updates between it and its next value."""
+    body = loop.regions[1].blocks[0]
+    carry = body.arguments[i]
+    return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]
+
+
+def _new_array(b: Emitter, x: Any, number: int) -> Any:
+    """An array with the elements of x that no other value shares; `number` differs from call to call.
+
+    IREE knows neither the number nor that it is positive, so that it merges no two of these arrays.
+    """
+    value, zero = splat(x), b.zero(x.type)
+    is_zero = value is not None and value == splat(zero)
+    (hidden,) = b.barrier(b.table(number, signless(32)))
+    is_positive = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), 0, "GT")
+    return b.select(is_positive, x, b.constant(1, x) if is_zero else zero)
+
+
+# ---- values that may be carries ----------------------------------------------------------------------------------
+
+
+def _may_be_carry(x: Any) -> bool:
+    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
+    return any(
+        isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
+        for y in reached([x], _sources)
+    )
+
+
+def _sources(y: Any) -> list[Any]:
+    """The values that y may be, or be a view of: those of its size that an op does not compute anew."""
+    if isinstance(y.owner, ir.Block):
+        return []
+    op, i = y.owner.operation, y.result_number
+    if op.name in _COMPUTED:
+        return []
+    if op.name == _WHILE:
+        return [op.operands[i], terminator(op.regions[1].blocks[0]).operands[i]]
+    if op.name in _BRANCHES:
+        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
+    return [x for x in op.operands if size(x) == size(y)]
+
+
+def _writes_to_captured(op: Any) -> bool:
+    """Whether an op in a dispatch may write to an array from outside that may be a carry."""
+    if op.name != KERNEL:
+        return False
+    outside = set(captured(op))
+    return any(
+        x in outside and x.type in [y.type for y in inner.results] and _may_be_carry(x)
+        for inner in within(op)[1:]
+        if list(inner.regions) or any(name in inner.name for name in _WRITERS) or len(updated(inner))
+        for x in inner.operands
+    )
