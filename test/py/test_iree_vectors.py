@@ -87,6 +87,7 @@ CASES = (
     Case((3, 8, 60), 11, (5,), 2, (2, 2)),
     Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
     Case((2, 8, 9, 8), 7, (4, 2), padding=(2, 3), dilation=2, holes=3, kind="f32"),
+    Case((3, 8, 20), 12, (2,), padding=(1, 2), groups=4, holes=3),
     Case((2, 10, 14, 17), 10, (5, 3), padding=(1, 2), groups=10, kind="f32"),
     Case((1, 9, 20, 19), 9, (3, 3), 2, (1, 1), groups=9),
     Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window is larger than registers
@@ -125,7 +126,7 @@ def in_vectors() -> Iterator[None]:
         yield
 
 
-FEW = [CASES[i] for i in (2, 5, 12, 14, 16)]
+FEW = [CASES[i] for i in (2, 5, 12, 14, 17)]
 
 
 @WIDE
@@ -156,6 +157,17 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
     assert names == ["product", "product", *last]
+
+
+def test_phases_share_code() -> None:
+    """The phases of a convolution with holes are one dispatch; the only one that is not zero is a product."""
+    text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
+    module = parse(text)
+    with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
+        convolutions_to_products(module, Settings(wide=True))
+    module.operation.verify()
+    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
+    assert names == ["convolution", "product"]
 
 
 def test_equal_convolutions_share_code() -> None:
