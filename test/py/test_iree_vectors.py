@@ -14,6 +14,7 @@ from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_k
 from tiduc.backends.iree.fast.channels_first import Shape, Tile
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.select_reruns import before_rerun, select_reruns
 from tiduc.backends.iree.fast.toward_kernels import Sums
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
@@ -87,6 +88,7 @@ CASES = (
     Case((3, 8, 60), 11, (5,), 2, (2, 2)),
     Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
     Case((2, 8, 9, 8), 7, (4, 2), padding=(2, 3), dilation=2, holes=3, kind="f32"),
+    Case((3, 8, 20), 12, (2,), padding=(1, 2), groups=4, holes=3),
     Case((2, 10, 14, 17), 10, (5, 3), padding=(1, 2), groups=10, kind="f32"),
     Case((1, 9, 20, 19), 9, (3, 3), 2, (1, 1), groups=9),
     Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window is larger than registers
@@ -125,7 +127,7 @@ def in_vectors() -> Iterator[None]:
         yield
 
 
-FEW = [CASES[i] for i in (2, 5, 12, 14, 16)]
+FEW = [CASES[i] for i in (2, 5, 12, 14, 17)]
 
 
 @WIDE
@@ -156,6 +158,56 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
     assert names == ["product", "product", *last]
+
+
+def test_phases_share_code() -> None:
+    """The phases of a convolution with holes are one dispatch; the only one that is not zero is a product."""
+    text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
+    module = parse(text)
+    with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
+        convolutions_to_products(module, Settings(wide=True))
+    module.operation.verify()
+    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
+    assert names == ["convolution", "product"]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_reruns_of_reversals(stride: int) -> None:
+    """A kernel of vectors reads a kernel backwards, behind a reshape too, and copies nothing for a rerun's barrier."""
+    kernel = "tensor<8x1x3x3xf32>"
+    text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), stride, (1, 1), groups=8, kind="f32")])
+    text = load(text).vjp().text
+    assert (reverse := re.search(r"(%\d+) = stablehlo.reverse (%\w+), ", text)) is not None
+    rerun = f"%r = stablehlo.optimization_barrier {{tidu.recomputed}} {reverse[2]} : {kernel}\n"
+    module = parse(text.replace(reverse[0], f"{rerun}{reverse[1]} = stablehlo.reverse %r, "))
+    with of_any_size():
+        assert select_reruns(module) == 1
+        convolutions_to_products(module, Settings(wide=True))
+    module.operation.verify()
+    (dispatch,) = re.findall(
+        r'"flow.dispatch"\((.*?)\) {entry_points = \[@convolution_[^]]*_1x8x3x3xf32', str(module)
+    )
+    (reshaped,) = re.findall(rf"{dispatch.split(', ')[1]} = stablehlo.reshape (%\w+) ", str(module))
+    assert reshaped == reverse[2]
+
+
+@pytest.mark.parametrize(
+    ("direction", "number", "chosen"), [("GE", 0, 0), ("GE", 7, 0), ("GE", -1, None), ("GT", 7, None)]
+)
+def test_before_rerun(direction: str, number: int, chosen: int | None) -> None:
+    """The value behind a select is found only if the hidden number is not negative."""
+    module = parse(f"""func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {{
+      %0 = stablehlo.constant dense<{number}> : tensor<i32>
+      %1 = stablehlo.constant dense<0> : tensor<2xi32>
+      %2 = stablehlo.optimization_barrier %0 : tensor<i32>
+      %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<i32>) -> tensor<2xi32>
+      %4 = stablehlo.compare {direction}, %3, %1 : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+      %5 = stablehlo.select %4, %x, %y : tensor<2xi1>, tensor<2xf32>
+      return %5 : tensor<2xf32>
+    }}""")
+    block = module.body.operations[0].regions[0].blocks[0]
+    (selected,) = block.operations[len(block.operations) - 1].operands
+    assert before_rerun(selected) == (selected if chosen is None else block.arguments[chosen])
 
 
 def test_equal_convolutions_share_code() -> None:

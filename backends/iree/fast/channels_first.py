@@ -4,7 +4,8 @@
 
 A tile is some features o by some vectors of places t. Its sums stay in registers; each step loads the vectors of x once
 and multiplies them by one element of the kernel for each feature. The kernel is read in its order in memory, reversed
-or not. Columns between the rows of a result are computed but not stored.
+or not. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
+computed in one dispatch: each takes other elements of the kernel.
 """
 
 import math
@@ -19,7 +20,7 @@ from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.pointwise import pointwise
 from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
-from tiduc.backends.iree.missing.dynamic.sizes import larger, smaller
+from tiduc.backends.iree.missing.dynamic.sizes import larger, read, smaller
 from tiduc.dialect.types import shape, with_shape
 
 _BLOCK = 2**19
@@ -31,8 +32,20 @@ _TILES_OF_PART = 64
 _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
 
-Steps = Sequence[tuple[int, int]]
-"""For each dimension of the window, the first element of the kernel and the step to the next."""
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of the kernel that each phase of the result takes, along one dimension.
+
+    Phase r takes `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of them is multiplied by what
+    the planes' window reads at offset `shifts[r] + j * dilation`.
+    """
+
+    sizes: tuple[int, ...]
+    first: tuple[int, ...] = (0,)
+    step: int = 1
+    shifts: tuple[int, ...] = (0,)
+    dilation: int = 1
 
 
 @dataclass(frozen=True)
@@ -59,12 +72,15 @@ _TILES = _tiles()
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector, steps of a sum."""
+    """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector.
+
+    `steps` are those of a sum; the mean if phases have sums of other lengths.
+    """
 
     features: int
     flat: int
     lanes: int
-    steps: int
+    steps: float
 
     def cycles(self, tile: Tile) -> float:
         """The estimated cycles for the features of a group and the places of a part."""
@@ -85,15 +101,17 @@ def has_channels_first(c: Convolution) -> bool:
     return 1 <= c.rank <= 2 and list(c.layout.input[2:]) == list(c.layout.output[2:]) == spatial
 
 
-def channels_first(b: Emitter, c: Convolution, steps: Steps = ()) -> Result:
+def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()) -> Result:
     """The result of a convolution for which `has_channels_first` holds, and whose image is not dilated.
 
-    `steps` says which elements of the kernel the window takes; by default, all.
+    `elements` says which elements of the kernel each phase takes, along each dimension; by default, the result is one
+    phase and takes all. Several phases are successive images of the result.
     """
     planes = Planes.of(c)
     y = pointwise(b, c, planes)
-    y = _computed(b, c, planes, steps or [(0, 1)] * c.rank) if y is None else y
-    return Result(b.reshape(y, [c.batch, c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
+    if y is None:
+        y = _computed(b, c, planes, tuple(elements) or tuple(Elements((n,)) for n in c.window.sizes))
+    return Result(b.reshape(y, [shape(y)[0], c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
@@ -104,36 +122,46 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
     return max(fitting, default=1)
 
 
-def _computed(b: Emitter, c: Convolution, planes: Planes, steps: Steps) -> Any:
-    """The result, (batch, features, places)."""
+def _computed(b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...]) -> Any:
+    """The result, (phases and batch, features, places)."""
     group, width, rows = c.outputs // c.groups, lanes(c.x), _rows_of_part(c, planes)
-    count = c.features // c.groups * math.prod(planes.sizes)
-    tile = Shape(group, planes.flat(rows), width, count).best()
+    phases = math.prod(len(each.sizes) for each in elements)
+    steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
+    tile = Shape(group, planes.flat(rows), width, c.features // c.groups * steps).best()
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
     x = b.reshape(x, [c.batch, c.features, *planes.image])
     # Where rows are shorter than a vector, places between rows are cut off later.
     between = planes.places[1] < min(width - 1, planes.pitch)
     padded = planes.pitch if between else planes.places[1]
-    part = _Part(c, planes, tuple(steps), tile, rows, padded)
+    part = _Part(c, planes, elements, tile, rows, padded)
     x = planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
-    type_ = with_shape(x.type, [c.batch, c.outputs, planes.places[0] * padded])
-    counts = [c.batch, planes.places[0] // rows, c.groups * part.parts]
+    type_ = with_shape(x.type, [phases * c.batch, c.outputs, planes.places[0] * padded])
+    counts = [phases * c.batch, planes.places[0] // rows, c.groups * part.parts]
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
         return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
 
     y = in_workgroups(b, "convolution", part, [x, c.w], type_, counts, one)
     if padded > planes.places[1]:
-        y = b.reshape(y, [c.batch, c.outputs, planes.places[0], padded])
+        y = b.reshape(y, [phases * c.batch, c.outputs, planes.places[0], padded])
         y = b.cut(y, 3, 0, planes.places[1])
     return y
 
 
+class _Taken(NamedTuple):
+    """The elements of the kernel along one dimension that one phase takes, as in `Elements`."""
+
+    size: Any
+    first: Any
+    shift: Any
+
+
 class _Place(NamedTuple):
-    """A tile: its image; its first channel in x and in w; its features in w; and its place t in x."""
+    """A tile: its image; what its phase takes; its first channel in x and in w; its features in w; its place t in x."""
 
     image: Any
+    taken: Sequence[_Taken]
     of_image: Any
     channel: Any
     features: Sequence[Any]
@@ -149,7 +177,7 @@ class _Part:
 
     c: Convolution
     planes: Planes
-    steps: Steps
+    elements: tuple[Elements, ...]
     tile: Tile
     rows: int
     columns: int
@@ -160,6 +188,11 @@ class _Part:
     def group(self) -> int:
         """The features of the result in a group."""
         return self.c.outputs // self.c.groups
+
+    @property
+    def phases(self) -> int:
+        """The number of phases."""
+        return math.prod(len(each.sizes) for each in self.elements)
 
     @property
     def summed(self) -> int:
@@ -206,13 +239,15 @@ class _Part:
 
     def one(self, k: Vectors, place: Sequence[Any]) -> Part:
         """The part at a place: all its tiles."""
-        image, rows, number = place
+        result, rows, number = place
+        phase = k.held(quotient(result, self.c.batch)) if self.phases > 1 else 0
+        image, taken = k.held(result - phase * self.c.batch), self.taken(k, phase)
         row = k.held(rows * self.rows)
         group = k.held(quotient(number, self.parts))
         start = k.held((number - group * self.parts) * self.features)
         even = self.group % self.features == 0
         count = self.features if even else k.held(smaller(self.group - start, self.features))
-        starts = [image, k.held(group * self.group + start), k.held(row * self.columns)]
+        starts = [result, k.held(group * self.group + start), k.held(row * self.columns)]
         sizes = [1, count, self.rows * self.columns]
 
         def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
@@ -224,7 +259,7 @@ class _Part:
                 k.held(group * self.group + (o if even else smaller(o, self.group - 1))) for o in each
             ]
             of_image = k.held(group * self.summed + channel)
-            at = _Place(image, of_image, channel, features, k.held(row * self.planes.pitch + t))
+            at = _Place(image, taken, of_image, channel, features, k.held(row * self.planes.pitch + t))
             targets = self.targets(k, t, feature, count)
             for v, to in zip(self.sums(k, at, self.before(k, targets, out)), targets, strict=True):
                 for place, mask in to:
@@ -240,6 +275,17 @@ class _Part:
         out = k.cleared(out, sizes[:2]) if self.blocks > 1 else out
         return Part(k.nest(counts, [out], tile)[0], starts, sizes)
 
+    def taken(self, k: Vectors, phase: Any) -> list[_Taken]:
+        """What a phase takes along each dimension."""
+        taken, inner = [], self.phases
+        for each in self.elements:
+            inner //= len(each.sizes)
+            number = k.held(quotient(phase, inner) % len(each.sizes))
+            taken.append(
+                _Taken(*(_entry(k, table, number) for table in (each.sizes, each.first, each.shifts)))
+            )
+        return taken
+
     def before(self, k: Vectors, targets: Sequence[Any], out: Any) -> list[Any]:
         """The sums of the channels that have been added to the part `out`."""
         if self.blocks == 1:
@@ -251,23 +297,27 @@ class _Part:
         """The sums of a tile, with some channels more."""
 
         def step(k: Vectors, place: Sequence[Any], *sums: Any) -> list[Any]:
-            channel, *offset = place
-            plane, shift = (k.held(n) for n in self.planes.read(offset))
+            channel, *numbers = place
+            each = zip(at.taken, numbers, self.elements, strict=True)
+            offset = [taken.shift + j * of.dilation for taken, j, of in each]
+            plane, shift = (k.held(n) for n in self.planes.read([0] * (2 - self.c.rank) + offset))
             image, first = (at.image, k.held(at.of_image + channel), plane), k.held(at.t + shift)
             xs = [k.load(self.x, [*image, first + v * k.width]) for v in range(self.tile.vectors)]
-            each = [self.element(o, k.held(at.channel + channel), offset) for o in at.features]
-            return k.plus_products([k.splat(k.element(self.w, *place)) for place in each], xs, sums)
+            begin = k.held(at.channel + channel)
+            places = [self.element(o, begin, at.taken, numbers) for o in at.features]
+            return k.plus_products([k.splat(k.element(self.w, *place)) for place in places], xs, sums)
 
-        return k.nest([self.channels, *self.planes.sizes], before, step)
+        return k.nest([self.channels, *(each.size for each in at.taken)], before, step)
 
-    def element(self, feature: Any, channel: Any, offset: Sequence[Any]) -> list[Any]:
-        """The place of an element of the kernel."""
-        layout, rank = self.c.layout.kernel, self.c.rank
-        place: list[Any] = [0] * (rank + 2)
+    def element(
+        self, feature: Any, channel: Any, taken: Sequence[_Taken], numbers: Sequence[Any]
+    ) -> list[Any]:
+        """The place in the kernel of the elements of these numbers among those taken."""
+        layout = self.c.layout.kernel
+        place: list[Any] = [0] * len(layout)
         place[layout[0]], place[layout[1]] = channel, feature
-        for d, j in enumerate(offset[2 - rank :]):
-            begin, step = self.steps[d]
-            at, size = begin + j * step, shape(self.w)[layout[2 + d]]
+        for d, (each, j) in enumerate(zip(taken, numbers, strict=True)):
+            at, size = each.first + j * self.elements[d].step, shape(self.w)[layout[2 + d]]
             place[layout[2 + d]] = size - 1 - at if d in self.c.reversed else at
         return place
 
@@ -296,3 +346,14 @@ class _Part:
         behind = k.held(larger(place + columns - pitch, 0))
         there = k.except_for(k.first(size - behind), k.first(pitch - column))
         return [(place, [here]), (behind, [there])]
+
+
+def _entry(k: Vectors, table: Sequence[int], number: Any) -> Any:
+    """The entry of this number in a table; an integer if all entries are equal."""
+    if len(set(table)) == 1:
+        return table[0]
+
+    def chosen(x: Any, entry: tuple[int, int]) -> Any:
+        return k.select_scalar(k.equal(number, entry[0]), entry[1], x)
+
+    return read(reduce(chosen, list(enumerate(table))[1:], k.index(table[0])))

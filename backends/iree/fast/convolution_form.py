@@ -1,7 +1,7 @@
 """`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.kernels import in_own_dispatch
 from tiduc.backends.iree.fast.patches import zero
+from tiduc.backends.iree.fast.select_reruns import before_rerun
+from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, shape, with_shape
 from tiduc.dialect.windows import (
     Layout,
@@ -117,6 +119,25 @@ class Convolution:
     def width(self) -> int:
         """The bytes of an element."""
         return int(element(self.x).width // 8)
+
+    def in_place(self, b: Emitter) -> "Convolution":
+        """This convolution for code that reads the kernel in any order: with w before a reversal.
+
+        A reshape may follow the reversal, as in the gradient of a depthwise convolution. Such code computes no value
+        anew, so that it reads what a rerun would have read.
+        """
+        reshape = defined_by(self.w, "stablehlo.reshape")
+        w = self.w if reshape is None else reshape.operands[0]
+        reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
+        if reverse is not None:
+            # The reversed dimensions, counted from the last one; the sizes of these and of later ones must stay.
+            ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
+            places = {len(shape(self.w)) + d for d in ends}
+            spatial = self.layout.kernel[2:]
+            if shape(w)[min(ends) :] == shape(self.w)[min(ends) :] and places <= set(spatial):
+                w, turned = reverse.operands[0], turned ^ {spatial.index(d) for d in places}
+        w = b.reshape(before_rerun(w), shape(self.w))
+        return replace(self, w=w, reversed=tuple(sorted(turned)))
 
     def image(self, b: Emitter) -> Any:
         """x as (batch, places..., features)."""

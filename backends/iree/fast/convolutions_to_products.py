@@ -109,8 +109,10 @@ def takes_vectors(c: Convolution) -> bool:
 def in_registers(b: Emitter, c: Convolution) -> Result | None:
     """The result of a convolution for which `takes_vectors` holds; None if other code is faster."""
     if math.prod(c.window.base) > 1:
-        return by_phases_of_planes(b, c)
-    return toward_kernel(b, c) if math.prod(c.places) < math.prod(c.window.sizes) else channels_first(b, c)
+        return by_phases_of_planes(b, c.in_place(b))
+    if math.prod(c.places) < math.prod(c.window.sizes):
+        return toward_kernel(b, c)
+    return channels_first(b, c.in_place(b))
 
 
 def faster(b: Emitter, c: Convolution) -> Any | None:

@@ -8,17 +8,17 @@ x with some of the kernel's elements:
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .
 
-A phase to which no offset contributes is zero.
+A phase to which no offset contributes is zero. With channels first, one dispatch computes all phases.
 """
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.channels_first import channels_first, has_channels_first
+from tiduc.backends.iree.fast.channels_first import Elements, channels_first, has_channels_first
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
 from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import Window
@@ -71,20 +71,57 @@ def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
     if not has_channels_first(c):
         return None
     counts = tuple(-(-n // a) for n, a in zip(c.places, base, strict=True))
-    parts = []
-    for phases in itertools.product(*(_phases(w, d) for d in range(c.rank))):
-        y = None
-        if all(p.size for p in phases):
-            part = replace(c, window=_window(c, phases, counts), places=counts)
-            y = channels_first(b, part, [(p.first, p.step) for p in phases]).value
-        type_ = with_shape(c.x.type, [1, c.batch, c.outputs, *counts])
-        parts.append(b.constant(0, type_) if y is None else b.reshape(y, type_.shape))
-    y = b.reshape(b.concatenate(parts, 0), [*base, c.batch, c.outputs, *counts])
+    along = [_phases(w, d) for d in range(c.rank)]
+    alone = [[p for p in phases if p.size] for phases in along]
+    if all(len(phases) == 1 for phases in alone):
+        y = _among_zeros(b, c, along, counts)
+    else:
+        pairs = [_together(phases) for phases in along]
+        part = replace(c, window=_window(c, tuple(p for p, _ in pairs), counts), places=counts)
+        y = channels_first(b, part, [elements for _, elements in pairs]).value
+    y = b.reshape(y, [*base, c.batch, c.outputs, *counts])
     order = [d for pair in ((c.rank + 2 + d, d) for d in range(c.rank)) for d in pair]
     y = b.transpose(y, [c.rank, c.rank + 1, *order])
     y = b.reshape(y, [c.batch, c.outputs, *(n * a for n, a in zip(counts, base, strict=True))])
     y = b.slice(y, [0] * (c.rank + 2), [c.batch, c.outputs, *c.places], [1] * (c.rank + 2))
     return Result(y, (BATCH, FEATURES, *range(c.rank)))
+
+
+def _among_zeros(
+    b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
+) -> Any:
+    """The phases, as successive images, if only one of them is not zero."""
+    parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
+    for phases in itertools.product(*along):
+        if all(p.size for p in phases):
+            part = replace(c, window=_window(c, phases, counts), places=counts)
+            parts.append(
+                channels_first(b, part, [Elements((p.size,), (p.first,), p.step) for p in phases]).value
+            )
+        else:
+            parts.append(b.constant(0, type_))
+    return b.concatenate(parts, 0)
+
+
+def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
+    """The window that reads what the windows of all phases along one dimension read, and the elements of each phase.
+
+    The windows of phases begin at other places, so this window has every place; that of a single phase stays.
+    """
+    if len(phases) == 1:
+        (p,) = phases
+        return p, Elements((p.size,), (p.first,), p.step)
+    low, step, dilation = max(p.low for p in phases if p.size), phases[0].step, phases[0].dilation
+    shifts = [low - p.low if p.size else 0 for p in phases]
+    ends = [shift + (p.size - 1) * dilation for shift, p in zip(shifts, phases, strict=True) if p.size]
+    elements = Elements(
+        tuple(p.size for p in phases),
+        tuple(p.first if p.size else 0 for p in phases),
+        step,
+        tuple(shifts),
+        dilation,
+    )
+    return Phase(0, 1, max(ends) + 1, 1, low), elements
 
 
 def _phases(w: Window, d: int) -> list[Phase]:

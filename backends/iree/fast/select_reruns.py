@@ -20,8 +20,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.known import known_number
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by, traced
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import RECOMPUTED
 
@@ -53,3 +55,15 @@ def selected(b: Emitter, hidden: Any, x: Any) -> Any:
     """x where a hidden number is not negative; it never is, though IREE cannot know that."""
     not_negative = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), 0, "GE")
     return b.select(not_negative, x, b.zero(x.type))
+
+
+def before_rerun(x: Any) -> Any:
+    """The value that a select of `selected` gives; x itself if it is not such a value."""
+    select = defined_by(x, "stablehlo.select")
+    compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
+    if not select or not compare or "GE" not in str(compare.attributes["comparison_direction"]):
+        return x
+    left, right = compare.operands
+    *_, hidden = traced(left, ["stablehlo.broadcast_in_dim", "stablehlo.optimization_barrier"])
+    number, least = known_number(hidden), known_number(right)
+    return x if number is None or least is None or number < least else select.operands[1]
