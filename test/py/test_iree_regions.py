@@ -8,6 +8,7 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from harness import xla
 from harness.allocations import allocated
 from harness.exports import exported
@@ -17,6 +18,7 @@ from test_memory_budget import network
 import tiduc
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.compile import compile_until
+from tiduc.backends.iree.fast import select_reruns
 from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
 
@@ -151,6 +153,40 @@ def test_products_that_run_again_share_no_operand() -> None:
 
     assert budgeted.text.count("dot_general") > program.text.count("dot_general")
     assert all(reads(budgeted.text, i) == reads(program.text, i) > 0 for i in range(1, 12))
+
+
+def test_products_that_run_again_read_weights_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are larger than values here; a select of a weight would be a copy of it."""
+    program, arguments = network(6, 24, 200)
+    budgeted = program.rematerialize("min")
+    weights = "tensor<200x200xi1>, tensor<200x200xf32>"
+    assert "optimization_barrier" in budgeted.text and weights not in str(budgeted.source().stablehlo)
+    compiled = budgeted.compile()
+    agree(compiled(*arguments), xla.by_xla(program.text, arguments))
+    monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
+    assert weights in str(budgeted.source().stablehlo)
+    before = allocated(budgeted.compile().vmfb, arguments)
+    assert allocated(compiled.vmfb, arguments) < before - 150
+
+
+def test_equal_products_that_run_again_stay_two() -> None:
+    """Two second runs of one product, whose barriers take both operands: one operand of each is selected."""
+
+    def f(x: Any, w: Any) -> Any:
+        def again(after: float) -> Any:
+            y, v, _ = lax.optimization_barrier((x, w, after))
+            return y @ v
+
+        return jnp.sum(jnp.sin(x @ w) * again(1.0) * again(2.0))
+
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((7, 60)), random.standard_normal((60, 60))
+    plain = exported(f, x, w)
+    text = plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}")
+    program = tiduc.load(text)
+    selects = re.findall(r"stablehlo.select .*tensor<(\d+x\d+)xf64>", str(program.source().stablehlo))
+    assert selects == ["7x60", "7x60"]
+    agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
 
 
 def test_iree_allocates_less() -> None:
