@@ -1,5 +1,6 @@
 """Budgets of memory: the order of ops, and what is recomputed."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -284,7 +285,9 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(["explain", str(file), "--memory", "--json"]) == 0
     peaks = json.loads(capsys.readouterr().out)["memory"]
     assert 2 <= len(peaks) <= 10 and peaks[0]["time"] == 1
-    assert [point["bytes"] for point in peaks] == sorted((point["bytes"] for point in peaks), reverse=True)
+    assert all(
+        y["bytes"] <= 0.99 * x["bytes"] and y["time"] >= x["time"] for x, y in itertools.pairwise(peaks)
+    )
 
 
 def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
