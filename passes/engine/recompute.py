@@ -26,7 +26,8 @@ def cheapest_residuals(
 ) -> list[Value]:
     """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones.
 
-    `cheap` are the names of cheap ops.
+    `cheap` are the names of cheap ops. The values are of graphs of a view, or of an iteration that is being built: in a
+    merged graph, an op may read other operands than `Value.definition` says.
     """
     return minimum_cut(_computed_from(wanted, set(free), cheap), capacity, wanted)
 

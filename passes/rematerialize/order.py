@@ -24,8 +24,17 @@ _GAIN = 0.98
 
 def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
     """The model with its ops in the order of lowest peak, and numbered in that order."""
-    order = lowest_order(model, has_budget)
-    if order == list(range(len(order))):
+    return _in_order(model, lowest_order(model, has_budget))
+
+
+def with_virtual_late(model: Liveness) -> Liveness:
+    """The model with virtual ops right before their first reader, so that compilers fuse them; the peak stays."""
+    return _in_order(model, _virtual_late(model, range(len(model.ops))))
+
+
+def _in_order(model: Liveness, order: Sequence[int]) -> Liveness:
+    """The model with its ops in another order, and numbered in that order."""
+    if list(order) == list(range(len(order))):
         return model
     place = [0] * len(order)
     for i, op in enumerate(order):

@@ -264,7 +264,29 @@ class _Reruns:
             if i > self.peak and self.evicted:
                 self._rerun_needed(i)
             self.place.append(self._append(i))
+        self._drop_unread()
         return self._model()
+
+    def _drop_unread(self) -> None:
+        """Drops first runs of ops whose second runs all readers read: such an op runs once, later."""
+        readers = [0] * len(self.taken)
+        for needs in self.needs:
+            for j in needs:
+                readers[j] += 1
+        dropped = set[int]()
+        for i in sorted(self.again, reverse=True):
+            place = self.place[i]
+            if not readers[place] and i not in self.model.kept:
+                dropped.add(place)
+                self.time -= self._seconds(i)
+                for j in self.needs[place]:
+                    readers[j] -= 1
+        if dropped:
+            stay = [place for place in range(len(self.taken)) if place not in dropped]
+            new = dict(zip(stay, range(len(stay)), strict=True))
+            self.taken = [self.taken[place] for place in stay]
+            self.needs = [tuple([new[j] for j in self.needs[place]]) for place in stay]
+            self.place = [new.get(place, -1) for place in self.place]
 
     def _append(self, i: int) -> int:
         """Appends a run of an op; gives its place."""
@@ -286,8 +308,12 @@ class _Reruns:
         for j in sorted(lost):
             if size[j] or any(k in again for k in needs[j]):
                 again[j] = self._append(j)
-                if size[j] or self.model.ops[j].name in ELEMENTWISE:
-                    self.time += seconds(self.model.ops[j])
+                self.time += self._seconds(j)
+
+    def _seconds(self, i: int) -> float:
+        """The estimated time of a second run of op i; a virtual op takes time if it computes."""
+        op = self.model.ops[i]
+        return seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
 
     def _model(self) -> Liveness:
         """The model of the new schedule, with ops numbered by place."""

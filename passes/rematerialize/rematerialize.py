@@ -24,7 +24,7 @@ from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.inside import total_seconds, with_inside
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
-from tiduc.passes.rematerialize.order import SMALL, ordered
+from tiduc.passes.rematerialize.order import SMALL, ordered, with_virtual_late
 from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
@@ -75,7 +75,7 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
     """The graph with its ops in the order of the model; the graph itself where that is its own order."""
     if list(model.ops) == list(graph.definitions):
         return graph
-    return emit(opset.builder(View(ir.Module.create()), graph.name), graph, model)
+    return emit(opset.builder(View(ir.Module.create()), graph.name), graph, with_virtual_late(model))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from harness import xla
 from harness.allocations import allocated
 from harness.exports import exported
@@ -17,6 +18,7 @@ from test_memory_budget import network
 import tiduc
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.compile import compile_until
+from tiduc.backends.iree.fast import select_reruns
 from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
 
@@ -91,6 +93,55 @@ def test_results_that_are_read_later_are_allocated_late() -> None:
     assert after <= before, (before, after)
 
 
+def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
+    """Gradients of ten layers and sums with moments, which are arguments, and the arguments."""
+
+    def f(x: Any, weights: Any, moments: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            y = x
+            for w in weights:
+                y = jnp.tanh(jnp.einsum("bij,...jk->bik", y, w))
+            return jnp.sum(y**2)
+
+        gradients = jax.grad(loss)(weights)
+        return gradients, [0.9 * m + g for m, g in zip(moments, gradients, strict=True)]
+
+    random = np.random.default_rng(batches)
+    normal = [random.standard_normal((181, 181)).astype(dtype) / 13 for _ in range(20)]  # weights, moments
+    return f, [random.standard_normal((batches, 140, 181)).astype(dtype), normal[:10], normal[10:]]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize(
+    ("batches", "dtype", "is_donated"),
+    [(1, np.float64, False), (3, np.float32, False), (1, np.float64, True)],
+)
+def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donated: bool) -> None:
+    """In f64, in batches, and with moments whose memory their sums take, each in one thread and in several."""
+    f, arguments = step(batches, dtype)
+    flat = [arguments[0], *arguments[1], *arguments[2]]
+    with jax.enable_x64():
+        expected = [np.asarray(y) for y in jax.tree.leaves(jax.jit(f)(*arguments))]
+        text = exported(f, *arguments)
+    if is_donated:
+        for i in range(10):
+            text = re.sub(
+                rf"(%arg{11 + i}: tensor<\w+>)( {{[^}}]*}})?",
+                rf"\1 {{iree.abi.output = {10 + i} : index}}",
+                text,
+                count=1,
+            )
+    program = tiduc.load(text)
+    others = tuple(entry for entry in pipeline.PIPELINE if entry.function is not late_results)
+    with patch.object(pipeline, "PIPELINE", others):
+        without = program.source(target).stablehlo
+    assert program.source(target).stablehlo != without
+    compiled = program.compile(target)
+    for _ in range(2):
+        for a, e in zip(compiled(*flat), expected, strict=True):
+            np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
+
+
 def test_scatters_into_equal_elements_fill_an_array() -> None:
     """IREE would compute the array and the spare row when it compiles, and store both."""
 
@@ -151,6 +202,40 @@ def test_products_that_run_again_share_no_operand() -> None:
 
     assert budgeted.text.count("dot_general") > program.text.count("dot_general")
     assert all(reads(budgeted.text, i) == reads(program.text, i) > 0 for i in range(1, 12))
+
+
+def test_products_that_run_again_read_weights_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are larger than values here; a select of a weight would be a copy of it."""
+    program, arguments = network(6, 24, 200)
+    budgeted = program.rematerialize("min")
+    weights = "tensor<200x200xi1>, tensor<200x200xf32>"
+    assert "optimization_barrier" in budgeted.text and weights not in str(budgeted.source().stablehlo)
+    compiled = budgeted.compile()
+    agree(compiled(*arguments), xla.by_xla(program.text, arguments))
+    monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
+    assert weights in str(budgeted.source().stablehlo)
+    before = allocated(budgeted.compile().vmfb, arguments)
+    assert allocated(compiled.vmfb, arguments) < before - 150
+
+
+def test_equal_products_that_run_again_stay_two() -> None:
+    """Two second runs of one product, whose barriers take both operands: one operand of each is selected."""
+
+    def f(x: Any, w: Any) -> Any:
+        def again(after: float) -> Any:
+            y, v, _ = lax.optimization_barrier((x, w, after))
+            return y @ v
+
+        return jnp.sum(jnp.sin(x @ w) * again(1.0) * again(2.0))
+
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((7, 60)), random.standard_normal((60, 60))
+    plain = exported(f, x, w)
+    text = plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}")
+    program = tiduc.load(text)
+    selects = re.findall(r"stablehlo.select .*tensor<(\d+x\d+)xf64>", str(program.source().stablehlo))
+    assert selects == ["7x60", "7x60"]
+    agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
 
 
 def test_iree_allocates_less() -> None:

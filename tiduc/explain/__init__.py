@@ -31,6 +31,7 @@ from tiduc.view.label import title, type_name
 NOT_ASKED = "not in wrt"
 NO_PATH = "no output depends on it in a way that has a derivative"
 _POINTS = 10  # peaks of memory that are listed
+_APART = 0.99  # a peak that is listed is at most this share of the one before
 _EXAMPLES = 3  # examples per reason why ops are inactive
 _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
 
@@ -181,9 +182,15 @@ def explain(
 
 @stage
 def find_peaks(program: Program) -> list[Peak]:
-    """At most `_POINTS` of the peaks that a program can have, evenly spread."""
+    """At most `_POINTS` of the peaks that a program can have, evenly spread.
+
+    Of peaks that a reader cannot tell apart, it has the one of least time.
+    """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
-    points = [Peak(*point) for point in memory_curve(program.view, structured, loops_of(program))]
+    points: list[Peak] = []
+    for each in memory_curve(program.view, structured, loops_of(program)):
+        if not points or each[0] <= _APART * points[-1].bytes:
+            points.append(Peak(*each))
     step = (len(points) - 1) / (_POINTS - 1)
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 

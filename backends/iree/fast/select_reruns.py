@@ -11,29 +11,40 @@ negative, so it does not merge the ops behind the select either, and it fuses th
 of the ops needs no barrier, since IREE runs ops in the given order. Each select hides a number of its own: IREE merges
 barriers of equal constants, and would then merge a second run of an op with a third one. All selects compare with 0, so
 that the kernels of equal layers are one executable.
+
+IREE fuses no select with a product, so a select of an operand is a copy of it. The barrier of a product that runs again
+takes both operands, for compilers that pack them; without data tiling, IREE reads them in place. There, one select is
+enough, and the larger operand, such as a weight, stays as it is.
 """
 
 from itertools import count
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, rewriting, signless, within
+from tiduc.backends.iree.emitter import Emitter, is_static, rewriting, signless, within
+from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import known_number
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import defined_by, traced
+from tiduc.dialect.costs import stored_bytes
+from tiduc.dialect.dependences import defined_by, read_by, traced
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import RECOMPUTED
 
 
 @slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
 @stage
-def select_reruns(module: Any) -> int:
+def select_reruns(module: Any, settings: Settings) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
     numbers = count()
+    packs = work(module).tiled and not settings.wide  # products in tiles read operands in place
     for function in operations(module.operation.regions[0].blocks[0]):
+        for block in () if packs else function.regions[0].blocks:
+            _read_in_place(block)
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
         for op in reruns:
             with rewriting(op) as b:
@@ -42,6 +53,56 @@ def select_reruns(module: Any) -> int:
                         y.replace_all_uses_with(selected(b, hidden_number(b, function, next(numbers)), x))
             op.erase()
     return next(numbers)
+
+
+def _read_in_place(block: Any) -> None:
+    """Lets products read one operand as it is before the barrier, where the other one keeps their runs apart.
+
+    That is so if the other operand depends on a later barrier than any similar product before that reads the first one.
+    """
+    barriers = 0  # before the op
+    newest: dict[Any, int] = {}  # by value: the number of the latest barrier on which it depends
+    # By value before barriers, and form of product: the number of barriers before the last such product that reads it.
+    read: dict[Any, int] = {}
+    for op in operations(block):
+        barriers += RECOMPUTED in op.attributes
+        if op.name == "stablehlo.dot_general":
+            before = [_before_barriers(x) for x in op.operands]
+            forms = [
+                (x, i, op.attributes["dot_dimension_numbers"], op.operands[1 - i].type)
+                for i, x in enumerate(before)
+            ]
+            for i in sorted((0, 1), key=lambda i: -(stored_bytes(op.operands[i].type) or 0)):
+                is_apart = newest.get(op.operands[1 - i], 0) > read.get(forms[i], -1)
+                if RECOMPUTED in _attributes(op.operands[i]) and is_apart and _is_matrix(op, i):
+                    op.operands[i] = before[i]
+                    break
+            read.update(dict.fromkeys(forms, barriers))
+        latest = max((newest.get(x, 0) for x in read_by(op)), default=0)
+        newest.update(dict.fromkeys(op.results, barriers if RECOMPUTED in op.attributes else latest))
+
+
+def _is_matrix(op: Any, i: int) -> bool:
+    """Whether operand i of a product is a matrix, or batches of matrices, but for a reshape that moves no elements."""
+    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    batches = [numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions][i]
+    summed = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions][i]
+    rank = len(op.operands[i].type.shape)
+    kept = [d for d in range(rank) if d not in batches and d not in summed]
+    orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
+    return is_static(op.operands[i].type) and list(range(rank)) in orders
+
+
+def _before_barriers(x: Any) -> Any:
+    """The value that a barrier of a rematerialized op takes, or a barrier before that one; x if there is none."""
+    while RECOMPUTED in _attributes(x):
+        x = x.owner.operands[ir.OpResult(x).result_number]
+    return x
+
+
+def _attributes(x: Any) -> Any:
+    """The attributes of the op whose result x is; none of a block argument."""
+    return {} if isinstance(x.owner, ir.Block) else x.owner.attributes
 
 
 def hidden_number(b: Emitter, function: Any, number: int) -> Any:
