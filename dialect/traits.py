@@ -29,6 +29,7 @@
 | | swap | commutative |
 | traits | bilinear | linear in each of its two operands |
 | | cheap | cheaper to recompute than to store |
+| | double | takes the time of two functions: compilers compute it by an exponential and a division |
 | | draws | results differ between executions: random numbers, and data from outside |
 | | moves | does no arithmetic on elements itself, though a region or a callee may |
 | | neutral=n | `op(x, n)` is x for all floats x |
@@ -107,7 +108,7 @@ stablehlo.iota                        source        .        .       static  .  
 stablehlo.is_finite                   elementwise   .        .       alike   .     cheap
 stablehlo.log                         elementwise   function .       alike   .     .
 stablehlo.log_plus_one                elementwise   function .       alike   .     .
-stablehlo.logistic                    elementwise   function .       alike   .     vectorized
+stablehlo.logistic                    elementwise   function .       alike   .     vectorized double
 stablehlo.map                         map           formula  .       alike   .     moves
 stablehlo.maximum                     elementwise   2        .       alike   real  cheap neutral=-inf
 stablehlo.minimum                     elementwise   2        .       alike   real  cheap neutral=inf
@@ -270,6 +271,7 @@ UPDATES = frozenset(row.op for row in TRAITS.values() if row.bytes == "formula")
 
 CHEAP = _with("cheap")
 COMPLEX_PARTS = _with("parts")
+DOUBLE = _with("double")
 DRAWING = _with("draws")
 MOVING = _with("moves")
 STATEFUL = _with("stateful")

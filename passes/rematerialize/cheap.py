@@ -16,7 +16,7 @@ from tiduc.dialect.costs import computed
 from tiduc.dialect.flow import minimum_cut
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.rates import rates
-from tiduc.dialect.traits import CHEAP, ELEMENTWISE, VECTORIZED
+from tiduc.dialect.traits import CHEAP, DOUBLE, ELEMENTWISE, VECTORIZED
 from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import SMALL, ordered
@@ -27,9 +27,6 @@ _RECOMPUTED = CHEAP | VECTORIZED
 
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation takes."""
-
-_FUNCTIONS = {"stablehlo.logistic": 2}
-"""As many functions as an op takes the time of, if not one: compilers compute an exponential and a division."""
 
 _RATES = 1e9, 3.2e10
 """The least and the largest number of bytes that are worth a second of recomputation; numbers between are tried."""
@@ -69,7 +66,7 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
         functions, _ = computed(op) or (0, 0)
         read = sum(model.size[j] for j in model.reads[i])
         moved = read + model.size[i] if i in stored else max(0, read - model.size[i])
-        costs[op] = _FUNCTIONS.get(op.name, 1) * functions / rate.functions + moved / rate.bytes
+        costs[op] = (1 + (op.name in DOUBLE)) * functions / rate.functions + moved / rate.bytes
     return costs
 
 

@@ -48,6 +48,7 @@ def test_values_are_those_of_the_docstring() -> None:
     assert frozenset().union(*(row.words for row in rows)) == {
         "bilinear",
         "cheap",
+        "double",
         "draws",
         "moves",
         "parts",

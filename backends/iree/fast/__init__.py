@@ -1,6 +1,6 @@
 """Rewrites for speed: programs that IREE computes correctly, but slowly.
 
-    loops_by_count, loops_to_kernels, stacks_in_chunks      passes on loops, with carries.py and packing.py
+    loops_by_count, loops_to_kernels, carries_in_place      passes on loops, with carries.py and packing.py
     flat_products, products_in_tiles                        passes on large dense products, with tiles
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
