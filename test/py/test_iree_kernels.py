@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import tiduc
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
 from tiduc.dialect.errors import CompileError, TiducError
 
 Array = NDArray[Any]
@@ -323,7 +324,8 @@ GATHER = looping(
 def test_large_or_unusual_loops_stay(text: str) -> None:
     source = tiduc.load(text).source()
     assert isinstance(source.stablehlo, str) and "flow.dispatch" not in source.stablehlo
-    assert source.otherwise is None
+    assert source.otherwise is not None  # without updates of carries in place
+    assert TOPOLOGY in source.stablehlo and TOPOLOGY not in str(source.otherwise().stablehlo)
 
 
 def test_kernels_are_for_one_thread() -> None:
