@@ -132,10 +132,14 @@ class _Emitter:
     def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
         """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.
 
-        Behind it are also the operands of a product that a product has read.
+        Behind it are also the operands of a product that a product has read, and all values behind a convolution's
+        operands: IREE's backend reads the kernel of a convolution that runs again in place, so that the image alone
+        keeps the two runs apart.
         """
         model, copies = self.model, dict[Value, Value]()
-        if model.ops[place].name in PRODUCTS:
+        if model.ops[place].name == "stablehlo.convolution":
+            held = self._held([*virtual, place], virtual)
+        elif model.ops[place].name in PRODUCTS:
             shared = [y for y in self._held([place], virtual) if y in self.multiplied]
             held = tuple(dict.fromkeys([*held, *shared]))
         behind = self._behind_barrier(held) if held else {}

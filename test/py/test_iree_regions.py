@@ -238,6 +238,24 @@ def test_equal_products_that_run_again_stay_two() -> None:
     agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
 
 
+def test_convolutions_that_run_again_stay_two() -> None:
+    """The kernel is read in place, so the image is behind the barrier, too, also one that is a reshape."""
+
+    def f(z: Any, *kernels: Any) -> Any:
+        x = z.reshape(2, 64, 32, 32)
+        return sum(jnp.sum(jnp.sin(lax.conv(x, w, (1, 1), "SAME"))) for w in kernels) ** 2
+
+    random = np.random.default_rng(0)
+    image = random.standard_normal((2, 65536), np.float32)
+    kernels = [random.standard_normal((64, 64, 3, 3), np.float32) / 50 for _ in range(4)]
+    program = tiduc.load(exported(f, image, *kernels)).grad([1, 2, 3, 4])
+    budgeted = program.rematerialize("min")
+    barriers = [line for line in budgeted.text.splitlines() if "tidu.recomputed" in line]
+    assert barriers and all("%arg0" in line for line in barriers)
+    plain, least = (allocated(p.compile().vmfb, [image, *kernels]) for p in (program, budgeted))
+    assert least < 0.9 * plain
+
+
 def test_iree_allocates_less() -> None:
     program, arguments = network(12, 2048, 64)
     peaks = []

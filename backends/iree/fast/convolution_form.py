@@ -123,8 +123,8 @@ class Convolution:
     def in_place(self, b: Emitter) -> "Convolution":
         """This convolution for code that reads the kernel in any order: with w before a reversal.
 
-        A reshape may follow the reversal, as in the gradient of a depthwise convolution. Such code computes no value
-        anew, so that it reads what a rerun would have read.
+        A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution runs
+        again, its image is behind a select, too, so that the kernel needs none (`passes/rematerialize/emit.py`).
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
