@@ -129,7 +129,7 @@ PIPELINE = (
     Entry(
         "carries",
         carries_in_place,
-        "Lets loops on the host update arrays in place, for CPUs, whose carries share memory with no other value.",
+        "Lets loops on the host update carries in place, for CPUs; carries that share memory are copied.",
     ),
     Entry(
         "regions",

@@ -79,14 +79,14 @@ def _with_text(
 ) -> Source:
     """The source with the text of a module after the last stages of the pipeline.
 
-    If loops update carries in place, the first alternative is that IREE copies them: its compiler crashes on some
+    If loops update carries in place, the first alternative lets IREE copy carries, since its compiler crashes on some
     nested loops that update them in place.
     """
 
     def after(*stages: Stage) -> tuple[int, str | bytes]:
         copy = module.clone().operation
-        count, *_ = [walk(stage, copy, settings) for stage in stages]
-        return count, _described(program, copy, kernels, device)
+        counts = [walk(stage, copy, settings) for stage in stages]
+        return counts[0], _described(program, copy, kernels, device)
 
     in_place, text = after("carries", "regions")
     if in_place:

@@ -26,8 +26,8 @@ def cheapest_residuals(
 ) -> list[Value]:
     """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones.
 
-    `cheap` are the names of cheap ops. The values are of graphs of a view, or of an iteration that is being built: in a
-    merged graph, an op may read other operands than `Value.definition` says.
+    `cheap` are the names of cheap ops. Values of merged graphs are not allowed: there, an op may read other operands
+    than `Value.definition` has.
     """
     return minimum_cut(_computed_from(wanted, set(free), cheap), capacity, wanted)
 

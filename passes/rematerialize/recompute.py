@@ -268,7 +268,7 @@ class _Reruns:
         return self._model()
 
     def _drop_unread(self) -> None:
-        """Drops first runs of ops whose second runs all readers read: such an op runs once, later."""
+        """Drops the first run of an op if all readers read the second run; the op then runs once, later."""
         readers = [0] * len(self.taken)
         for needs in self.needs:
             for j in needs:

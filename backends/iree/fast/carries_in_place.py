@@ -5,15 +5,16 @@
         %1 = select %hidden > 0, %0, 0                              an array of the loop's own
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
-IREE forgets on which device the carries of a loop on the host are, and copies a carry wherever an iteration reads or
-updates it: n iterations that each write one row of a stack copy n rows each. The topology tells IREE that the memory
-of both devices, which are one, is the same, so that it leaves all these copies out.
+IREE loses track of the device that holds a loop's carries, and copies a carry before each read or update: n iterations
+that each write one row of a stack copy n rows each. IREE assumes two devices there. The topology says that both share
+memory, so that IREE leaves these copies out.
 
-IREE then updates a carry in place however many values share its memory. Hence this pass rewrites all loops of a module:
+With the topology, IREE updates a carry in place even if other values share its memory. Hence this pass rewrites all
+loops of a module:
 
 - A carry that only a chain of updates reads, whose last result becomes the carry's next value, is updated in place. Its
-  initial value is an array of its own: a select between x and others, by a number that IREE does not know.
-- Any other op that would update a carry in place, or what may be a view of one, gets a copy of its operand.
+  initial value x is copied first: a select between x and another array, whose condition IREE does not know.
+- Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ _ONE_DEVICE = (
     "#hal.device.topology<links = [(@__device_0 -> @__device_0 = "
     "{transparent_access = true, unified_memory = true})]>"
 )
-"""The memory of IREE's only device is that of itself; `__device_0` is IREE's name for the device."""
+"""The program has one device, which IREE names `__device_0`; the link says that it shares memory with itself."""
 
 _FIRST = 2 * 10**6
 """The first number of the selects of this pass; `select_reruns` and `stored_values` have lower ones."""

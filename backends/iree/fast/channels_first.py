@@ -5,7 +5,7 @@
 A tile is some features o by some vectors of places t. Its sums stay in registers; each step loads the vectors of x once
 and multiplies them by one element of the kernel for each feature. The kernel is read in its order in memory, reversed
 or not. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
-computed in one dispatch: each takes other elements of the kernel.
+computed in one dispatch: each phase reads a different subset of the kernel's elements.
 """
 
 import math
@@ -74,7 +74,7 @@ _TILES = _tiles()
 class Shape:
     """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector.
 
-    `steps` are those of a sum; the mean if phases have sums of other lengths.
+    `steps` is the number of terms of a sum; the mean over the phases.
     """
 
     features: int
@@ -312,7 +312,7 @@ class _Part:
     def element(
         self, feature: Any, channel: Any, taken: Sequence[_Taken], numbers: Sequence[Any]
     ) -> list[Any]:
-        """The place in the kernel of the elements of these numbers among those taken."""
+        """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
         layout = self.c.layout.kernel
         place: list[Any] = [0] * len(layout)
         place[layout[0]], place[layout[1]] = channel, feature

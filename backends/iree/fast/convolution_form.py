@@ -169,9 +169,8 @@ class Convolution:
         """The result of IREE's convolution with channels last."""
         x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
         if self.groups > 1:
-            w = b.stored(
-                w
-            )  # the dispatch would read a strided slice of a kernel in place, which does not compile
+            # A dispatch that reads a strided slice of a kernel in place does not compile.
+            w = b.stored(w)
         type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
         numbers, groups = channels_last(self.rank), (self.groups, 1)
         y = in_own_dispatch(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))

@@ -90,7 +90,7 @@ def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
 ) -> Any:
-    """The phases, as successive images, if only one of them is not zero."""
+    """The phases as successive images; all but one are zero."""
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
@@ -106,7 +106,7 @@ def _among_zeros(
 def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
     """The window that reads what the windows of all phases along one dimension read, and the elements of each phase.
 
-    The windows of phases begin at other places, so this window has every place; that of a single phase stays.
+    The windows of phases begin at different offsets, so this window covers all offsets. A single phase keeps its own.
     """
     if len(phases) == 1:
         (p,) = phases

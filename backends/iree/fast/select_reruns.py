@@ -56,13 +56,14 @@ def select_reruns(module: Any, settings: Settings) -> int:
 
 
 def _read_in_place(block: Any) -> None:
-    """Lets products read one operand as it is before the barrier, where the other one keeps their runs apart.
+    """Lets a product that runs again read one operand from before its barrier.
 
-    That is so if the other operand depends on a later barrier than any similar product before that reads the first one.
+    The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
+    that comes after the last similar product of the first operand.
     """
     barriers = 0  # before the op
     newest: dict[Any, int] = {}  # by value: the number of the latest barrier on which it depends
-    # By value before barriers, and form of product: the number of barriers before the last such product that reads it.
+    # By an operand before its barriers, and the form of product: the number of barriers before the last such product.
     read: dict[Any, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes

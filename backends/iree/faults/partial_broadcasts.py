@@ -70,7 +70,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _is_repeated(x: Any) -> bool:
-    """Whether a value is computed elementwise from broadcasts and constants alone, one of an array of several elements.
+    """Whether a value is computed elementwise from constants and broadcasts, at least one of them of several elements.
 
     IREE computes its elements before it broadcasts them. Reshapes count as elementwise ops.
     """

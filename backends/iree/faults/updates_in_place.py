@@ -140,7 +140,7 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
 def copied(b: Emitter, x: Any, number: int = 0) -> Any:
     """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array.
 
-    IREE merges equal copies, and takes a copy before a loop for that of each iteration; `number` tells copies apart.
+    IREE merges equal copies, also a copy before a loop with one in the loop; different numbers keep them apart.
     """
     scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
     zero = b.constant(0, scalar)

@@ -122,7 +122,7 @@ def _check(
 ) -> list[tuple[Program, list[Array], tuple[Array, ...]]]:
     """Checks a program at a point; `primal` has its results there, if they are known.
 
-    The programs of the JVP and the VJP in all inputs, each with a point and its results there.
+    Returns the JVP and the VJP in all inputs, each with a point and its results there.
     """
     everything = active(point)
     primal = run(program, point) if primal is None else primal

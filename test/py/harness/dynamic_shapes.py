@@ -73,7 +73,7 @@ class _Case:
 
 
 def _check(program: Program, cases: Sequence[_Case], order: int) -> None:
-    """Checks the derivatives of a program, of which there is one for all sizes, at each point."""
+    """Checks a program and its derivatives, which serve all sizes, at each point."""
     wrt = active(cases[0].point)
     more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}
     for case in cases:

@@ -29,7 +29,7 @@ class Recorder(OpSet):
 
     @classmethod
     def new(cls) -> "Recorder":
-        """All rules, of which none has been asked for."""
+        """A recorder with all rules that has not noted any yet."""
         return cls(**{f.name: getattr(OPSET, f.name) for f in fields(OpSet)})
 
     def linearize_rule(self, op: Any) -> LinearizeRule | None:
