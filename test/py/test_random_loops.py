@@ -28,6 +28,11 @@ def test_dispatches_in_a_loop_await_carried_values() -> None:
     assert sweep.tried(["vjp:31", "cpu"]) == ("ok", "")
 
 
+def test_constants_that_loops_return_are_not_updated() -> None:
+    """A loop's body returns `x - x`, and an update of the loop's result does not change what the next call reads."""
+    assert sweep.tried(["program:7066", "cpu"]) == ("ok", "")
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_sample_of_array_ops_is_right(seed: int) -> None:

@@ -17,8 +17,8 @@ loops of a module:
 - Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
-from collections.abc import Iterator
-from itertools import count
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -28,13 +28,13 @@ from tiduc.backends.iree.fast.carries import updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.faults.updates_in_place import copied, size, updated
+from tiduc.backends.iree.faults.updates_in_place import COMPUTED, copied, may_be, size, updated
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.dependences import reached
 from tiduc.dialect.graph import captured, operations, terminator
-from tiduc.dialect.traits import FUNCTIONS, PRODUCTS
+from tiduc.dialect.traits import CONTROL
 
 TOPOLOGY = "stream.topology"
 _ONE_DEVICE = (
@@ -48,9 +48,8 @@ _FIRST = 2 * 10**6
 
 _WHILE = "stablehlo.while"
 _CALLS = {"func.call", "stablehlo.composite"}
-_BRANCHES = {"stablehlo.if", "stablehlo.case"}
-_COMPUTED = FUNCTIONS | PRODUCTS | {KERNEL, DISPATCH, "stablehlo.constant"}
-"""Ops whose result is a new array: IREE never folds them to an operand."""
+_NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
+"""Ops whose result is a new array."""
 _WRITERS = "insert", "transfer_write"
 """Parts of the names of ops in dispatches, besides those with regions, that may write to an operand."""
 
@@ -62,11 +61,11 @@ def carries_in_place(module: Any) -> int:
     functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
     ops = [op for function in functions for op in _on_host(function)]
     loops = [op for op in ops if op.name == _WHILE]
-    carries = [(loop, i) for loop in loops for i in range(len(loop.operands)) if _is_updated_alone(loop, i)]
-    is_known = not any(op.name in _CALLS or _writes_to_captured(op) for op in ops)
-    if not loops or not is_known or has_resources(module):
+    if not loops or has_resources(module) or any(op.name in _CALLS or _writes_to_captured(op) for op in ops):
         return 0
-    in_place, numbers = {x for loop, i in carries for x in _chain(loop, i)}, count(_FIRST)
+    chains = {(loop, i): _chain(loop, i) for loop in loops for i in range(len(loop.operands))}
+    carries = {key: chain for key, chain in chains.items() if _is_updated_alone(*key, chain)}
+    in_place, numbers = set(itertools.chain.from_iterable(carries.values())), itertools.count(_FIRST)
     for op in ops:
         for i in updated(op):
             x = op.operands[i]
@@ -93,10 +92,9 @@ def _on_host(op: Any) -> Iterator[Any]:
 # ---- carries that a loop updates in place ------------------------------------------------------------------------
 
 
-def _is_updated_alone(loop: Any, i: int) -> bool:
-    """Whether a chain of updates alone reads carry i, and each array of the chain but the last, which is returned."""
+def _is_updated_alone(loop: Any, i: int, chain: Sequence[Any]) -> bool:
+    """Whether carry i and each array of its chain have one reader: the next update, or the terminator for the last."""
     condition, body = (region.blocks[0] for region in loop.regions)
-    chain = _chain(loop, i)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
     return all(len(list(x.uses)) == 1 for x in chain) and all(
@@ -135,17 +133,10 @@ def _may_be_carry(x: Any) -> bool:
 
 
 def _sources(y: Any) -> list[Any]:
-    """The values that y may be, or be a view of: those of its size that an op does not compute anew."""
-    if isinstance(y.owner, ir.Block):
+    """The values that y may be, or be a view of: the operands of its size, unless the op computes a new array."""
+    if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
         return []
-    op, i = y.owner.operation, y.result_number
-    if op.name in _COMPUTED:
-        return []
-    if op.name == _WHILE:
-        return [op.operands[i], terminator(op.regions[1].blocks[0]).operands[i]]
-    if op.name in _BRANCHES:
-        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
-    return [x for x in op.operands if size(x) == size(y)]
+    return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]
 
 
 def _writes_to_captured(op: Any) -> bool:

@@ -18,12 +18,18 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import alternatives, copied, donated_arguments, size
+from tiduc.backends.iree.faults.updates_in_place import (
+    COMPUTED,
+    alternatives,
+    copied,
+    donated_arguments,
+    size,
+)
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
 from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import is_dynamic
 
 
@@ -58,8 +64,6 @@ def _order(function: Any, cpu: bool) -> None:
             last.operands[place] = x if cpu or is_dynamic(x.type) else copied(b, x)
 
 
-_COMPUTED = FUNCTIONS | PRODUCTS
-"""Ops whose result the compiler never folds to an operand."""
 _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 """Ops that may fold to an operand of the same size, whatever their other operands are."""
 
@@ -71,7 +75,7 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
     """
 
     def foldable(y: Any) -> list[Any]:
-        if isinstance(y.owner, ir.Block) or y.owner.name in _COMPUTED:
+        if isinstance(y.owner, ir.Block) or y.owner.name in COMPUTED:
             return []
         operands = {z for z in y.owner.operands if not is_constant(z)}
         if y.owner.name == "stablehlo.optimization_barrier":

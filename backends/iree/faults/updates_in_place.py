@@ -12,7 +12,9 @@ IREE updates and sorts arrays in place. It copies an array if a reader comes aft
 - an array whose readers come before the update. IREE then reorders: which dispatches run concurrently, and, if the
   host needs a value that the update leads to, which command buffer they are in. Both may put a reader after the
   update, and the reader sees the updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan;
-- a result of a conditional, if the branch that ran returned one array as two results.
+- a result of a conditional, if the branch that ran returned one array as two results;
+- a result of a loop whose body returns an array from outside, if IREE finds that the array is constant: the next call
+  of the program reads the updated constant.
 
 A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may recompute
 them for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
@@ -35,11 +37,14 @@ from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.traits import CONTROL, VIEWS
+from tiduc.dialect.traits import CONTROL, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""
+
+COMPUTED = FUNCTIONS | PRODUCTS
+"""Ops whose result IREE never folds to an operand."""
 
 _BARRIER = "stablehlo.optimization_barrier"
 _CALLS = ("func.call", "stablehlo.composite")
@@ -122,7 +127,7 @@ class _Arrays:
 
     def _sources(self, x: Any) -> set[int]:
         """The numbers of the values that x may be, or be a view of."""
-        return {self._numbers.of(y) for y in reached([x], _may_be)}
+        return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
 def _is_read_later(readers: list[Any], update: Any) -> bool:
@@ -168,17 +173,32 @@ def is_table(x: Any) -> bool:
 
 def alternatives(x: Any, block: Any) -> list[Any]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
+    return [y for y in reached([x], lambda y: _traced_in(y, block)) if not _traced_in(y, block)]
 
-    def others(y: Any) -> list[Any]:
-        return _may_be(y) if y.owner != block and _is_within(y, block) else []
 
-    return [y for y in reached([x], others) if not others(y)]
+def _traced_in(y: Any, block: Any) -> list[Any]:
+    """The values that y may be, or be a view of, if y belongs to a block; none for arguments of the block."""
+    return may_be(y) if y.owner != block and _is_within(y, block) else []
 
 
 def _is_kept(op: Any, x: Any) -> bool:
-    """Whether an array of static shape that an op updates may be an argument of the program or a loop invariant."""
+    """Whether an array of static shape that an op updates may be an argument, or an array of several iterations."""
     block = op.operation.block
-    return not is_dynamic(x.type) and any(_stays(y, block) for y in alternatives(x, block))
+    if is_dynamic(x.type):
+        return False
+    return any(_stays(y, block) for y in alternatives(x, block)) or _is_returned_by_iterations(x, block)
+
+
+def _is_returned_by_iterations(x: Any, block: Any) -> bool:
+    """Whether a value may be the result of a loop whose body returns an array from outside of the loop."""
+    for y in reached([x], lambda y: _traced_in(y, block)):
+        if isinstance(y.owner, ir.Block) or y.owner.name != "stablehlo.while":
+            continue
+        body = y.owner.operation.regions[1].blocks[0]
+        returned = alternatives(terminator(body).operands[y.result_number], body)
+        if any(not _is_within(z, body) for z in returned):
+            return True
+    return False
 
 
 def _stays(y: Any, block: Any) -> bool:
@@ -213,7 +233,7 @@ def _is_within(x: Any, block: Any) -> bool:
     return x.owner == block or in_block(owner, block) is not None
 
 
-def _may_be(y: Any) -> list[Any]:
+def may_be(y: Any) -> list[Any]:
     """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
     if isinstance(y.owner, ir.Block):
         loop = y.owner.owner.operation
