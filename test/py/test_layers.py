@@ -144,7 +144,7 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules of one import cycle, the first one also last; empty if there is no cycle."""
+    """The modules of one import cycle, which begins and ends with one module. The list is empty without a cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

@@ -240,7 +240,7 @@ def test_barriers_take_no_values_that_compilers_fuse() -> None:
 
 
 def test_cheap_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the values m, t = tanh m, g = t + 1 and m g, t and g are recomputed where multiplications read them."""
+    """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t and g recompute these two values."""
     values, peaks = [], []
     for gain in (0.0, cheap._GAIN):
         monkeypatch.setattr(cheap, "_GAIN", gain)

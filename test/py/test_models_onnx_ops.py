@@ -204,7 +204,7 @@ def in_one_graph(cases: Sequence[str], version: int) -> Any:
 
 @cache
 def results(cases: Sequence[str], version: int) -> dict[str, tuple[Any, Any]]:
-    """Of each case, the output of its program, and that of ONNX's evaluator: an import takes as long for many ops."""
+    """The outputs of our program and of ONNX's evaluator, by case. One import serves all cases."""
     proto = in_one_graph(cases, version)
     given = {x.name: CASES[case][0][0] for x, case in zip(proto.graph.input, cases, strict=True)}
     expected = ReferenceEvaluator(proto).run(None, given)

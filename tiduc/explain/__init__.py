@@ -184,13 +184,16 @@ def explain(
 def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` of the peaks that a program can have, evenly spread.
 
-    Of peaks that a reader cannot tell apart, it has the one of least time.
+    Peaks within 1% of each other are one entry: the one of least time, and for the last entry, the lowest peak.
     """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
+    curve = [Peak(*each) for each in memory_curve(program.view, structured, loops_of(program))]
     points: list[Peak] = []
-    for each in memory_curve(program.view, structured, loops_of(program)):
-        if not points or each[0] <= _APART * points[-1].bytes:
-            points.append(Peak(*each))
+    for peak in curve:
+        if not points or peak.bytes <= _APART * points[-1].bytes:
+            points.append(peak)
+    if len(points) > 1:
+        points[-1] = curve[-1]  # what `--memory min` reaches
     step = (len(points) - 1) / (_POINTS - 1)
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 

@@ -276,7 +276,7 @@ class _Part:
         return Part(k.nest(counts, [out], tile)[0], starts, sizes)
 
     def taken(self, k: Vectors, phase: Any) -> list[_Taken]:
-        """What a phase takes along each dimension."""
+        """The elements of the kernel that a phase takes, and their shift, along each dimension."""
         taken, inner = [], self.phases
         for each in self.elements:
             inner //= len(each.sizes)

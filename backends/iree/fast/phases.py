@@ -40,6 +40,11 @@ class Phase(NamedTuple):
     dilation: int
     low: int
 
+    @property
+    def elements(self) -> Elements:
+        """The kernel elements, of this phase alone."""
+        return Elements((self.size,), (self.first,), self.step)
+
 
 def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolution], Any]) -> Result | None:
     """The result; each phase is computed by `compute`, or by IREE if that gives None. None if there are many phases."""
@@ -95,9 +100,7 @@ def _among_zeros(
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
             part = replace(c, window=_window(c, phases, counts), places=counts)
-            parts.append(
-                channels_first(b, part, [Elements((p.size,), (p.first,), p.step) for p in phases]).value
-            )
+            parts.append(channels_first(b, part, [p.elements for p in phases]).value)
         else:
             parts.append(b.constant(0, type_))
     return b.concatenate(parts, 0)
@@ -110,7 +113,7 @@ def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
     """
     if len(phases) == 1:
         (p,) = phases
-        return p, Elements((p.size,), (p.first,), p.step)
+        return p, p.elements
     low, step, dilation = max(p.low for p in phases if p.size), phases[0].step, phases[0].dilation
     shifts = [low - p.low if p.size else 0 for p in phases]
     ends = [shift + (p.size - 1) * dilation for shift, p in zip(shifts, phases, strict=True) if p.size]

@@ -33,6 +33,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.dependences import defined_by, read_by, traced
 from tiduc.dialect.graph import operations
+from tiduc.dialect.types import element
 from tiduc.dialect.verify import RECOMPUTED
 
 
@@ -127,5 +128,7 @@ def before_rerun(x: Any) -> Any:
         return x
     left, right = compare.operands
     *_, hidden = traced(left, ["stablehlo.broadcast_in_dim", "stablehlo.optimization_barrier"])
+    if not isinstance(element(left), ir.IntegerType):
+        return x
     number, least = known_number(hidden), known_number(right)
     return x if number is None or least is None or number < least else select.operands[1]
