@@ -61,7 +61,7 @@ class _Emitter:
         self.merged: dict[int, int] = {}  # places of runs that are not emitted: that of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
         self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
-        self.multiplied: set[Value] = set()  # operands of the products that have run
+        self.multiplied: set[Value] = set()  # what the products that have run read, through virtual ops, too
         self.constants: set[Value] = set()  # constants, and values computed from constants alone
         self.latest: Value | None = None
 
@@ -89,7 +89,8 @@ class _Emitter:
         if self.model.size[place]:
             self.latest = self.results[place][0]
         if op.name in PRODUCTS:
-            self.multiplied.update(self._reads(place))
+            virtual = self._virtual(needs)
+            self.multiplied.update(self._reads(place), self._held(virtual, virtual))
         self.distinct.add((op, needs))
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
@@ -132,15 +133,12 @@ class _Emitter:
     def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
         """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.
 
-        Behind it are also the operands of a product that a product has read, and all values behind a convolution's
-        operands: IREE's backend reads the kernel of a convolution that runs again in place, so that the image alone
-        keeps the two runs apart.
+        Behind it are also the values that a product reads, directly or through these virtual ops, if a product has read
+        them. A backend may read one of its operands in place, if the other one keeps the two runs apart.
         """
         model, copies = self.model, dict[Value, Value]()
-        if model.ops[place].name == "stablehlo.convolution":
-            held = self._held([*virtual, place], virtual)
-        elif model.ops[place].name in PRODUCTS:
-            shared = [y for y in self._held([place], virtual) if y in self.multiplied]
+        if model.ops[place].name in PRODUCTS:
+            shared = [y for y in self._held([*virtual, place], virtual) if y in self.multiplied]
             held = tuple(dict.fromkeys([*held, *shared]))
         behind = self._behind_barrier(held) if held else {}
         for j in (*virtual, place):
