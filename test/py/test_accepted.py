@@ -4,7 +4,7 @@ from accepted import programs, sweep
 
 from tiduc.tables import ACCEPTED
 
-EVERY = 48
+EVERY = 96
 
 
 def test_rows() -> None:

@@ -66,7 +66,10 @@ def test_pairs(target: str, kinds: Sequence[tuple[str, str]]) -> None:
         assert not wrong, (op, element)
 
 
-@pytest.mark.parametrize(("element", "target"), [("f32", "cpu"), ("f64", "cpu"), ("f32", "vmvx")])
+@pytest.mark.parametrize(
+    ("element", "target"),
+    [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
+)
 def test_powers_of_known_exponents(element: str, target: str) -> None:
     """Exponents that are constants, or computed from constants, and the remainder of y + 2 y by 2 y."""
     x = np.array([s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan], element.replace("f", "float"))
@@ -93,6 +96,7 @@ def test_powers_of_known_exponents(element: str, target: str) -> None:
         assert not wrong.any(), (y, x[wrong], power[wrong], expected[wrong])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_comparisons(element: str, target: str) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
-from harness.vulkan import skip_without_device
+from harness.vulkan import module_for_gpus, skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.faults import scatters
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
@@ -24,7 +23,7 @@ def compiled(names: Iterable[str], target: str) -> Callable[[str], Executable]:
     """The cases in one module, which compiles faster than many modules."""
     module = parse("\n".join(CASES[name].text(name) for name in names))
     legalize_for_iree(module, cpu=target == "cpu", spirv=target != "cpu")
-    vmfb = compile_module(stage(str)(module), target)
+    vmfb = module_for_gpus(stage(str)(module), target)
     return lambda name: Executable(vmfb, target, entry=name)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases.loop_gradients import grad, random
 from cases.looping import drawn, looping
+from harness.one_module import compiled_together, selected
 from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
@@ -223,13 +224,19 @@ LOOPS = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.fixture(scope="module")
+def kernels(request: pytest.FixtureRequest) -> dict[str, tiduc.Executable]:
+    """The loops, compiled to one module; all tests fail if IREE rejects one as a kernel."""
+    names = selected(request, "test_loops_are_kernels")
+    return compiled_together({name: text for name, text in LOOPS.items() if name in names}, kernels=True)
+
+
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_are_kernels(name: str) -> None:
+def test_loops_are_kernels(name: str, kernels: dict[str, tiduc.Executable]) -> None:
     program, arguments = tiduc.load(LOOPS[name]), drawn(LOOPS[name])
     source = program.source()
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 1
-    for y, expected in zip(program.compile()(*arguments), by_xla(program.text, arguments), strict=True):
+    for y, expected in zip(kernels[name](*arguments), by_xla(program.text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -285,6 +292,7 @@ def test_which_loops_compile_as_kernels() -> None:
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["i8", "i16"])
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_narrow_starts_have_a_sign(kind: str, target: str) -> None:

@@ -11,10 +11,9 @@ import pytest
 from cases.iree_case import Array, Case, function
 from cases.iree_gpu_cases import CASES
 from harness.one_module import selected
-from harness.vulkan import skip_without_device
+from harness.vulkan import module_for_gpus, skip_without_device
 
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
@@ -41,7 +40,7 @@ def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
 
 def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
     """The functions of a module by name. The module is compiled first; without a device, the test is then skipped."""
-    vmfb = compile_module(text, target)
+    vmfb = module_for_gpus(text, target)
     skip_without_device(target)
     return lambda name: Executable(vmfb, target, entry=name)
 

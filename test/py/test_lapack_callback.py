@@ -66,7 +66,7 @@ def factors(x: Any, h: Any, p: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, slow(np.float64), slow(np.complex64), np.complex128])
+@pytest.mark.parametrize("dtype", [slow(np.float32), slow(np.float64), slow(np.complex64), np.complex128])
 def test_batches_of_hard_matrices(dtype: Any) -> None:
     """Backward errors equal LAPACK's for all ranks and scales; values without vectors are equal."""
     x, h, p = general(dtype, 5, 4), hermitian(dtype, 4), positive(dtype, 4)

@@ -17,11 +17,11 @@ def sample() -> list[str]:
     return list(chosen.values())
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 12))])
 def test_a_sample_is_right_or_refused(part: int) -> None:
-    outcomes = list(sweep(sample()[part::6]))
+    outcomes = list(sweep(sample()[part::12]))
     assert [o for o in outcomes if o.category in ("wrong", "crash")] == [], table(outcomes)
-    assert sum(o.category == "ok" for o in outcomes) > 10
+    assert sum(o.category == "ok" for o in outcomes) > 4
 
 
 def test_categories() -> None:

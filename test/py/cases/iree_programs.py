@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
-from cases.iree_pools import IMAGE, POOLS_OF_EQUAL_SIZES
+from cases.iree_pools import IMAGE, POOLS, POOLS_OF_EQUAL_SIZES
 from cases.iree_returned_twice import RETURNED
 from cases.iree_sums import SUMS
 from cases.iree_vmvx_programs import VMVX
@@ -295,7 +295,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     "gather_of_steps": (STEPS, (numbers(9, 3), INDICES.reshape(-1, 1)[:4]), None),
     "windows_over_nothing": (WINDOWS_OVER_NOTHING, (np.zeros(0, np.int16),) * 2, None),
-    "pools_of_equal_sizes": (POOLS_OF_EQUAL_SIZES, (IMAGE,), None),
+    "pools_of_equal_sizes": (POOLS_OF_EQUAL_SIZES, (IMAGE,), POOLS),
     "vulkan/slices": (SLICED, (numbers(1000), np.array(3, np.int32)), None),
     "vulkan/concatenated": (CONCATENATED, (numbers(163), numbers(64, 64)), None),
     "vulkan/convolution_groups": (GROUPED, (numbers(1, 4, 4), numbers(2, 2, 6)), None),

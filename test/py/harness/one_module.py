@@ -1,9 +1,11 @@
 """Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
 
-A program with loops is compiled alone: if IREE rejects its kernels, all programs of the module would do without.
+A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
+compile all programs of the module without kernels.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,18 +20,24 @@ from tiduc.program import Program, load
 from tiduc.runtime.run import Executable
 
 
-def compiled_together(texts: Mapping[str, str], target: str = "cpu") -> dict[str, Executable]:
-    """Compiled StableHLO programs, by name: functions of one module, which went through all passes of the backend."""
-    vmfb = module_of(texts, target)
+def compiled_together(
+    texts: Mapping[str, str], target: str = "cpu", kernels: bool = False
+) -> dict[str, Executable]:
+    """Compiled StableHLO programs, by name: functions of one module, which went through all passes of the backend.
+
+    With `kernels`, `CompileError` if IREE rejects a loop as a kernel.
+    """
+    vmfb = module_of(texts, target, kernels)
     return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
 
 
-def module_of(texts: Mapping[str, str], target: str = "cpu") -> bytes:
+def module_of(texts: Mapping[str, str], target: str = "cpu", kernels: bool = False) -> bytes:
     """The module of `compiled_together`."""
     programs = {function_of(name): load(text) for name, text in texts.items()}
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
-    return compile_source(source_of(lowered, Options(target)))
+    source = source_of(lowered, Options(target))
+    return compile_source(replace(source, otherwise=None) if kernels else source)
 
 
 def selected(request: pytest.FixtureRequest, test: str) -> set[str]:

@@ -6,7 +6,9 @@ import gc
 import pytest
 from iree.runtime import system_setup
 
+from tiduc.backends.iree.compile import Source, compile_source
 from tiduc.backends.iree.targets import find_target
+from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN
 from tiduc.runtime import devices
 
 has_device = functools.cache(devices.has_device)
@@ -16,6 +18,15 @@ def skip_without_device(target: str) -> None:
     """Skips the test if this machine has no device for the target; opens no device."""
     if not has_device(find_target(target).device):
         pytest.skip(f"no device for target {target!r}")
+
+
+def module_for_gpus(text: str, target: str) -> bytes:
+    """The module of programs, some of which copy from or to arguments and results.
+
+    The compiler runs once. Without the flag, which such programs get, it would run again with the flag.
+    """
+    flags = RECORD_EACH_RUN if find_target(target).spirv else ()
+    return compile_source(Source(text, target, flags=flags))
 
 
 def close_vulkan() -> None:
