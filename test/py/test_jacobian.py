@@ -289,11 +289,12 @@ def example(name: str) -> tuple[Program, list[Array], Callable[..., Any], list[s
     return program, arguments, loss, [f"params['{key}']" for key in WRT[name]]
 
 
-def test_by_iree() -> None:
+@pytest.mark.parametrize("kind", ["jacobian", pytest.param("hessian", marks=pytest.mark.slow)])
+def test_by_iree(kind: str) -> None:
     function, arguments = SMALL["two_outputs"]
     program = load(exported(function, *arguments))
-    expected = leaves(jax.hessian(function, (0, 1)), arguments)
-    for y, wanted in zip(program.hessian().compile()(*arguments), expected, strict=True):
+    expected = leaves((jax.hessian if kind == "hessian" else jax.jacfwd)(function, (0, 1)), arguments)
+    for y, wanted in zip(getattr(program, kind)().compile()(*arguments), expected, strict=True):
         np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-12)
 
 

@@ -67,7 +67,7 @@ def test_order_two(op: str) -> None:
     check_rule(program(op, [3, 2], 1), *point(op, [3, 2], 1), subsets=False)
 
 
-@pytest.mark.parametrize("op", ["training", "grad"])
+@pytest.mark.parametrize("op", ["training", pytest.param("grad", marks=pytest.mark.slow)])
 def test_every_subset(op: str) -> None:
     check_rule(program(op, [3, 2], 1), *point(op, [3, 2], 1), order=1)
 

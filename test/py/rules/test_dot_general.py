@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import check_rule
+from harness.one_module import compiled_together
 from harness.tensors import normal, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiduc.backends.iree.compile import compile_module
 from tiduc.program import load
-from tiduc.runtime.run import run_module
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)
@@ -111,22 +110,25 @@ def test_random_dimensions(
     check_rule(text, *(random(s, element) for s in sizes), subsets=False, order=1)
 
 
-def cotangents(text: str, x: Any, y: Any, ct: Any) -> tuple[Any, Any]:
-    """The cotangents, computed by IREE: the reference interpreter rejects mixed element types."""
-    program = load(text).vjp()
-    *_, cx, cy = run_module(compile_module(str(program)), [x, y, ct])
-    return cx, cy
+MIXED = {"".join(e): e for e in (("f32", "f32", "f64"), ("f64", "f64", "f32"), ("f32", "f64", "f64"))}
 
 
-@pytest.mark.parametrize("elements", [("f32", "f32", "f64"), ("f64", "f64", "f32"), ("f32", "f64", "f64")])
-def test_mixed_element_types(elements: tuple[str, str, str]) -> None:
+@pytest.fixture(scope="module")
+def of_mixed() -> dict[str, Any]:
+    """The VJPs, compiled by IREE: the reference interpreter rejects mixed element types."""
+    texts = {name: dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], each) for name, each in MIXED.items()}
+    return compiled_together({name: load(text).vjp().text for name, text in texts.items()})
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_element_types(name: str, of_mixed: dict[str, Any]) -> None:
     """A cotangent has its operand's type, and the factors of its product are not rounded first."""
-    text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], elements)
+    elements = MIXED[name]
     x, y, ct = (
         random(s).astype({"f32": np.float32, "f64": np.float64}[e])
         for s, e in zip(([2, 3], [3, 4], [2, 4]), elements, strict=True)
     )
-    cx, cy = cotangents(text, x, y, ct)
+    *_, cx, cy = of_mixed[name](x, y, ct)
     assert (cx.dtype, cy.dtype) == (x.dtype, y.dtype)
     for actual, operands in ((cx, (ct, y.T)), (cy, (x.T, ct))):
         expected = operands[0].astype(np.float64) @ operands[1].astype(np.float64)

@@ -201,8 +201,8 @@ def test_lu_of_a_tpu() -> None:
     lapack = exported(lax.linalg.lu, x).replace("func.func public @main", "func.func private @lu")
     functions = lapack[lapack.index("func.func") : lapack.rindex("}")]
     for derived, other, expected in (
-        (load(text).jvp(), dx, jax.jvp(factors, [x], [dx])[1]),
-        (load(text).vjp(), ct, jax.vjp(factors, x)[1](ct)[0]),
+        (load(text).jvp(), dx, jax.jit(lambda x, dx: jax.jvp(factors, [x], [dx])[1])(x, dx)),
+        (load(text).vjp(), ct, jax.jit(lambda x, ct: jax.vjp(factors, x)[1](ct)[0])(x, ct)),
     ):
         whole = str(derived).replace("stablehlo.custom_call @LuDecomposition", "func.call @lu")
         whole = f"{whole.rstrip().removesuffix('}')}{functions}}}"
