@@ -193,7 +193,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("left", "right", "dimensions"), SHAPES)
 @pytest.mark.parametrize("op", BROADCAST)
 def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...], dimensions: str) -> None:
@@ -256,6 +256,7 @@ def test_constant_like_does_not_vary() -> None:
     check_rule(program("constant_like", REAL, attributes="value = 2.5 : f64"), np.array([0.1, -0.4, 2.0]))
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("element", ["bf16", "f16", "f8E4M3FN"])
 @pytest.mark.parametrize("op", UNARY)
 def test_low_precision_transforms(op: str, element: str) -> None:

@@ -42,6 +42,7 @@ def check(sizes: list[list[int]], *numbers: list[list[int]], element: str = "f64
     check_rule(text, *(random(s, element) for s in sizes), order=2)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize(
     ("sizes", "batching", "contracting"),

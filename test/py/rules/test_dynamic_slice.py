@@ -37,12 +37,14 @@ def dynamic_update_slice(
 STARTS = [(1, 2), (0, 0), (2, 2), (3, -4), (-1, 9), (100, 100)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("start", STARTS)
 def test_dynamic_slice(start: tuple[int, int], element: str) -> None:
     check_rule(dynamic_slice(element), random(4, 5, element=element), *np.array(start, np.int32))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("start", STARTS)
 def test_dynamic_update_slice(start: tuple[int, int], element: str) -> None:

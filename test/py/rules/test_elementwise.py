@@ -88,6 +88,7 @@ def test_repeated_operand(op: str) -> None:
     check_rule(text, np.array([-1.3, 0.7, 2.1]), differences=op != "remainder")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 1, 3)])
 @pytest.mark.parametrize("op", ["tanh", "power", "maximum"])
 def test_shapes(op: str, shape: tuple[int, ...]) -> None:
@@ -304,6 +305,7 @@ def test_steps_have_derivative_zero(op: str) -> None:
 ROWS: list[tuple[str, int]] = [(op, 1) for op in UNARY] + [(op, 2) for op in BINARY] + [("clamp", 3)]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("element", ["bf16", "f16", "f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize(("op", "count"), ROWS)
 def test_low_precision_transforms(op: str, count: int, element: str) -> None:

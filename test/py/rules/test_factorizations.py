@@ -90,6 +90,7 @@ def test_failed_cholesky_factorizations() -> None:
 # ---- solves ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("complex_", BOTH)
 @pytest.mark.parametrize("kind", "NTC")
 @pytest.mark.parametrize("side", "LR")
@@ -247,6 +248,7 @@ def test_other_names_have_the_same_rules(function: Any, sizes: Any, complex_: bo
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("function", "sizes", "platform"),
     [

@@ -63,6 +63,7 @@ def test_transforms(kind: str, sizes: list[int], count: int) -> None:
     check_rule(program(kind, sizes, count), point(kind, sizes))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize(("sizes", "count"), [([5], 1), ([3, 4], 2)])
 def test_squares(kind: str, sizes: list[int], count: int) -> None:

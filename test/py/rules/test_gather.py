@@ -20,6 +20,7 @@ INDEX = {
 }
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Indexing, element: str) -> None:

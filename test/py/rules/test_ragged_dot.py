@@ -27,6 +27,7 @@ def program(contracted: int, batch: str = "", integer: str = "i64") -> str:
     }}"""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("contracted", [1, 2])
 @pytest.mark.parametrize("sizes", [[2, 3], [0, 5], [5, 0], [1, 2], [0, 0]])
 def test_groups(contracted: int, sizes: list[int]) -> None:

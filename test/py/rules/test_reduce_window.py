@@ -128,6 +128,7 @@ def test_complex(op: str) -> None:
 TIED = ["plain", "disjoint_leaves_remainder", "disjoint_2d", "stride_leaves_remainder", "pad", "pooling"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize("name", TIED)
 def test_first_of_ties(op: str, name: str) -> None:

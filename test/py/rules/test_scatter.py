@@ -25,7 +25,7 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
     check_rule(text, random(case.operand, element), indices, random(case.windows, element), **options)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("op", ["add", "set", "subtract"])
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
@@ -83,6 +83,7 @@ def test_index_types(index: str, op: str) -> None:
         check(case, indices, op, index=index, order=1)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", ["add", "set", "maximum"])
 @pytest.mark.parametrize(
     ("index", "masked"), [((2, 3), False), ((0, 0), False), ((4, 3), True), ((2, 5), True), ((-1, 2), True)]
@@ -215,6 +216,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("op", BODIES.values(), ids=BODIES)
 def test_any_body(op: str, unique: bool) -> None:
@@ -333,6 +335,7 @@ SEVERAL = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("region", SEVERAL.values(), ids=SEVERAL)
 def test_several_operands(region: str, unique: bool) -> None:

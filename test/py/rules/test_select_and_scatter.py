@@ -63,7 +63,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
 def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:
@@ -120,7 +120,7 @@ def with_argument(program: str) -> str:
     return program.replace(", %source:", ", %t: tensor<f64>, %source:")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("scatter", "init"), [("multiply", 1.0), ("maximum", -9.0), ("minimum", 9.0)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pads]) -> None:
@@ -128,6 +128,7 @@ def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pa
     check_rule(program, RNG.standard_normal(case[0]), RNG.standard_normal(places(*case)), subsets=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["overlap", "empty_source"])
 @pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
 def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ def check_unary(
     check_rule(unary(op, sizes, result, attributes, element), random(sizes, element))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize(
     ("sizes", "result", "dimensions"),
@@ -177,6 +178,7 @@ def concatenate(sizes: list[int], dimension: int, operands: list[str], element: 
     }}"""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("dimension", [0, 1])
 @pytest.mark.parametrize("operands", [["%x"], ["%x", "%y", "%z"], ["%x", "%x", "%y", "%x"]])

@@ -25,6 +25,7 @@ def text(sizes: tuple[int, ...], dimension: int, direction: str = "LT", element:
     }}"""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 @pytest.mark.parametrize(
     ("sizes", "dimension"),
