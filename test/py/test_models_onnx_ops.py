@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.xla import by_xla
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tiduc
-from tiduc.backends.reference.interpreter import evaluate
 
 RNG = np.random.default_rng(0)
 
@@ -212,7 +212,7 @@ def results(cases: Sequence[str], version: int) -> dict[str, tuple[Any, Any]]:
         dtype = helper.np_dtype_to_tensor_dtype(y.dtype)
         proto.graph.output[k].CopyFrom(helper.make_tensor_value_info(f"y{k}", dtype, y.shape))
     program = tiduc.from_onnx(proto, lift_constants=True)
-    actual = evaluate(str(program), program.arguments(*given.values()))
+    actual = by_xla(str(program), program.arguments(*given.values()))
     return dict(zip(cases, zip(actual, expected, strict=True), strict=True))
 
 
