@@ -35,6 +35,8 @@ FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
 """Witnesses that IREE compiles: those for one target compile faster in one module."""
+REJECTED_TOGETHER = "parts_of_products"
+"""A witness that IREE compiles, but not beside others."""
 ALONE = [name for name in FAULTS if name not in TOGETHER]
 """Witnesses that IREE compiles one by one, or rejects. The fast tests run one of 24."""
 
@@ -49,7 +51,7 @@ def of_function(name: str) -> str:
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
     """The module of a target's witnesses by IREE alone; None if they do not compile together."""
-    names = selected(request, "test_iree_fails_alone")
+    names = selected(request, "test_iree_fails_alone") - {REJECTED_TOGETHER}
     return cache(
         lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
     )
@@ -73,7 +75,7 @@ def test_iree_fails_alone(name: str, alone: Callable[[str], bytes | None]) -> No
     witness = find_witness(name)
     if FAULTS[name].kind == "wrong":
         skip_without_device(witness.target)
-    vmfb = alone(witness.target) if name in TOGETHER else None
+    vmfb = alone(witness.target) if name in TOGETHER and name != REJECTED_TOGETHER else None
     if vmfb is None:
         assert fails_alone(witness), "IREE gets it right: the workaround can go"
         return

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from harness.compare import compare
+from harness.one_module import compiled_together
 
 import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
@@ -42,8 +43,13 @@ OTHER = {
 }
 
 
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, tiduc.Executable]:
+    return compiled_together({name: product(*FLAT[name]) for name in FLAT})
+
+
 @pytest.mark.parametrize("name", FLAT)
-def test_flat(name: str) -> None:
+def test_flat(name: str, compiled: dict[str, tiduc.Executable]) -> None:
     text = product(*FLAT[name])
     module = parse(text)
     assert flat_products(module) == 1
@@ -51,8 +57,7 @@ def test_flat(name: str) -> None:
     assert flat_products(module) == 0
     assert "precision = [HIGHEST, HIGHEST]" in str(module)
     x, y = (np.random.default_rng(0).standard_normal(FLAT[name][i]) for i in (0, 1))
-    program = tiduc.load(text)
-    compare([program.compile()(x, y)], [program.compile(engine="reference")(x, y)], 1e-13)
+    compare(compiled[name](x, y), tiduc.load(text).compile(engine="reference")(x, y), 1e-13)
 
 
 @pytest.mark.parametrize("name", OTHER)

@@ -90,7 +90,9 @@ def test_inputs_chosen_by_name() -> None:
     assert names(check(program, [1])) == ["input x"]
 
 
-@pytest.mark.parametrize("name", ["mlp_f64", "convnet_f64", "transformer_f64"])
+@pytest.mark.parametrize(
+    "name", ["mlp_f64", "convnet_f64", pytest.param("transformer_f64", marks=pytest.mark.slow)]
+)
 def test_examples(name: str) -> None:
     program = tiduc.load(EXAMPLES / f"{name}.mlir")
     wrt = [port.name for port in program.inputs if "f64" in str(port.type)]
