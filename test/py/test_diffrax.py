@@ -18,6 +18,7 @@ from harness.compare import compare
 from numpy.typing import NDArray
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 
 Array = NDArray[Any]
 
@@ -72,15 +73,17 @@ def loaded(function: Callable[..., Any]) -> tiduc.Program:
         return tiduc.load(jax.jit(function).lower(*POINT).as_text())
 
 
-def derivatives(program: tiduc.Program) -> tuple[Array, list[Array], list[Array], list[Array]]:
+def derivatives(
+    program: tiduc.Program, run: Callable[..., Any]
+) -> tuple[Array, list[Array], list[Array], list[Array]]:
     """The JVP along the direction, the gradient, its JVP (forward over reverse) and its VJP (reverse over reverse)."""
     gradient = program.grad()
-    (_, dy) = xla.by_xla(program.jvp().text, [*POINT, *DIRECTION])
+    (_, dy) = run(program.jvp().text, [*POINT, *DIRECTION])
     return (
         dy,
-        list(xla.by_xla(gradient.text, POINT)),
-        list(xla.by_xla(program.hvp().text, [*POINT, *DIRECTION])),
-        list(xla.by_xla(gradient.vjp().text, [*POINT, *DIRECTION])[2:]),
+        list(run(gradient.text, POINT)),
+        list(run(program.hvp().text, [*POINT, *DIRECTION])),
+        list(run(gradient.vjp().text, [*POINT, *DIRECTION])[2:]),
     )
 
 
@@ -88,7 +91,7 @@ def derivatives(program: tiduc.Program) -> tuple[Array, list[Array], list[Array]
 def test_runge_kutta(max_steps: int | None) -> None:
     """With constant steps, both modes and order two equal JAX's; JAX reverses only a bounded number of steps."""
     dy, gradient, forwards, backwards = derivatives(
-        loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps))
+        loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps)), evaluate
     )
     bounded = solved(RungeKutta(), diffrax.ConstantStepSize(), 16)
     with jax.enable_x64(True):
@@ -106,7 +109,7 @@ def test_adaptive(solver: Any, max_steps: int | None) -> None:
     """The derivative includes that of the step sizes: it equals central differences, and approximately JAX's."""
     function = solved(solver, ADAPTIVE, max_steps)
     program = loaded(function)
-    dy, gradient, forwards, backwards = derivatives(program)
+    dy, gradient, forwards, backwards = derivatives(program, xla.by_xla)
 
     def along(step: float) -> list[Array]:
         at = [[x + s * d for x, d in zip(POINT, DIRECTION, strict=True)] for s in (step, -step)]

@@ -84,7 +84,7 @@ def peak(program: tiduc.Program) -> int:
     ("name", "memory"),
     [
         ("mlp_f32", "min"),
-        ("convnet_f32", "0.8x"),
+        pytest.param("convnet_f32", "0.8x", marks=pytest.mark.slow),
         pytest.param("transformer_f32", "0.8x", marks=pytest.mark.slow),
         pytest.param("transformer_f32", "min", marks=pytest.mark.slow),
     ],

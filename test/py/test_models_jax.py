@@ -35,7 +35,7 @@ def test_inputs_have_the_names_of_the_leaves() -> None:
     program = tiduc.from_jax(layer, PARAMS, X, jax.ShapeDtypeStruct((), np.int32))
     assert str(program.signature) == f"({INPUTS}, unused[0]: i32) -> (result0: 5x2xf32)"
     vjp, seed = program.vjp(), RNG.standard_normal((5, 2)).astype(np.float32)
-    y, db, dw, dx = vjp.compile()(PARAMS["b"], PARAMS["w"], X, np.int32(0), seed)
+    y, db, dw, dx = vjp.compile(engine="xla")(PARAMS["b"], PARAMS["w"], X, np.int32(0), seed)
     expected, pullback = jax.vjp(layer, PARAMS, X)
     gradient, dx_expected = pullback(seed)
     for got, wanted in [(y, expected), (db, gradient["b"]), (dw, gradient["w"]), (dx, dx_expected)]:
@@ -59,7 +59,7 @@ def test_a_serialized_export(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     file.write_bytes(exported.serialize())
     program = tiduc.import_model(file)
     assert [port.name for port in program.inputs] == ["params['b']", "params['w']", "x"]
-    (y,) = program.compile()(PARAMS["b"], PARAMS["w"], X)
+    (y,) = program.compile(engine="xla")(PARAMS["b"], PARAMS["w"], X)
     np.testing.assert_allclose(y, layer(PARAMS, X), rtol=1e-5, atol=1e-6)
     assert run(["import", str(file)]) == 0
     assert capsys.readouterr().out == str(program).rstrip("\n") + "\n"

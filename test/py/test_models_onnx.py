@@ -111,7 +111,7 @@ def test_an_average_over_windows() -> None:
     """torch-mlir counts the elements of each window by a sum over a window of ones."""
     proto = model([helper.make_node("GlobalAveragePool", ["x"], ["y"])], {}, [2, 3, 8, 8], [2, 3, 1, 1])
     x, seed = draw(2, 3, 8, 8), draw(2, 3, 1, 1)
-    y, dx = tiduc.from_onnx(proto).vjp().compile()(x, seed)
+    y, dx = tiduc.from_onnx(proto).vjp().compile(engine="xla")(x, seed)
     np.testing.assert_allclose(y, x.mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(dx, np.broadcast_to(seed / 64, x.shape), rtol=1e-5, atol=1e-6)
 
@@ -123,7 +123,7 @@ def test_a_loss_that_counts() -> None:
         [helper.make_node("NegativeLogLikelihoodLoss", ["x", "t"], ["y"])], {"t": labels}, [3, 5], []
     )
     x = draw(3, 5)
-    y, dx = tiduc.from_onnx(proto).grad(value=True).compile()(x)
+    y, dx = tiduc.from_onnx(proto).grad(value=True).compile(engine="xla")(x)
     np.testing.assert_allclose(y, -x[np.arange(3), labels].mean(), rtol=1e-6)
     np.testing.assert_allclose(dx, -np.eye(5)[labels] / 3, rtol=1e-6)
 
@@ -133,7 +133,7 @@ def test_weights_may_stay_constants() -> None:
     assert str(program.signature) == "(x: 3x4xf32) -> (y: 3x2xf32)"
     assert program.weights == {}
     x = draw(3, 4)
-    np.testing.assert_allclose(program.compile()(x)[0], mlp_in_jax(MLP, x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(program.compile(engine="xla")(x)[0], mlp_in_jax(MLP, x), rtol=1e-5, atol=1e-6)
 
 
 def test_dynamic_sizes_stay_dynamic_or_are_set() -> None:
@@ -173,7 +173,9 @@ def test_floats_needed_as_constants_stay() -> None:
     )
     assert list(program.weights) == ["scale"]
     x = np.array([-2, -0.5, 0.5, 2], np.float32)
-    np.testing.assert_array_equal(program.compile()(*program.arguments(x))[0], 3 * np.clip(x, -1, 1))
+    np.testing.assert_array_equal(
+        program.compile(engine="xla")(*program.arguments(x))[0], 3 * np.clip(x, -1, 1)
+    )
 
 
 def test_initializers_that_are_also_inputs() -> None:
