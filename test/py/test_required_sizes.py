@@ -253,7 +253,7 @@ def test_signature_keeps_requirements() -> None:
 def test_guard_pages() -> None:
     """A sample of `test/fuzz/guard_pages.py`: no array is read beyond its end, whatever its size."""
     script = ROOT / "test" / "fuzz" / "guard_pages.py"
-    arguments = ["--orders", "0", "--calls", "10", "--filter", "^(two|loop|calls|size|more)"]
+    arguments = ["--orders", "0", "--calls", "10", "--filter", "^(two|size)"]
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     counts = done.stdout.splitlines()[-1]

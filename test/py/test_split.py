@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from cases.control_flow_programs import PROGRAMS
+from harness import xla
 from harness.example_files import EXAMPLES
 
 import tiduc
@@ -90,13 +91,17 @@ def test_inputs_chosen_by_name() -> None:
     assert names(check(program, [1])) == ["input x"]
 
 
+def by_xla(program: "tiduc.Program", arguments: Any) -> Any:
+    return xla.by_xla(str(program), arguments)
+
+
 @pytest.mark.parametrize(
     "name", ["mlp_f64", "convnet_f64", pytest.param("transformer_f64", marks=pytest.mark.slow)]
 )
 def test_examples(name: str) -> None:
     program = tiduc.load(EXAMPLES / f"{name}.mlir")
     wrt = [port.name for port in program.inputs if "f64" in str(port.type)]
-    parts = check(program, wrt)
+    parts = check(program, wrt, by_xla)
     assert "stablehlo.broadcast_in_dim" not in names(parts)
     assert len({each.name for each in parts.residuals}) == len(parts.residuals)
 
