@@ -11,10 +11,11 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
-def test_derivatives_are_those_of_the_static_program(case: str) -> None:
+def test_derivatives_are_those_of_the_static_program(case: str, everywhere: bool) -> None:
     text, points = CASES[case]
-    check_dynamic(text, *points)
+    check_dynamic(text, *points, everywhere=everywhere)
 
 
 BOUNDED = "tensor<4x?xf64, #stablehlo.bounds<?, 3>>"
