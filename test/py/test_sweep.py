@@ -35,7 +35,7 @@ def test_a_sample_is_right_or_refused(part: int) -> None:
     outcomes = list(sweep([*named, *sample()[part::12]]))
     assert [o.category for o in outcomes[: len(named)]] == [EXPECTED[name] for name in named]
     assert [o for o in outcomes if o.category in ("wrong", "crash")] == [], table(outcomes)
-    assert sum(o.category == "ok" for o in outcomes) > 4
+    assert sum(o.category == "ok" for o in outcomes) > 2
 
 
 @pytest.mark.slow
