@@ -16,6 +16,7 @@ from harness.exports import exported
 from jax import lax
 
 import tiduc
+from tiduc.backends.reference.interpreter import evaluate
 
 
 def test_slices_of_a_state_are_updated_in_place() -> None:
@@ -42,7 +43,7 @@ def test_overwritten_entries_are_read_with_their_old_values() -> None:
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f, (0, 1)))(*arguments)
     for memory in MEMORIES:
-        compare(xla.by_xla(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
+        compare(evaluate(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
 
 STATE, TIMES = 50, 7
@@ -70,7 +71,7 @@ def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
     function, arguments = mutated(how)
     text = grad(function, arguments, "stack")
     with jax.enable_x64(True):
-        compare(xla.by_xla(text, arguments), jax.jit(jax.grad(function, (0, 1)))(*arguments))
+        compare(evaluate(text, arguments), jax.jit(jax.grad(function, (0, 1)))(*arguments))
     kept = stacks(text, TIMES)
     assert kept and all(re.fullmatch(r"tensor<7x3x(f64|i1)>", type_) for type_ in kept)
     backwards = text.rpartition("do {")[2]
@@ -103,7 +104,7 @@ def test_slots_that_meet_are_carried() -> None:
     arguments = random((5,))
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f))(*arguments)
-    compare(xla.by_xla(grad(f, arguments), arguments), [wanted])
+    compare(evaluate(grad(f, arguments), arguments), [wanted])
 
 
 def test_donated_arguments() -> None:
