@@ -156,7 +156,7 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     with of_any_size():
         convolutions_to_products(module, Settings(wide=True))
     module.operation.verify()
-    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
+    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["product", "product", *last]
 
 
@@ -167,7 +167,7 @@ def test_phases_share_code() -> None:
     with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
         convolutions_to_products(module, Settings(wide=True))
     module.operation.verify()
-    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+)_\d', str(module))
+    names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["convolution", "product"]
 
 

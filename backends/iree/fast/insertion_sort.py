@@ -102,7 +102,7 @@ def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
         def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
             last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
             first = rows.comes_first(k, row, place, last)
-            return [k.if_(first, type_, lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])]
+            return k.if_(first, [type_], lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])
 
         return k.loop(count, rows.size[1], 1, k.loop(0, count, 1, [kept], fill), replace)
 

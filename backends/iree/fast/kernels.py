@@ -9,7 +9,7 @@ speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so 
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from torch_mlir import ir
 
@@ -135,13 +135,13 @@ class Kernel(Emitter):
     def if_(
         self,
         condition: Any,
-        type_: Any,
-        then: Callable[["Kernel"], Sequence[Any]],
-        otherwise: Callable[["Kernel"], Sequence[Any]],
-    ) -> Any:
-        """The result, of the given type, of one of two branches (`scf.if`); only that branch runs."""
+        types: Sequence[Any],
+        then: Callable[[Self], Sequence[Any]],
+        otherwise: Callable[[Self], Sequence[Any]],
+    ) -> tuple[Any, ...]:
+        """The results, of the given types, of one of two branches (`scf.if`); only that branch runs."""
         regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
-        return self.emit_all("scf.if", (condition,), [type_], None, regions)[0]
+        return self.emit_all("scf.if", (condition,), types, None, regions)
 
     def loop(
         self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]

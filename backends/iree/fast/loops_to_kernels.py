@@ -284,7 +284,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
 def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
-    return k.if_(condition, x.type, lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])
+    return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]
 
 
 def _is_read_after(x: Any, update: Any) -> bool:

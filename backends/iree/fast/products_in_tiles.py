@@ -26,7 +26,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, shape
 
-_WORK = 2**20
+_WORK = 2**17
 """Multiplications; for fewer, IREE's code is as good, and fuses what follows."""
 _LEAST = 8
 """The least size of each dimension of a product."""

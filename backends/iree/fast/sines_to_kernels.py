@@ -63,7 +63,7 @@ def _in_kernel(b: Emitter, op: Any) -> list[Any]:
             return lambda k: [Kernel(k.place, k.location, _FUSED).generic([flat], output, at_place)]
 
         far = k.at_most(k.number(limit, most.type.element_type), k.element(most))
-        return [k.if_(far, flat.type, values(False), values(True))]
+        return k.if_(far, [flat.type], values(False), values(True))
 
     return [b.reshape(y, x.type.shape) for y in dispatch(b, [flat.type], fill)]
 

@@ -7,18 +7,21 @@
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
 A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of the 32 registers of AVX-512. All tiles of a
-product have one size, that of the fewest cycles. Rows beyond the last one are computed, but not stored. If the rows of
-x are side by side in memory and y is small, a tile's part of x is copied instead, and y is read where it is.
+product have one size, one of the fewest cycles or nearly so. Rows beyond the last one are computed, but not stored. If
+the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
+
+The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
+code takes IREE longer than all else about a product. What the code depends on is in `Form`.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.vectors import Vectors, cycles_of_step, lanes
-from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
+from tiduc.backends.iree.fast.vectors import BITS, Vectors, cycles_of_step, lanes
+from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import element, shape, with_shape
 
@@ -26,10 +29,14 @@ _TILES = [
     (height, vectors) for vectors, most in {3: 9, 2: 14, 1: 14}.items() for height in range(most, 0, -1)
 ]
 """Rows and vectors of tiles: of the 32 registers, others hold the vectors of y and an element of x."""
+_USUAL = (8, 3), (12, 2), (14, 1)
+"""Tiles that are taken unless another one is faster by a factor of `_FASTER`, so that products share code."""
+_FASTER = 1.05
 _STACK = 2**16
 """Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
-_DEPTH = 128
-"""Summed elements of a part that is copied in panels; the tile is read and written for each part."""
+_DEPTHS = 64, 128
+"""The most summed elements of a part that is copied in panels; the tile is read and written for each part."""
+_DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
 _RESIDENT = 2**20
@@ -43,7 +50,7 @@ class Matrix:
     An operand without batches is one matrix for all batches of the other operand.
     """
 
-    value: Any = field(repr=False)
+    value: Any
     batches: tuple[int, ...]
     kept: int
     summed: int
@@ -51,10 +58,10 @@ class Matrix:
     @property
     def last(self) -> int:
         """The dimension whose elements are side by side in memory."""
-        return len(shape(self.value)) - 1
+        return len(self.value.type.shape) - 1
 
     def of(self, d: int) -> int:
-        """The size of a dimension."""
+        """The size of a dimension, which must be static."""
         return int(shape(self.value)[d])
 
     def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
@@ -70,22 +77,17 @@ class Matrix:
 class Parts:
     """A number of things in `count` parts: each part has `low` things, and the first `more` parts have one more."""
 
-    count: int
-    low: int
-    more: int
+    count: Any
+    low: Any
+    more: Any
 
     def start(self, i: Any) -> Any:
         """The first thing of part i."""
-        return i * self.low + smaller(i, self.more) if self.more else i * self.low
+        return i * self.low + smaller(i, self.more)
 
     def size(self, i: Any) -> Any:
         """The number of things of part i."""
-        return self.start(i + 1) - self.start(i) if self.more else self.low
-
-    @property
-    def most(self) -> int:
-        """The things of the largest part."""
-        return self.low + bool(self.more)
+        return self.start(i + 1) - self.start(i)
 
 
 def parts(n: int, most: int) -> Parts:
@@ -95,22 +97,27 @@ def parts(n: int, most: int) -> Parts:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The sizes of tiles and parts; `copied` if y is copied in panels, of `vectors` vectors of columns each."""
+class Form:
+    """What the code of a product depends on; products of equal forms share it.
 
-    x: Matrix
-    y: Matrix
+    A tile has `height` rows and `vectors` vectors of columns. `copied`: y is copied in panels of these columns.
+    """
+
+    layouts: tuple[tuple[tuple[int, ...], int, int], ...]
+    """The dimensions of x, and of y: batches, kept, and summed."""
+    height: int
     vectors: int
     copied: bool
-    tiles: Parts  # of rows
-    blocks: Parts  # of tiles
-    panels: Parts  # of panels
-    depths: Parts  # of summed elements
-
-    @property
-    def vector(self) -> int:
-        """The elements of a vector."""
-        return lanes(self.x.value)
+    even: bool
+    """All rows of all tiles are rows of the product."""
+    whole: bool
+    """All panels are full."""
+    divided: bool
+    """The summed elements are in several parts."""
+    depth: int
+    """The most summed elements of a part."""
+    vector: int
+    """The elements of a vector."""
 
     @property
     def width(self) -> int:
@@ -118,44 +125,65 @@ class Plan:
         return self.vectors * self.vector
 
     @property
-    def columns(self) -> int:
-        """The columns of the product."""
-        return self.y.of(self.y.kept)
+    def room(self) -> int:
+        """The most panels of a workgroup, if y is copied."""
+        return _STACK // (self.depth * self.vectors * BITS // 8)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of a product and of its parts: numbers, or sizes that the code reads at run time."""
+
+    form: Form
+    rows: Any
+    columns: Any
+    summed: Any
+    blocks: Parts  # of tiles
+    panels: Parts  # of panels
+    depths: Parts  # of summed elements
 
     @property
-    def whole(self) -> bool:
-        """Whether all panels are full."""
-        return self.columns % self.width == 0
+    def numbers(self) -> tuple[Any, ...]:
+        """The numbers that the code reads at run time; rows, columns and summed elements come first."""
+        of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
+        return self.rows, self.columns, self.summed, *of_parts
 
-    @property
-    def even(self) -> bool:
-        """Whether all rows of all tiles are rows of the product."""
-        return self.x.of(self.x.kept) % self.tiles.low == 0
-
-    @property
-    def deep(self) -> int:
-        """The rows of a panel: a multiple of a vector's elements."""
-        return -(-self.depths.most // self.vector) * self.vector
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether a tile's part of x is copied: its rows are side by side in memory, and y is read where it is."""
-        return self.x.kept == self.x.last and not self.copied
+    def reading(self, numbers: Sequence[Any]) -> "Plan":
+        """The plan with these numbers."""
+        sizes, of_parts = numbers[:3], [Parts(*numbers[i : i + 3]) for i in (3, 6, 9)]
+        return Plan(self.form, *sizes, *of_parts)
 
 
 def plan(x: Matrix, y: Matrix) -> Plan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value)
-    columns, summed = y.of(y.kept), y.of(y.summed)
-    height, vectors = min(_TILES, key=lambda tile: _cycles(x.of(x.kept), -(-columns // vector), *tile))
+    rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
+    height, vectors = _tile(rows, -(-columns // vector))
     depths = parts(summed, 2 * _DEPTH)
-    copied = x.kept != x.last or y.kept != y.last or depths.most * columns * size > _RESIDENT
+    copied = x.kept != x.last or y.kept != y.last or -(-summed // depths.count) * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
-    panels, deep = -(-columns // (vectors * vector)), -(-depths.most // vector) * vector
-    strips = parts(panels, _STACK // (deep * vectors * vector * size)) if copied else Parts(1, panels, 0)
-    tiles = Parts(-(-x.of(x.kept) // height), height, 0)
-    blocks = parts(tiles.count, _BLOCK // height)
-    return Plan(x, y, vectors, copied, tiles, blocks, strips, depths)
+    form = Form(
+        tuple((each.batches, each.kept, each.summed) for each in (x, y)),
+        height,
+        vectors,
+        copied,
+        rows % height == 0,
+        columns % (vectors * vector) == 0,
+        depths.count > 1,
+        next(depth for depth in _DEPTHS if summed <= depth or depth == _DEPTH) if copied else 2 * _DEPTH,
+        vector,
+    )
+    panels = -(-columns // form.width)
+    strips = parts(panels, form.room) if copied else Parts(1, panels, 0)
+    blocks = parts(-(-rows // height), _BLOCK // height)
+    return Plan(form, rows, columns, summed, blocks, strips, depths)
+
+
+def _tile(rows: int, columns: int) -> tuple[int, int]:
+    """The rows and vectors of a tile; `columns` are vectors of the product."""
+    usual, best = (min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL, _TILES))
+    slower = _cycles(rows, columns, *usual) > _FASTER * _cycles(rows, columns, *best)
+    return best if slower else usual
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
@@ -167,15 +195,18 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y)
-    sizes = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
-    type_ = with_shape(x.value.type, [math.prod(sizes), x.of(x.kept), p.columns])
-    counts = math.prod(sizes), p.blocks.count, p.panels.count
+    batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
+    type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
+    counts = math.prod(batches), p.blocks.count, p.panels.count
+    sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
+    shared = Shared(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
 
     def part(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        inner = replace(p, x=replace(x, value=inputs[0]), y=replace(y, value=inputs[1]))
-        return _workgroup(k, inner, place, sizes).product(k)
+        left, right, *numbers = inputs
+        matrices = replace(x, value=left), replace(y, value=right)
+        return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
 
-    return in_workgroups(b, "product", p, (x.value, y.value), type_, counts, part)
+    return in_workgroups(b, "product", p.form, (x.value, y.value), type_, counts, part, shared)
 
 
 @dataclass(frozen=True)
@@ -204,6 +235,8 @@ class _Workgroup:
     """
 
     plan: Plan
+    x: Matrix
+    y: Matrix
     batch: Any
     batches: tuple[Any, ...]
     tiles: tuple[Any, Any]  # the first one, and the end
@@ -223,18 +256,18 @@ class _Workgroup:
         """The product after summed elements of part i are added; the first ones replace what was in memory."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
-        s = replace(s, panels=self.in_panels(k, s)) if p.copied else s
+        s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
         return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
 
     def in_panels(self, k: Vectors, s: _Summed) -> Any:
         """The panels of y: (panel, summed element, column)."""
-        p = self.plan
-        copied, step = (self.row_copied, 1) if p.y.kept == p.y.last else (self.squares_copied, p.vector)
+        form, y = self.plan.form, self.y
+        copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
         def panel(k: Vectors, i: Any, panels: Any) -> Sequence[Any]:
             return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
 
-        return k.loop(0, self.panels, 1, [k.array([p.panels.most, p.deep, p.width])], panel)[0]
+        return k.loop(0, self.panels, 1, [k.array([form.room, form.depth, form.width])], panel)[0]
 
     def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
         """The panels with a row of y in panel i."""
@@ -244,13 +277,12 @@ class _Workgroup:
 
     def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
         """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
-        p, y = self.plan, self.plan.y
-        inside = y.of(y.summed) % k.width == 0 and p.depths.most % k.width == 0 and not p.depths.more
-        mask = None if inside else k.first(y.of(y.summed) - (s.start + at))
+        p, form, y = self.plan, self.plan.form, self.y
+        mask = k.first(p.summed - (s.start + at))
 
         def column(k: Vectors, j: Any) -> Any:
-            j = self.column + i * p.width + j
-            j = j if p.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
+            j = self.column + i * form.width + j
+            j = j if form.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: Any, panels: Any) -> Sequence[Any]:
@@ -259,19 +291,20 @@ class _Workgroup:
                 panels = k.store(row, panels, [i, at + r, first])
             return [panels]
 
-        return k.loop(0, p.width, k.width, [panels], square)
+        return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
         """The product after the sums of the tiles in a row, that of index t."""
-        rows = _Rows(k.held(self.plan.tiles.start(t)))
-        rows = replace(rows, copy=self.rows_copied(k, rows, s)) if self.plan.by_rows else rows
+        rows = _Rows(k.held(t * self.plan.form.height))
+        if self.x.kept == self.x.last and not self.plan.form.copied:
+            rows = replace(rows, copy=self.rows_copied(k, rows, s))
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
     def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
         """A tile's part of x: (summed element, row)."""
-        p, x = self.plan, self.plan.x
-        width = -(-p.tiles.most // k.width) * k.width
-        masks = {i: k.first(x.of(x.kept) - (rows.first + i)) for i in range(0, width, k.width)}
+        p, x = self.plan, self.x
+        width = -(-p.form.height // k.width) * k.width
+        masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
 
         def row(k: Vectors, at: Any, out: Any) -> Sequence[Any]:
             for i, mask in masks.items():
@@ -279,35 +312,37 @@ class _Workgroup:
                 out = k.store(k.load(x.value, place, mask), out, [at, i])
             return [out]
 
-        return k.loop(0, s.size, 1, [k.array([p.depths.most, width])], row)[0]
+        return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
         """The product after the sums of a tile, in panel i."""
-        p = self.plan
+        form = self.plan.form
         row, columns = (
             k.held(rows.first - self.row),
-            [k.held(i * p.width + v * k.width) for v in range(p.vectors)],
+            [k.held(i * form.width + v * k.width) for v in range(form.vectors)],
         )
-        masks = [None if p.whole else k.first(self.columns - column) for column in columns]
+        masks = [None if form.whole else k.first(self.columns - column) for column in columns]
         inside = [
-            None if p.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(p.tiles.low)
+            None if form.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(form.height)
         ]
         targets = [
             ([k.held(row + r), column], k.every([each for each in (mask, here) if each is not None]))
             for r, here in enumerate(inside)
             for column, mask in zip(columns, masks, strict=True)
         ]
-        sums = [k.zeros()] * len(targets)
-        if p.depths.count > 1:
-            first = k.equal(k.index(s.part), k.index(0))
-            before = [k.load(z, place, mask) for place, mask in targets]
-            sums = [
-                k.emit("arith.select", (first, zero, x), x.type) for zero, x in zip(sums, before, strict=True)
-            ]
+        zero = k.zeros()
+        sums: Sequence[Any] = [zero] * len(targets)
+        if form.divided:
+            sums = k.if_(
+                k.equal(k.index(s.part), k.index(0)),
+                [zero.type] * len(targets),
+                lambda k: [zero] * len(targets),
+                lambda k: [k.load(z, place, mask) for place, mask in targets],
+            )
 
         def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
             elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
-            return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=p.copied), sums)
+            return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
 
         for x, (place, mask) in zip(k.loop(0, s.size, 1, sums, plus), targets, strict=True):
             z = k.store(x, z, place, mask)
@@ -315,40 +350,44 @@ class _Workgroup:
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
         """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
-        p, x, summed = self.plan, self.plan.x, k.held(s.start + at)
-        for r in range(p.tiles.low):
+        p, x, summed = self.plan, self.x, k.held(s.start + at)
+        for r in range(p.form.height):
             copied = rows.copy is not None
-            row = rows.first + r if p.even else smaller(rows.first + r, x.of(x.kept) - 1)
+            row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
             place = [at, r] if copied else x.place(self.batches, row, summed)
             yield k.element(rows.copy if copied else x.value, *place)
 
     def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
-        p, y = self.plan, self.plan.y
+        form, y = self.plan.form, self.y
         if copied:
-            return [k.load(s.panels, [i, at, v * k.width]) for v in range(p.vectors)]
-        summed, columns = k.held(s.start + at), [i * p.width + v * k.width for v in range(p.vectors)]
-        masks = [None if p.whole else k.first(self.columns - column) for column in columns]
+            return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
+        summed, columns = k.held(s.start + at), [i * form.width + v * k.width for v in range(form.vectors)]
+        masks = [None if form.whole else k.first(self.columns - column) for column in columns]
         places = [y.place(self.batches, self.column + column, summed) for column in columns]
         return [k.load(y.value, *each) for each in zip(places, masks, strict=True)]
 
 
-def _workgroup(k: Vectors, p: Plan, place: Sequence[Any], sizes: Sequence[int]) -> _Workgroup:
+def _workgroup(
+    k: Vectors, p: Plan, matrices: tuple[Matrix, Matrix], place: Sequence[Any], batches: Sequence[int]
+) -> _Workgroup:
     """The workgroup at a place: its batch, part of the rows, and part of the columns."""
     batch, block, strip = place
+    form = p.form
     first = k.held(p.blocks.start(block))
     end = k.held(first + p.blocks.size(block))
-    row, column = k.held(p.tiles.start(first)), k.held(p.panels.start(strip) * p.width)
+    row, column = k.held(first * form.height), k.held(p.panels.start(strip) * form.width)
     panels = k.held(p.panels.size(strip))
-    columns = panels * p.width
+    columns = panels * form.width
     return _Workgroup(
         p,
+        *matrices,
         batch,
-        tuple(k.held(batch // math.prod(sizes[d + 1 :]) % n) for d, n in enumerate(sizes)),
+        tuple(k.held(batch // math.prod(batches[d + 1 :]) % n) for d, n in enumerate(batches)),
         (first, end),
         row,
-        k.held((p.tiles.start(end) if p.even else smaller(p.tiles.start(end), p.x.of(p.x.kept))) - row),
+        k.held((end * form.height if form.even else smaller(end * form.height, p.rows)) - row),
         column,
-        k.held(columns if p.whole else smaller(columns, p.columns - column)),
+        k.held(columns if form.whole else smaller(columns, p.columns - column)),
         panels,
     )

@@ -8,18 +8,19 @@ The MLIR bindings do not define the dialect `flow`, so its ops are written in ge
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fast.vectors import Vectors
 from tiduc.backends.iree.missing.dynamic.sizes import Size, read
 from tiduc.dialect.context import context
 from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import element, with_shape
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"
@@ -34,35 +35,78 @@ class Part(NamedTuple):
     sizes: Sequence[Any]
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes share it.
+
+    `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size.
+    """
+
+    numbers: tuple[int, ...]
+    sizes: tuple[tuple[tuple[int, int], ...], ...]
+
+    def types(self, types: Sequence[Any]) -> list[Any]:
+        """The types of the inputs and the result in the code."""
+        unknown = ir.ShapedType.get_dynamic_size()
+        dynamic = [dict.fromkeys((d for d, _ in sizes), unknown) for sizes in self.sizes]
+        return [
+            with_shape(type_, [sizes.get(d, n) for d, n in enumerate(type_.shape)])
+            for type_, sizes in zip(types, dynamic, strict=True)
+        ]
+
+
 Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
 
 
 def in_workgroups(
-    b: Emitter, name: str, plan: object, inputs: Sequence[Any], type_: Any, counts: Sequence[int], fill: Body
+    b: Emitter,
+    name: str,
+    plan: object,
+    inputs: Sequence[Any],
+    type_: Any,
+    counts: Sequence[int],
+    fill: Body,
+    shared: Shared | None = None,
 ) -> Any:
     """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of up to three `counts`.
 
     IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches
     with equal names, plans and types share their code, which is emitted once, at the end of the module: what `fill`
-    emits must depend on the plan and the types alone.
+    emits must depend on the plan and the types alone. With `shared`, neither the code nor its types depend on the
+    counts and on the numbers there, which `fill` takes after the inputs.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     module = b.place.block.owner
     while module.name != "builtin.module":
         module = module.parent
-    types = [x.type for x in inputs]
-    key = hashlib.blake2b(
-        repr((plan, counts, *map(str, (*types, type_)))).encode(), digest_size=8
-    ).hexdigest()
-    name = "_".join((name, *("x".join(map(str, (*shape(x), element(x)))) for x in inputs), key))
+    types = [*(x.type for x in inputs), type_]
+    workload, numbers = [], []
+    if shared is not None:
+        types = shared.types(types)
+        k = Kernel(b.place, b.location)
+        workload = [k.index(n) for n in _three(counts)]
+        numbers = [k.number(n, signless(32)) for n in shared.numbers]
+    of = (*types, len(numbers)) if shared else (*types, *counts)
+    key = hashlib.blake2b(repr((plan, *map(str, of))).encode(), digest_size=8).hexdigest()
+    name = "_".join((name, *("x".join(map(str, (*_known(t), element(t)))) for t in types[:-1]), key))
     block = module.regions[0].blocks[0]
     if all(symbol(op) != name for op in operations(block) if op.name == EXECUTABLE):
-        _executable(Kernel(ir.InsertionPoint(block), b.location), name, types, type_, counts, fill)
+        _executable(Kernel(ir.InsertionPoint(block), b.location), name, types, counts, fill, shared)
     attributes = {
         "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([name, name])]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(inputs), 0, 0]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(workload), len(inputs) + len(numbers), 0, 0]),
     }
-    return b.emit(DISPATCH, inputs, type_, attributes)
+    return b.emit(DISPATCH, [*workload, *inputs, *numbers], type_, attributes)
+
+
+def _three(counts: Sequence[int]) -> list[int]:
+    """The number of workgroups along IREE's three dimensions, the innermost one first."""
+    return [*reversed(counts), 1, 1][:3]
+
+
+def _known(type_: Any) -> list[Any]:
+    """The sizes of an array for a name; "n" for those read at run time."""
+    return [n if n >= 0 else "n" for n in type_.shape]
 
 
 def detached(module: Any) -> list[Any]:
@@ -74,36 +118,48 @@ def detached(module: Any) -> list[Any]:
 
 
 def _executable(
-    b: Kernel, name: str, types: Sequence[Any], type_: Any, counts: Sequence[int], fill: Body
+    b: Kernel, name: str, types: Sequence[Any], counts: Sequence[int], fill: Body, shared: Shared | None
 ) -> None:
     """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
-    bound = [_bound("readonly", each) for each in types] + [_bound("writeonly", type_)]
+    bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
+    words = [signless(32)] * (len(shared.numbers) if shared else 0)
+    arguments = [*bound[:-1], *words, bound[-1]]
+    sizes = shared.sizes if shared else ((),) * len(bound)
     symbol = {"sym_name": ir.StringAttr.get(name)}
     export = {**symbol, "function_ref": ir.FlatSymbolRefAttr.get(name)}
-    function = {**symbol, "function_type": ir.TypeAttr.get(ir.FunctionType.get(bound, []))}
+    function = {**symbol, "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, []))}
     private = {**symbol, "sym_visibility": ir.StringAttr.get("private")}
 
     def body(region: Any) -> None:
-        block = region.blocks.append(*bound, arg_locs=[b.location] * len(bound))
-        k = Vectors(block, b.location, element(type_))
-        *given, out = block.arguments
-        arrays = [
-            k.emit(f"{_TENSOR}.load", (y,), each, _slice([0] * len(each.shape), each.shape, [1, 0]))
-            for each, y in zip(types, given, strict=True)
+        block = region.blocks.append(*arguments, arg_locs=[b.location] * len(arguments))
+        k = Vectors(block, b.location, element(types[-1]))
+        given = list(block.arguments)
+        numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(bound) - 1 : -1]]
+        arrays = [*given[: len(bound) - 1], given[-1]]
+        known = [[numbers[i] for _, i in each] for each in sizes]
+        arrays = [_sized(k, x, each) for x, each in zip(arrays, known, strict=True)]
+        out = arrays.pop()
+        loaded = [
+            k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
+            for type_, y, each in zip(types[:-1], arrays, known, strict=False)
         ]
         place = [
             k.emit("flow.dispatch.workgroup.id", (), ir.IndexType.get(), {"dimension": _index(d)})
             for d in reversed(range(len(counts)))
         ]
-        part = fill(k, [read(i) for i in place], arrays)
+        part = fill(k, [read(i) for i in place], [*loaded, *map(read, numbers)])
         at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
-        k.emit_all(f"{_TENSOR}.store", (part.value, out, *at), (), _slice(part.starts, part.sizes, [1, 1, 0]))
+        operands = part.value, out, *known[-1], *at
+        segments = [1, 1, len(known[-1])]
+        k.emit_all(f"{_TENSOR}.store", operands, (), _slice(part.starts, part.sizes, segments))
         k.emit_all("func.return", (), ())
 
     def filled(region: Any) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
-        sizes = [*reversed(counts), 1, 1][:3]
-        count = k.region((), lambda k: [k.index(n) for n in sizes], "flow.return")
+        if shared is None:
+            count = k.region((), lambda k: [k.index(n) for n in _three(counts)], "flow.return")
+        else:
+            count = k.region([ir.IndexType.get()] * 3, lambda k, *given: given, "flow.return")
         k.emit_all("flow.executable.export", (), (), export, [count])
         k.emit_all("builtin.module", (), (), None, [functions])
         k.emit_all("flow.executable_end", (), ())
@@ -113,6 +169,16 @@ def _executable(
         k.emit_all("func.func", (), (), function, [body])
 
     b.emit_all(EXECUTABLE, (), (), private, [filled])
+
+
+def _sized(k: Kernel, x: Any, sizes: Sequence[Any]) -> Any:
+    """An argument of a dispatch with the sizes of its dynamic dimensions."""
+    return k.emit("flow.dispatch.tie_shape", (x, *sizes), x.type) if sizes else x
+
+
+def _whole(type_: Any) -> tuple[list[Any], list[Any]]:
+    """The starts and sizes of a slice of the whole array; None for a size read at run time."""
+    return [0] * len(type_.shape), [n if n >= 0 else None for n in type_.shape]
 
 
 def _bound(access: str, type_: Any) -> Any:

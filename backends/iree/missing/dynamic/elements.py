@@ -88,7 +88,7 @@ def _either(
     """
     met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:
-        return k.if_(met, other.type, lambda k: [k.element(x, *place)], lambda k: [other])
+        return k.if_(met, [other.type], lambda k: [k.element(x, *place)], lambda k: [other])[0]
     near = [clamped(i, n - 1) for i, n in zip(place, sizes, strict=True)]
     return k.select_scalar(met, k.element(x, *near), other)
 
