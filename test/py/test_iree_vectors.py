@@ -233,6 +233,15 @@ def test_equal_convolutions_share_code() -> None:
     assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 3
 
 
+def test_parts_for_threads() -> None:
+    """A gradient toward an image that has enough tiles of features is in eight parts, so that threads share it."""
+    text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
+    module = parse(load(text).vjp([0]).text)
+    convolutions_to_products(module, Settings(wide=True))
+    export = r'export"\(\) \({\s*%\w+ = arith.constant (\d+) : index[^@]*function_ref = @convolution_'
+    assert re.findall(export, str(module)) == ["8", "8"]
+
+
 def test_choice_of_tiles() -> None:
     """A tile fits into the registers, and covers few places and features beyond those of the result."""
     assert Shape(64, 28 * 57 - 1, 16, 576).best() == Tile(8, 3)

@@ -29,6 +29,8 @@ _CHANNELS = 32
 """The most channels that are added at a time, of a kernel that has channels as its outer dimension."""
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
+_PARTS = 8
+"""The parts of a result that has so many tiles of features, for threads to share; more parts read the kernel slower."""
 _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
 
@@ -217,9 +219,11 @@ class _Part:
     @property
     def features(self) -> int:
         """The features of a part."""
-        return self.tile.features * (
-            1 if self.blocks == 1 else min(_TILES_OF_PART, -(-self.group // self.tile.features))
-        )
+        if self.blocks == 1:
+            return self.tile.features
+        others = self.phases * self.c.batch * self.c.groups * self.planes.places[0] // self.rows
+        tiles = -(-self.group // self.tile.features)
+        return self.tile.features * min(_TILES_OF_PART, -(-tiles // -(-_PARTS // others)))
 
     @property
     def parts(self) -> int:
