@@ -1,5 +1,6 @@
 """A sample of `test/sweep/torch_gradients.py`, and models of PyTorch that need those decompositions."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,25 @@ def test_gelu(approximate: str) -> None:
         tolerance = 1e-12 if kind == torch.float64 else 1e-5
         np.testing.assert_allclose(value, gelu(x).sum().detach(), rtol=tolerance)
         np.testing.assert_allclose(slope, x.grad, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "kind"),
+    [((2, 6, 5, 3), 3, torch.float32), ((3, 4), 2, torch.float64), ((1, 8, 7), 8, torch.bfloat16)],
+)
+def test_group_norm(shape: tuple[int, ...], groups: int, kind: Any) -> None:
+    """Means and variances have the type of the input, or f32, and no value is gathered."""
+    module = torch.nn.GroupNorm(groups, shape[1], affine=kind != torch.float64).to(kind)
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.normal_()
+    x = (5 + 3 * torch.randn(shape)).to(kind)
+    program = tiduc.from_torch(module, (x,))
+    assert "gather" not in program.text
+    assert bool(re.search(r"\dx\d+xf64", program.text)) == (kind == torch.float64)
+    if kind != torch.bfloat16:  # NumPy has no such numbers
+        (y,) = program.compile()(*program.arguments(x.numpy()))
+        np.testing.assert_allclose(y, module(x).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_erf_of_integers() -> None:

@@ -29,6 +29,8 @@ _CHANNELS = 32
 """The most channels that are added at a time, of a kernel that has channels as its outer dimension."""
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
+_PARTS = 8
+"""The parts of a result that has so many tiles of features, for threads to share; more parts read the kernel slower."""
 _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
 
@@ -108,10 +110,13 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()
     phase and takes all. Several phases are successive images of the result.
     """
     planes = Planes.of(c)
-    y = pointwise(b, c, planes)
+    y, labels = pointwise(b, c, planes), (BATCH, FEATURES)
     if y is None:
-        y = _computed(b, c, planes, tuple(elements) or tuple(Elements((n,)) for n in c.window.sizes))
-    return Result(b.reshape(y, [shape(y)[0], c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
+        swapped = c.layout.output[1] == 0 and not elements
+        labels = (FEATURES, BATCH) if swapped else labels
+        taken = tuple(elements) or tuple(Elements((n,)) for n in c.window.sizes)
+        y = _computed(b, c, planes, taken, swapped)
+    return Result(b.reshape(y, [*shape(y)[:2], *c.places]), (*labels, *range(c.rank)))
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
@@ -122,8 +127,10 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
     return max(fitting, default=1)
 
 
-def _computed(b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...]) -> Any:
-    """The result, (phases and batch, features, places)."""
+def _computed(
+    b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
+) -> Any:
+    """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
     group, width, rows = c.outputs // c.groups, lanes(c.x), _rows_of_part(c, planes)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
@@ -134,9 +141,9 @@ def _computed(b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elemen
     # Where rows are shorter than a vector, places between rows are cut off later.
     between = planes.places[1] < min(width - 1, planes.pitch)
     padded = planes.pitch if between else planes.places[1]
-    part = _Part(c, planes, elements, tile, rows, padded)
+    part = _Part(c, planes, elements, tile, rows, padded, swapped)
     x = planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
-    type_ = with_shape(x.type, [phases * c.batch, c.outputs, planes.places[0] * padded])
+    type_ = with_shape(x.type, [*part.order(phases * c.batch, c.outputs), planes.places[0] * padded])
     counts = [phases * c.batch, planes.places[0] // rows, c.groups * part.parts]
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
@@ -144,7 +151,7 @@ def _computed(b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elemen
 
     y = in_workgroups(b, "convolution", part, [x, c.w], type_, counts, one)
     if padded > planes.places[1]:
-        y = b.reshape(y, [phases * c.batch, c.outputs, planes.places[0], padded])
+        y = b.reshape(y, [*shape(y)[:2], planes.places[0], padded])
         y = b.cut(y, 3, 0, planes.places[1])
     return y
 
@@ -172,7 +179,8 @@ class _Place(NamedTuple):
 class _Part:
     """Emits a part of a convolution: some features and `rows` rows, each of `columns` elements.
 
-    In the code of a dispatch, `x` are the images as planes, and `w` is the kernel.
+    In the code of a dispatch, `x` are the images as planes, and `w` is the kernel. If `swapped`, as in some gradients
+    toward kernels, the features are the first dimension of the result, and the images the second one.
     """
 
     c: Convolution
@@ -181,8 +189,13 @@ class _Part:
     tile: Tile
     rows: int
     columns: int
+    swapped: bool
     x: Any = field(default=None, repr=False)
     w: Any = field(default=None, repr=False)
+
+    def order(self, image: Any, feature: Any) -> list[Any]:
+        """Numbers of an image and of a feature, in the order of the result's dimensions."""
+        return [feature, image] if self.swapped else [image, feature]
 
     @property
     def group(self) -> int:
@@ -217,9 +230,11 @@ class _Part:
     @property
     def features(self) -> int:
         """The features of a part."""
-        return self.tile.features * (
-            1 if self.blocks == 1 else min(_TILES_OF_PART, -(-self.group // self.tile.features))
-        )
+        if self.blocks == 1:
+            return self.tile.features
+        others = self.phases * self.c.batch * self.c.groups * self.planes.places[0] // self.rows
+        tiles = -(-self.group // self.tile.features)
+        return self.tile.features * min(_TILES_OF_PART, -(-tiles // -(-_PARTS // others)))
 
     @property
     def parts(self) -> int:
@@ -247,8 +262,9 @@ class _Part:
         start = k.held((number - group * self.parts) * self.features)
         even = self.group % self.features == 0
         count = self.features if even else k.held(smaller(self.group - start, self.features))
-        starts = [result, k.held(group * self.group + start), k.held(row * self.columns)]
-        sizes = [1, count, self.rows * self.columns]
+        feature = k.held(group * self.group + start)
+        starts = [*self.order(result, feature), k.held(row * self.columns)]
+        sizes = [*self.order(1, count), self.rows * self.columns]
 
         def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
             channel, feature = k.held(place[0] * self.channels), k.held(place[1] * self.tile.features)
@@ -330,7 +346,8 @@ class _Part:
         targets = []
         for r in range(self.tile.features):
             inside = [] if isinstance(count, int) else [k.splat(k.at_most(feature + (r + 1), count))]
-            targets += [[([0, feature + r, at], k.every(inside + masks)) for at, masks in v] for v in vs]
+            here = self.order(0, feature + r)
+            targets += [[([*here, at], k.every(inside + masks)) for at, masks in v] for v in vs]
         return targets
 
     def _of_vector(self, k: Vectors, t: Any) -> list[tuple[Any, list[Any]]]:

@@ -1,13 +1,15 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-stored-values' | filecheck %s
 
 // A barrier that only prevents fusions becomes a reshape of IREE's own, and one that keeps equal ops apart a select.
-// A barrier of a constant moves to the start of the function. Others stay.
+// A barrier of a constant moves to the start of the function; a number is stored beside another one. Others stay.
 
 // CHECK:      func.func @main
-// CHECK-NEXT:   %[[N:.*]] = stablehlo.constant dense<1000001> : tensor<i32>
-// CHECK-NEXT:   %[[O:.*]] = stablehlo.optimization_barrier %[[N]] : tensor<i32>
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f32>
 // CHECK-NEXT:   %[[B:.*]] = stablehlo.optimization_barrier %[[C]] : tensor<f32>
+// CHECK:        %[[N:.*]] = stablehlo.constant dense<[1000001, 1000000]> : tensor<2xi32>
+// CHECK-NEXT:   %[[H:.*]] = stablehlo.optimization_barrier %[[N]] : tensor<2xi32>
+// CHECK-NEXT:   %[[F:.*]] = stablehlo.slice %[[H]] [0:1]
+// CHECK-NEXT:   %[[O:.*]] = stablehlo.reshape %[[F]] : (tensor<1xi32>) -> tensor<i32>
 // CHECK-NEXT:   %[[T:.*]] = stablehlo.tanh %arg0
 // CHECK-NEXT:   %[[R:.*]] = "flow.tensor.reshape"(%[[T]]) {operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<4x5xf32>) -> tensor<1x4x5xf32>
 // CHECK-NEXT:   %[[S:.*]] = stablehlo.reshape %[[R]] : (tensor<1x4x5xf32>) -> tensor<4x5xf32>

@@ -234,14 +234,20 @@ def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 @decomposes(aten.var_mean.correction)
 def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """The variance and the mean over a dynamic dimension: torch-mlir asserts that it has enough elements."""
-    dims = dim or list(range(x.dim()))
-    count = math.prod(x.shape[d] for d in dims)
-    if isinstance(count, int) or x.is_complex():
+    """The variance and the mean, in f32 or the type of x: torch-mlir computes them in f64, and both from x.
+
+    It also asserts that a dynamic dimension has enough elements.
+    """
+    if x.is_complex():
         return NotImplemented
-    mean = x.mean(dims, keepdim=True)
-    rest = ((x - mean) ** 2).sum(dims, keepdim=keepdim)
-    return rest / (count - (1 if correction is None else correction)), x.mean(dims, keepdim=keepdim)
+    dims = dim or list(range(x.dim()))
+    wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    mean = wide.mean(dims, keepdim=True)
+    centered = wide - mean
+    count = math.prod(x.shape[d] for d in dims) - (1 if correction is None else correction)
+    count = count if isinstance(count, torch.SymInt | torch.SymFloat) else max(count, 0)
+    variance = (centered * centered).sum(dims, keepdim=keepdim) / count
+    return variance.to(x.dtype), (mean if keepdim else wide.mean(dims)).to(x.dtype)
 
 
 @decomposes(aten.var.correction)

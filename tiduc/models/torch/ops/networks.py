@@ -47,6 +47,27 @@ def view(x: Any, size: Any) -> Any:
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
 
+@decomposes(aten.native_group_norm.default)
+def native_group_norm(
+    x: Any, weight: Any, bias: Any, batch: Any, channels: Any, places: Any, groups: int, eps: float
+) -> Any:
+    """(x - mean) / sqrt(variance + eps) of each group of channels, and the means and 1 / sqrt(variance + eps).
+
+    It is computed as PyTorch's kernels do: in f32 for f32 and shorter types. torch-mlir computes variances in f64, and
+    gathers the values by constant indices.
+    """
+    kind = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    parts = x.to(kind).reshape([batch, groups, channels // groups * places])
+    mean = parts.mean(-1, keepdim=True)
+    centered = parts - mean
+    scale = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps)
+    y = (centered * scale).reshape(x.shape)
+    of_channels = [channels] + [1] * (x.dim() - 2)
+    y = y if weight is None else y * weight.to(kind).reshape(of_channels)
+    y = y if bias is None else y + bias.to(kind).reshape(of_channels)
+    return y.to(x.dtype), *(each.reshape([batch, groups]).to(x.dtype) for each in (mean, scale))
+
+
 @decomposes(aten.embedding_bag.padding_idx)
 def embedding_bag(
     weight: Any,
