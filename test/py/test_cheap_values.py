@@ -96,6 +96,59 @@ def test_transposed_batches_take_memory() -> None:
     assert transposed("2x4x16", "tensor<8x2x4xf32>", text) == [512, 256]
 
 
+def test_reversed_kernels_take_no_memory() -> None:
+    """A convolution reads a kernel backwards, but not an image, and not along its features."""
+    x, w, y = "tensor<1x8x5x5xf32>", "tensor<4x8x3x3xf32>", "tensor<1x4x5x5xf32>"
+
+    def sizes(of: str, dims: str) -> list[int]:
+        operands, kind = ("%x, %r", w) if of == "%w" else ("%r, %w", x)
+        return liveness(
+            tiduc.load(f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
+              %r = stablehlo.reverse {of}, dims = [{dims}] : {kind}
+              %y = stablehlo.convolution({operands}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+                window = {{pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+                : ({x}, {w}) -> {y}
+              return %y : {y}
+            }}""").merged
+        ).size
+
+    assert sizes("%w", "2, 3") == [0, 400]
+    assert sizes("%w", "0, 2") == [1152, 400]
+    assert sizes("%x", "2, 3") == [800, 400]
+
+
+@pytest.mark.parametrize(
+    ("reader", "result", "sizes"),
+    [
+        ("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0]", "5x6", [120]),
+        (
+            "stablehlo.reduce(%p init: %z) applies stablehlo.maximum across dimensions = [0]",
+            "5x6",
+            [360, 120],
+        ),
+        ("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [1]", "3x6", [360, 72]),
+        ("stablehlo.transpose %p, dims = [0, 2, 1]", "3x6x5", [360]),
+        ("stablehlo.transpose %p, dims = [1, 0, 2]", "5x3x6", [360, 360]),
+    ],
+)
+def test_a_product_and_what_changes_its_dimensions_are_one_op(
+    reader: str, result: str, sizes: list[int]
+) -> None:
+    """The product of each batch is not stored if the batches are added up, or rows and columns exchanged."""
+    p, y = "tensor<3x5x6xf32>", f"tensor<{result}xf32>"
+    types = f"({p}, tensor<f32>)" if "reduce" in reader else f"({p})"
+    model = liveness(
+        tiduc.load(f"""func.func @main(%a: tensor<3x4x5xf32>, %b: tensor<3x4x6xf32>) -> {y} {{
+          %z = stablehlo.constant dense<0.0> : tensor<f32>
+          %p = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+            : (tensor<3x4x5xf32>, tensor<3x4x6xf32>) -> {p}
+          %y = {reader} : {types} -> {y}
+          return %y : {y}
+        }}""").merged
+    )
+    assert [size for size in model.size if size] == sizes
+
+
 def test_values_that_are_compared_run_once() -> None:
     """The gradient of a maximum goes to numbers that equal it; a second run may round otherwise."""
     x = "tensor<4096x64xf32>"
