@@ -164,9 +164,7 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
 
 def _written_in_order(ops: Sequence[Definition], number: Mapping[Value, int]) -> set[int]:
     """The ops of which a reader needs the result in its order in memory."""
-    return {
-        number[x] for op in ops for x in op.reads if x in number and not _reorders(ops[number[x]], op, x)
-    }
+    return {number[x] for op in ops for x in op.reads if x in number and not _reorders(ops[number[x]], op, x)}
 
 
 def _reorders(op: Definition, reader: Definition, y: Value) -> bool:

@@ -40,7 +40,7 @@ def flat_products(module: Any) -> int:
 
 
 def _read_in_place(transpose: Any) -> bool:
-    """Lets products read a matrix itself, in place of the transposed one, which IREE stores if several products read it."""
+    """Lets products read a matrix itself, not its transpose, which IREE stores if several products read it."""
     y, (x,) = transpose.results[0], transpose.operands
     uses = list(y.uses)
     products = [use.owner.operation for use in uses]
