@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 from harness.allocations import allocated
+from torch_mlir import ir
 
 import tiduc
+from tiduc.dialect.context import context
 from tiduc.dialect.matchers import compares_equal
+from tiduc.dialect.view import View
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
+from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import liveness
+from tiduc.passes.rematerialize.recompute import evicting, unchanged
 
 X, W, COUNT = "tensor<512x64xf32>", "tensor<64x64xf32>", 6
 GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}
@@ -200,3 +205,38 @@ def test_loops_keep_masks_of_equal_numbers() -> None:
     mask, y = (x for x in graph.outputs if x is not None)
     cheap_ops = {"stablehlo.logistic", "stablehlo.broadcast_in_dim", "stablehlo.compare"}
     assert set(cheapest_residuals([mask, y], graph.inputs.values(), cheap_ops)) == {mask, y}
+
+
+def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
+    """The barrier of a convolution takes the kernel, and the kernel is reversed again, which stores nothing."""
+    x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
+
+    def convolved(y: str, image: str, kernel: str) -> str:
+        return f"""{y} = stablehlo.convolution({image}, {kernel}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+          window = {{pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : ({x}, {w}) -> {x}"""
+
+    program = tiduc.load(f"""func.func @main(%x: {x}, %v: {w}, %w: {w}) -> {x} {{
+      %r = stablehlo.reverse %w, dims = [2, 3] : {w}
+      {convolved("%a", "%x", "%v")}
+      {convolved("%b", "%a", "%r")}
+      {convolved("%c", "%b", "%v")}
+      {convolved("%d", "%c", "%v")}
+      %e = stablehlo.add %d, %b : {x}
+      return %e : {x}
+    }}""")
+    model = liveness(program.merged)
+    names = [op.name for op in model.ops]
+    convolutions = [i for i, name in enumerate(names) if name == "stablehlo.convolution"]
+    choice = evicting(unchanged(model), convolutions[-1], set(convolutions[:2]))
+    with context(), ir.Location.unknown():
+        emitted = emit(program.opset.builder(View(ir.Module.create()), "main"), program.merged, choice.model)
+    barriers = [op for op in emitted.definitions if op.name == "stablehlo.optimization_barrier"]
+    assert len(barriers) == 2 and [op.name for op in emitted.definitions].count("stablehlo.reverse") == 2
+    assert not any(
+        y in op.operands
+        for op in barriers
+        for each in emitted.definitions
+        for y in each.results
+        if each.name == "stablehlo.reverse"
+    )

@@ -16,10 +16,8 @@ import tiduc
 from tiduc.cli import run
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.view import View
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.budget import budget_in_bytes
-from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.order import lowest_order, with_virtual_late
 from tiduc.passes.rematerialize.recompute import evicting, unchanged, within
@@ -383,38 +381,3 @@ def test_pass_takes_a_budget() -> None:
     module = program.flat
     tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.4x}")
     assert BARRIER in str(module)
-
-
-def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
-    """The barrier of a convolution takes the kernel, and the kernel is reversed again, which stores nothing."""
-    x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
-
-    def convolved(y: str, image: str, kernel: str) -> str:
-        return f"""{y} = stablehlo.convolution({image}, {kernel}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
-          window = {{pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
-          : ({x}, {w}) -> {x}"""
-
-    program = tiduc.load(f"""func.func @main(%x: {x}, %v: {w}, %w: {w}) -> {x} {{
-      %r = stablehlo.reverse %w, dims = [2, 3] : {w}
-      {convolved("%a", "%x", "%v")}
-      {convolved("%b", "%a", "%r")}
-      {convolved("%c", "%b", "%v")}
-      {convolved("%d", "%c", "%v")}
-      %e = stablehlo.add %d, %b : {x}
-      return %e : {x}
-    }}""")
-    model = liveness(program.merged)
-    names = [op.name for op in model.ops]
-    convolutions = [i for i, name in enumerate(names) if name == "stablehlo.convolution"]
-    choice = evicting(unchanged(model), convolutions[-1], set(convolutions[:2]))
-    with context(), ir.Location.unknown():
-        emitted = emit(program.opset.builder(View(ir.Module.create()), "main"), program.merged, choice.model)
-    barriers = [op for op in emitted.definitions if op.name == BARRIER]
-    assert len(barriers) == 2 and [op.name for op in emitted.definitions].count("stablehlo.reverse") == 2
-    assert not any(
-        y in op.operands
-        for op in barriers
-        for each in emitted.definitions
-        for y in each.results
-        if each.name == "stablehlo.reverse"
-    )
