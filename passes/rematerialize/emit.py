@@ -35,6 +35,7 @@ from tiduc.passes.rematerialize.liveness import FUSED, Liveness
 from tiduc.passes.rematerialize.recompute import can_rerun
 
 BARRIER = "stablehlo.optimization_barrier"
+_CONVOLUTION = "stablehlo.convolution"
 
 
 def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
@@ -81,8 +82,8 @@ class _Emitter:
             virtual = self._virtual(needs)
             held = self._held([*virtual, place], virtual)
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
-        else:
-            self._rerun(place, (), [])
+        else:  # a barrier for a reversed kernel would store it
+            self._rerun(place, self._virtual(needs) if op.name == _CONVOLUTION else (), [])
         self.runs.setdefault(op, place)
         if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):
             self.constants.update(op.results)

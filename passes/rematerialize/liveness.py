@@ -5,7 +5,9 @@
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
 reader. Three kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
 elements or give a contiguous part of an array, those of elementwise ops, pads and updates of zeros with a single,
-elementwise reader, and transposed matrices that only products read.
+elementwise reader, and arrays in another order that only products read: transposed matrices, and convolution kernels
+that are reversed. A product whose batches its only reader adds up, or whose rows and columns that reader exchanges, is
+one op with this reader.
 Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live throughout:
 compilers allocate results before the first op runs. A dynamic dimension counts as 1.
 """
@@ -17,7 +19,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.bodies import reducer
 from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
@@ -106,19 +110,21 @@ def liveness(graph: Graph) -> Liveness:
     for i in outputs:
         readers[i] += 2
     results, in_loops = set(outputs), {j for i, op in enumerate(ops) if is_control(op) for j in needs[i]}
-    others = results | {j for i, op in enumerate(ops) if op.name != "stablehlo.dot_general" for j in needs[i]}
+    written = results | _written_in_order(ops, number)
+    merged = {i for i in range(len(ops)) if readers[i] == 1 and _is_one_product(ops[i], reader[i])}
     size = [0] * len(ops)
     reads: list[tuple[int, ...]] = []
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
         is_fused = readers[i] == 1 and _is_fused(op, reader[i])
-        is_fused |= i not in others and _transposes_matrix(op)
+        is_fused |= i not in written and readers[i] > 0
+        is_fused |= not merged.isdisjoint(needs[i])
         if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results, i in in_loops)):
             reads.append(())
             roots.append(behind)
         else:
-            size[i] = sum(map(size_in_bytes, op.results))
+            size[i] = sum(map(size_in_bytes, (reader[i] if i in merged else op).results))
             reads.append(behind)
             roots.append((i,))
     kept = _kept(graph, size, roots, number)
@@ -156,9 +162,39 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
     return traits.bytes == "none"
 
 
-def _transposes_matrix(op: Definition) -> bool:
-    """Whether an op transposes a matrix; compilers change the order in which a product reads the matrix."""
-    return op.name == "stablehlo.transpose" and len(sizes_in(op.result.type)) == 2
+def _written_in_order(ops: Sequence[Definition], number: Mapping[Value, int]) -> set[int]:
+    """The ops of which a reader needs the result in its order in memory."""
+    return {number[x] for op in ops for x in op.reads if x in number and not _reorders(ops[number[x]], op, x)}
+
+
+def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
+    """Whether an op transposes a matrix for a product, or reverses the window of a convolution; y is its result.
+
+    Compilers change the order in which the reader reads the operand of the op.
+    """
+    if op.name == "stablehlo.transpose":
+        return reader.name == "stablehlo.dot_general" and len(sizes_in(y.type)) == 2
+    if op.name != "stablehlo.reverse" or reader.name != "stablehlo.convolution" or y == reader.operands[0]:
+        return False
+    numbers = hlo.ConvDimensionNumbers(reader.attributes["dimension_numbers"])
+    return set(op.attributes["dimensions"]) <= set(numbers.kernel_spatial_dimensions)
+
+
+def _is_one_product(op: Definition, reader: Definition) -> bool:
+    """Whether a product and its reader are one product: the reader adds up batches, or exchanges rows and columns."""
+    if op.name != "stablehlo.dot_general":
+        return False
+    batches = len(hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
+    if reader.name == "stablehlo.transpose":
+        rank = len(sizes_in(op.result.type))
+        return rank == batches + 2 and list(reader.attributes["permutation"]) == [
+            *range(batches),
+            rank - 1,
+            batches,
+        ]
+    if reader.name != "stablehlo.reduce" or len(reader.operands) != 2 or reducer(reader) != "stablehlo.add":
+        return False
+    return all(d < batches for d in reader.attributes["dimensions"])
 
 
 def _is_contiguous_part(op: Definition) -> bool:

@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 from harness.allocations import allocated
+from torch_mlir import ir
 
 import tiduc
+from tiduc.dialect.context import context
 from tiduc.dialect.matchers import compares_equal
+from tiduc.dialect.view import View
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
+from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import liveness
+from tiduc.passes.rematerialize.recompute import evicting, unchanged
 
 X, W, COUNT = "tensor<512x64xf32>", "tensor<64x64xf32>", 6
 GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}
@@ -96,6 +101,59 @@ def test_transposed_batches_take_memory() -> None:
     assert transposed("2x4x16", "tensor<8x2x4xf32>", text) == [512, 256]
 
 
+def test_reversed_kernels_take_no_memory() -> None:
+    """A convolution reads a kernel backwards, but not an image, and not along its features."""
+    x, w, y = "tensor<1x8x5x5xf32>", "tensor<4x8x3x3xf32>", "tensor<1x4x5x5xf32>"
+
+    def sizes(of: str, dims: str) -> list[int]:
+        operands, kind = ("%x, %r", w) if of == "%w" else ("%r, %w", x)
+        return liveness(
+            tiduc.load(f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
+              %r = stablehlo.reverse {of}, dims = [{dims}] : {kind}
+              %y = stablehlo.convolution({operands}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+                window = {{pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+                : ({x}, {w}) -> {y}
+              return %y : {y}
+            }}""").merged
+        ).size
+
+    assert sizes("%w", "2, 3") == [0, 400]
+    assert sizes("%w", "0, 2") == [1152, 400]
+    assert sizes("%x", "2, 3") == [800, 400]
+
+
+@pytest.mark.parametrize(
+    ("reader", "result", "sizes"),
+    [
+        ("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0]", "5x6", [120]),
+        (
+            "stablehlo.reduce(%p init: %z) applies stablehlo.maximum across dimensions = [0]",
+            "5x6",
+            [360, 120],
+        ),
+        ("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [1]", "3x6", [360, 72]),
+        ("stablehlo.transpose %p, dims = [0, 2, 1]", "3x6x5", [360]),
+        ("stablehlo.transpose %p, dims = [1, 0, 2]", "5x3x6", [360, 360]),
+    ],
+)
+def test_a_product_and_what_changes_its_dimensions_are_one_op(
+    reader: str, result: str, sizes: list[int]
+) -> None:
+    """The product of each batch is not stored if the batches are added up, or rows and columns exchanged."""
+    p, y = "tensor<3x5x6xf32>", f"tensor<{result}xf32>"
+    types = f"({p}, tensor<f32>)" if "reduce" in reader else f"({p})"
+    model = liveness(
+        tiduc.load(f"""func.func @main(%a: tensor<3x4x5xf32>, %b: tensor<3x4x6xf32>) -> {y} {{
+          %z = stablehlo.constant dense<0.0> : tensor<f32>
+          %p = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+            : (tensor<3x4x5xf32>, tensor<3x4x6xf32>) -> {p}
+          %y = {reader} : {types} -> {y}
+          return %y : {y}
+        }}""").merged
+    )
+    assert [size for size in model.size if size] == sizes
+
+
 def test_values_that_are_compared_run_once() -> None:
     """The gradient of a maximum goes to numbers that equal it; a second run may round otherwise."""
     x = "tensor<4096x64xf32>"
@@ -147,3 +205,38 @@ def test_loops_keep_masks_of_equal_numbers() -> None:
     mask, y = (x for x in graph.outputs if x is not None)
     cheap_ops = {"stablehlo.logistic", "stablehlo.broadcast_in_dim", "stablehlo.compare"}
     assert set(cheapest_residuals([mask, y], graph.inputs.values(), cheap_ops)) == {mask, y}
+
+
+def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
+    """The barrier of a convolution takes the kernel, and the kernel is reversed again, which stores nothing."""
+    x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
+
+    def convolved(y: str, image: str, kernel: str) -> str:
+        return f"""{y} = stablehlo.convolution({image}, {kernel}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+          window = {{pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : ({x}, {w}) -> {x}"""
+
+    program = tiduc.load(f"""func.func @main(%x: {x}, %v: {w}, %w: {w}) -> {x} {{
+      %r = stablehlo.reverse %w, dims = [2, 3] : {w}
+      {convolved("%a", "%x", "%v")}
+      {convolved("%b", "%a", "%r")}
+      {convolved("%c", "%b", "%v")}
+      {convolved("%d", "%c", "%v")}
+      %e = stablehlo.add %d, %b : {x}
+      return %e : {x}
+    }}""")
+    model = liveness(program.merged)
+    names = [op.name for op in model.ops]
+    convolutions = [i for i, name in enumerate(names) if name == "stablehlo.convolution"]
+    choice = evicting(unchanged(model), convolutions[-1], set(convolutions[:2]))
+    with context(), ir.Location.unknown():
+        emitted = emit(program.opset.builder(View(ir.Module.create()), "main"), program.merged, choice.model)
+    barriers = [op for op in emitted.definitions if op.name == "stablehlo.optimization_barrier"]
+    assert len(barriers) == 2 and [op.name for op in emitted.definitions].count("stablehlo.reverse") == 2
+    assert not any(
+        y in op.operands
+        for op in barriers
+        for each in emitted.definitions
+        for y in each.results
+        if each.name == "stablehlo.reverse"
+    )

@@ -64,3 +64,93 @@ def test_flat(name: str, compiled: dict[str, tiduc.Executable]) -> None:
 def test_other_products_stay(name: str) -> None:
     module = parse(product(*OTHER[name]))
     assert flat_products(module) == 0
+
+
+EXCHANGED = {
+    "matrices": (([4, 6], [6, 7], "contracting_dims = [1] x [0]", [4, 7]), [1, 0]),
+    "one summed element": (([1, 6], [1, 7], "contracting_dims = [0] x [0]", [6, 7]), [1, 0]),
+    "batches": (
+        ([3, 4, 6], [6, 3, 7], "batching_dims = [0] x [1], contracting_dims = [2] x [0]", [3, 4, 7]), [0, 2, 1],
+    ),
+    "rows": (([4, 5, 6], [6, 7], "contracting_dims = [2] x [0]", [4, 5, 7]), [2, 0, 1]),
+}  # fmt: skip
+"""Products that are read transposed, and the order of the dimensions."""
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_products_that_are_read_transposed(name: str) -> None:
+    """The operands are exchanged, and no array is transposed, unless other ops read the product, too."""
+    given, order = EXCHANGED[name]
+    sizes = given[-1]
+    y, z = (f"tensor<{'x'.join(map(str, n))}xf64>" for n in (sizes, [sizes[d] for d in order]))
+    transpose = f"%1 = stablehlo.transpose %0, dims = {order} : ({y}) -> {z}"
+    text = product(*given).replace(f"return %0 : {y}", f"{transpose}\n      return %1 : {z}")
+    text = text.replace(f") -> {y} {{", f") -> {z} {{")
+    module = parse(text)
+    assert flat_products(module) >= 1
+    module.operation.verify()
+    assert "stablehlo.transpose" not in str(module)
+    arguments = [np.random.default_rng(0).standard_normal(n) for n in given[:2]]
+    program = tiduc.load(text)
+    compare([program.compile()(*arguments)], [program.compile(engine="reference")(*arguments)], 1e-13)
+    both = text.replace(f"return %1 : {z}", f"return %1, %0 : {z}, {y}").replace(
+        f"-> {z} {{", f"-> ({z}, {y}) {{"
+    )
+    flat_products(module := parse(both))
+    assert "stablehlo.transpose" in str(module)
+
+
+def test_other_orders_stay() -> None:
+    """A transpose that does not exchange all rows and columns stays."""
+    text = (
+        product(*FLAT["rows"])
+        .replace(
+            "return %0 : tensor<4x5x7xf64>",
+            """
+      %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<4x5x7xf64>) -> tensor<5x4x7xf64>
+      return %1 : tensor<5x4x7xf64>""",
+        )
+        .replace(") -> tensor<4x5x7xf64> {", ") -> tensor<5x4x7xf64> {")
+    )
+    module = parse(text)
+    assert flat_products(module) == 1 and "stablehlo.transpose" in str(module)
+
+
+def test_transposed_matrices_of_several_products() -> None:
+    """Products read the matrix itself; it stays transposed where another op reads it, too."""
+    text = """func.func @main(%x: tensor<3x6xf64>, %w: tensor<5x6xf64>) -> (tensor<3x5xf64>, tensor<6x6xf64>) {
+      %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<5x6xf64>) -> tensor<6x5xf64>
+      %0 = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
+        : (tensor<3x6xf64>, tensor<6x5xf64>) -> tensor<3x5xf64>
+      %1 = stablehlo.dot_general %t, %t, contracting_dims = [1] x [1]
+        : (tensor<6x5xf64>, tensor<6x5xf64>) -> tensor<6x6xf64>
+      return %0, %1 : tensor<3x5xf64>, tensor<6x6xf64>
+    }"""
+    module = parse(text)
+    assert flat_products(module) == 1
+    module.operation.verify()
+    assert "stablehlo.transpose" not in str(module)
+    arguments = [np.random.default_rng(0).standard_normal(n) for n in ([3, 6], [5, 6])]
+    program = tiduc.load(text)
+    compare(program.compile()(*arguments), program.compile(engine="reference")(*arguments), 1e-13)
+    module = parse(
+        text.replace("%t, %t, contracting", "%t, %s, contracting").replace(
+            "%1 =", "%s = stablehlo.sine %t : tensor<6x5xf64>\n      %1 ="
+        )
+    )
+    assert flat_products(module) == 0
+
+
+@pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
+def test_one_row(row: Sequence[int]) -> None:
+    """The matrix is the first operand, and stays there."""
+    summed, ones = row.index(6), [1] * (len(row) - 1)
+    text = product(row, [7, 6], f"contracting_dims = [{summed}] x [1]", [*ones, 7])
+    module = parse(text)
+    assert flat_products(module) >= 1
+    module.operation.verify()
+    assert "dot_general %arg1, " in str(module)
+    arguments = [np.random.default_rng(0).standard_normal(n) for n in (row, [7, 6])]
+    program = tiduc.load(text)
+    compare([program.compile()(*arguments)], [program.compile(engine="reference")(*arguments)], 1e-13)
+    assert flat_products(parse(product([7, 6], row, f"contracting_dims = [1] x [{summed}]", [7, *ones]))) == 0

@@ -162,6 +162,20 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     assert names == ["product", "product", *last]
 
 
+def test_small_images_read_large_kernels_in_place() -> None:
+    """Where the window is larger than the result, a product reads the kernel; panels would be a copy of it."""
+    case = Case((4, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f64")
+    text, arguments = convolved([case])
+    module = parse(text)
+    with of_any_size():
+        assert convolutions_to_products(module, Settings(wide=True)) == 1
+    module.operation.verify()
+    assert "panels" not in str(module) and "tensor<24x144xf64>, tensor<144x16xf64>" in str(module)
+    with of_any_size():
+        (y,) = load(text).compile()(*arguments)
+    np.testing.assert_allclose(y, evaluate(text, arguments)[0], rtol=0, atol=1e-13)
+
+
 def test_phases_share_code() -> None:
     """The phases of a convolution with holes are one dispatch; the only one that is not zero is a product."""
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])

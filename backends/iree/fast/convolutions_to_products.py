@@ -28,7 +28,7 @@ from tiduc.backends.iree.emitter import DEFAULT, Emitter, rewrite
 from tiduc.backends.iree.fast.channels_first import channels_first, has_channels_first
 from tiduc.backends.iree.fast.convolution_form import Convolution, Result
 from tiduc.backends.iree.fast.depthwise import has_small_groups, of_batch_groups, of_small_groups
-from tiduc.backends.iree.fast.large_kernels import by_kernel
+from tiduc.backends.iree.fast.large_kernels import by_kernel, by_rows
 from tiduc.backends.iree.fast.phases import by_phases, by_phases_of_planes
 from tiduc.backends.iree.fast.products import by_offsets, by_places
 from tiduc.backends.iree.fast.toward_depthwise import toward_depthwise
@@ -87,7 +87,7 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
         return None
     result = in_registers(b, c) if in_vectors else None
     if result is None:
-        result = by_kernel(b, c) if groups == 1 else None
+        result = by_kernel(b, c)
     if result is None:
         result = by_phases(b, c, faster) if holes else faster(b, c)
     return None if result is None else [result.in_layout(b, c.layout.output)]
@@ -115,7 +115,8 @@ def in_registers(b: Emitter, c: Convolution) -> Result | None:
     if math.prod(c.window.base) > 1:
         return by_phases_of_planes(b, c.in_place(b))
     if math.prod(c.places) < math.prod(c.window.sizes):
-        return toward_kernel(b, c)
+        y = by_rows(b, c)  # it reads w in place, where `toward_kernel` copies the window
+        return toward_kernel(b, c) if y is None else y
     return channels_first(b, c.in_place(b))
 
 

@@ -27,16 +27,32 @@ _OFFSETS = 32
 
 def by_kernel(b: Emitter, c: Convolution) -> Result | None:
     """The result, by a product; None if w has another order of dimensions, or is small compared to the image."""
-    features, results, *spatial = c.layout.kernel
-    m, count = c.summed // math.prod(c.window.sizes), math.prod(c.window.sizes)
-    if spatial != list(range(2, c.rank + 2)) or not 1 < count <= _OFFSETS or c.outputs * c.summed < _LARGE:
-        return None
-    if results == 0 and set(c.window.base) == {1} and not c.reversed:
-        return _kernel_first(b, c) if c.outputs >= _RATIO * c.batch * math.prod(c.places) else None
+    y = by_rows(b, c)
+    if y is not None or not _is_large(c):
+        return y
+    m = c.summed // math.prod(c.window.sizes)
     rows = c.batch * math.prod(shape(c.x)[d] for d in c.layout.input[2:])
-    if features == 0 and set(c.window.strides) == {1} and m >= _RATIO * rows:
+    if c.layout.kernel[0] == 0 and set(c.window.strides) == {1} and m >= _RATIO * rows:
         return _kernel_second(b, c)
     return None
+
+
+def by_rows(b: Emitter, c: Convolution) -> Result | None:
+    """The result, by a product if each feature of y has a row of w; None otherwise, and as in `by_kernel`."""
+    if c.layout.kernel[1] or set(c.window.base) != {1} or c.reversed or not _is_large(c):
+        return None
+    return _kernel_first(b, c) if c.outputs >= _RATIO * c.batch * math.prod(c.places) else None
+
+
+def _is_large(c: Convolution) -> bool:
+    """Whether the kernel is large, and has spatial dimensions of few offsets as its last ones."""
+    in_order = list(c.layout.kernel[2:]) == list(range(2, c.rank + 2))
+    return (
+        c.groups == 1
+        and in_order
+        and 1 < math.prod(c.window.sizes) <= _OFFSETS
+        and c.outputs * c.summed >= _LARGE
+    )
 
 
 def _kernel_first(b: Emitter, c: Convolution) -> Result:

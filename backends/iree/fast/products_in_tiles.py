@@ -30,6 +30,8 @@ _WORK = 2**17
 """Multiplications; for fewer, IREE's code is as good, and fuses what follows."""
 _LEAST = 8
 """The least size of each dimension of a product."""
+_MOST = 2**31
+"""The sizes must be below this limit, since the code reads them as integers of 32 bits."""
 
 
 @slow(
@@ -54,7 +56,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
     right = _matrix(op.operands[1], numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions)
     if left is None or right is None or not pays(left, right):
         return None
-    return [in_tiles(b, left, right, _is_transposed(y))]
+    return [in_tiles(b, left, right)]
 
 
 def pays(x: Matrix, y: Matrix) -> bool:
@@ -66,7 +68,8 @@ def pays(x: Matrix, y: Matrix) -> bool:
 def is_large(element_type: Any, sizes: Sequence[int], count: int = 1) -> bool:
     """Whether `count` products with these rows, summed elements and columns are large, of floats with tiles."""
     of_floats = isinstance(element_type, ir.F32Type | ir.F64Type)
-    return of_floats and min(sizes) >= _LEAST and count * math.prod(sizes) >= _WORK
+    is_in_range = _LEAST <= min(sizes) and max(sizes) < _MOST
+    return of_floats and is_in_range and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: Any, batches: Sequence[int], summed: Sequence[int]) -> Matrix | None:
@@ -82,21 +85,8 @@ def _matrix(x: Any, batches: Sequence[int], summed: Sequence[int]) -> Matrix | N
     return Matrix(transpose.operands[0], tuple(order[d] for d in batches), order[kept[0]], order[summed[0]])
 
 
-def _is_transposed(y: Any) -> bool:
-    """Whether rows and columns of a product are exchanged by the only op that reads it."""
-    readers = [use.owner for use in y.uses]
-    if [op.name for op in readers] != ["stablehlo.transpose"]:
-        return False
-    rank = len(shape(y))
-    return list(readers[0].attributes["permutation"]) == [*range(rank - 2), rank - 1, rank - 2]
-
-
-def in_tiles(b: Emitter, x: Matrix, y: Matrix, transposed: bool = False) -> Any:
-    """The product of two matrices, (batches, rows of x, columns of y); `transposed` if it is read transposed."""
-    if transposed:
-        z = in_tiles(b, y, x)
-        rank = len(shape(z))
-        return b.transpose(z, [*range(rank - 2), rank - 1, rank - 2])
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+    """The product of two matrices, (batches, rows of x, columns of y)."""
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
     batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
     return b.reshape(z, [*batches, *shape(z)[1:]])
