@@ -42,8 +42,8 @@ from tiduc.dialect.windows import group_counts
 _WORK = 2**20
 """The number of multiplications below which IREE's own code is as fast."""
 
-_WORK_VECTORS = 2**17
-"""This limit for kernels of vectors."""
+_WORK_POINTWISE = 2**17
+"""This limit for windows of one place, which kernels of vectors take, as `products_in_tiles` takes products."""
 
 _WORK_DEPTHWISE = 2**16
 """This limit for depthwise convolutions."""
@@ -81,7 +81,7 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     if groups > 1 and not (in_vectors or groups == c.features == c.outputs or has_small_groups(c)):
         return None
     holes = math.prod(c.window.base) > 1
-    dense = _WORK_VECTORS if in_vectors else _WORK
+    dense = _WORK_POINTWISE if in_vectors and math.prod(c.window.sizes) == 1 else _WORK
     least = _WORK_DILATED if holes else _WORK_DEPTHWISE if groups > 1 else dense
     if math.prod(shape(y)) * c.summed < least:
         return None

@@ -44,7 +44,7 @@ def _read_in_place(transpose: Any) -> bool:
     y, (x,) = transpose.results[0], transpose.operands
     uses = list(y.uses)
     products = [use.owner.operation for use in uses]
-    if len(shape(y)) != 2 or list(transpose.attributes["permutation"]) != [1, 0] or len(set(products)) < 2:
+    if list(transpose.attributes["permutation"]) != [1, 0] or len(set(products)) < 2:
         return False
     if any(op.name != _PRODUCT or _stays(op) for op in products):
         return False

@@ -50,7 +50,8 @@ def _end_region(function: Any) -> bool:
     ops, last = list(operations(block))[:-1], terminator(block)
     if not last.operands or any(map(_ends_region, ops)):
         return False
-    if not all(is_static(y.type) for op in (*ops, last) for y in (*op.operands, *op.results)):
+    types = [y.type for op in (*ops, last) for y in (*op.operands, *op.results)]
+    if not all(is_static(type_) for type_ in types if isinstance(type_, ir.ShapedType)):
         return False
     model = liveness(_graph(function, ops, last))
     place = _best_place(model)
