@@ -141,6 +141,18 @@ def test_transposed_matrices_of_several_products() -> None:
     assert flat_products(module) == 0
 
 
+def test_transposed_matrices_of_dynamic_sizes_stay() -> None:
+    module = parse("""func.func @main(%x: tensor<3x6xf64>, %w: tensor<?x6xf64>) -> (tensor<3x?xf64>, tensor<6x6xf64>) {
+      %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<?x6xf64>) -> tensor<6x?xf64>
+      %0 = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
+        : (tensor<3x6xf64>, tensor<6x?xf64>) -> tensor<3x?xf64>
+      %1 = stablehlo.dot_general %t, %t, contracting_dims = [1] x [1]
+        : (tensor<6x?xf64>, tensor<6x?xf64>) -> tensor<6x6xf64>
+      return %0, %1 : tensor<3x?xf64>, tensor<6x6xf64>
+    }""")
+    assert flat_products(module) == 0
+
+
 @pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
 def test_one_row(row: Sequence[int]) -> None:
     """The matrix is the first operand, and stays there."""
