@@ -215,7 +215,7 @@ def test_products_that_run_again_read_weights_in_place(monkeypatch: pytest.Monke
     monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
     assert weights in str(budgeted.source().stablehlo)
     before = allocated(budgeted.compile().vmfb, arguments)
-    assert allocated(compiled.vmfb, arguments) < before - 100
+    assert allocated(compiled.vmfb, arguments) < before - 0.8 * arguments[1].nbytes / 1024
 
 
 def test_equal_products_that_run_again_stay_two() -> None:

@@ -167,7 +167,7 @@ def test_other_products_stay() -> None:
 
 
 def test_one_operand_is_copied() -> None:
-    """Of two operands whose rows are summed, y is copied where it is large, and otherwise a tile's part of x."""
+    """If rows are summed in both operands: a large y is copied in panels; for a small y, tiles copy their part of x."""
     products = [product("ki,kj->ij", [197, 768], [197, columns]) for columns in (3072, 768)]
     modules = [parse(text) for text in products]
     assert [products_in_tiles(module, Settings(wide=True)) for module in modules] == [1, 1]

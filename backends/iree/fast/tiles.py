@@ -11,7 +11,7 @@ product have one size, one of the fewest cycles or nearly so. Rows beyond the la
 the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
 
 The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
-code takes IREE longer than all else about a product. What the code depends on is in `Form`.
+code takes IREE longer than all else about a product. All properties on which the code depends are in `Form`.
 """
 
 import math
@@ -98,7 +98,7 @@ def parts(n: int, most: int) -> Parts:
 
 @dataclass(frozen=True)
 class Form:
-    """What the code of a product depends on; products of equal forms share it.
+    """The properties of a product on which its code depends; products of equal forms share code.
 
     A tile has `height` rows and `vectors` vectors of columns. `copied`: y is copied in panels of these columns.
     """

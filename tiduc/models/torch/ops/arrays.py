@@ -234,14 +234,15 @@ def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 @decomposes(aten.var_mean.correction)
 def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """The variance and the mean, in f32 or the type of x: torch-mlir computes them in f64, and both from x.
+    """The variance and the mean, computed in f32, or in f64 for f64.
 
-    It also asserts that a dynamic dimension has enough elements.
+    torch-mlir computes both in f64, and computes the mean twice. It also asserts that a dynamic dimension has enough
+    elements.
     """
     if x.is_complex():
         return NotImplemented
     dims = dim or list(range(x.dim()))
-    wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
     mean = wide.mean(dims, keepdim=True)
     centered = wide - mean
     count = math.prod(x.shape[d] for d in dims) - (1 if correction is None else correction)

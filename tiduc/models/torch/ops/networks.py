@@ -56,7 +56,7 @@ def native_group_norm(
     It is computed as PyTorch's kernels do: in f32 for f32 and shorter types. torch-mlir computes variances in f64, and
     gathers the values by constant indices.
     """
-    kind = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    kind = torch.promote_types(x.dtype, torch.float32)
     parts = x.to(kind).reshape([batch, groups, channels // groups * places])
     mean = parts.mean(-1, keepdim=True)
     centered = parts - mean
