@@ -9,10 +9,10 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
@@ -41,12 +41,18 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
+_SCHEDULED = "stream"
+"""The phase after which the order of dispatches and the memory of arrays are decided."""
+
+_DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
-    `otherwise` gives a program of equal results, to compile if this one does not compile.
+    `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
+    that the text declares, as text by name: what workgroups of dispatches compute.
     """
 
     stablehlo: str | bytes
@@ -54,6 +60,19 @@ class Source:
     name: str = "<stdin>"  # the program's name in diagnostics
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
     otherwise: "Callable[[], Source] | None" = None
+    workgroups: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> bytes:
+        """The program without the functions of workgroups."""
+        # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
+        text = self.stablehlo
+        return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+    @property
+    def whole(self) -> bytes:
+        """The program with the functions of workgroups, for one run of the compiler."""
+        return _with_workgroups(self.text, self.workgroups)
 
     def mapped(self, change: "Callable[[Source], Source]") -> "Source":
         """The source that `change` makes of this one; its alternatives are changed, too."""
@@ -98,7 +117,7 @@ def run_or_refuse(
     command: Sequence[str], source: Source, limits: Limits, target: Target, environment: dict[str, str]
 ) -> bytes:
     """The output of a compiler that reads the program; CompileError if the compiler fails."""
-    ended = run_within(command, _program(source), limits, environment)
+    ended = run_within(command, source.whole, limits, environment)
     if ended.code == 0:
         return ended.output
     raise _refused(ended, limits, target, source.name)
@@ -146,7 +165,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    key = cache.key(_program(source), (*target.flags, *source.flags), compiler) if cached else None
+    key = cache.key(source.whole, (*target.flags, *source.flags), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         return compiled
@@ -161,10 +180,14 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     raise _refused(ended, limits, target, source.name)
 
 
-def _program(source: Source) -> bytes:
-    # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
-    text = source.stablehlo
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
+    """The text of a program after a phase of IREE's compiler, with functions in place of their declarations."""
+
+    def defined(declaration: re.Match[bytes]) -> bytes:
+        function = workgroups.get(declaration["name"].decode())
+        return declaration[0] if function is None else function.encode("utf-8", "surrogateescape")
+
+    return _DECLARATION.sub(defined, text) if workgroups else text
 
 
 def _ended(
@@ -173,9 +196,9 @@ def _ended(
     """Runs the compiler on a program and says how it ended.
 
     For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
-    rewrites, and from there to a module. If it is the only compiler, its progress is reported.
+    rewrites, and from there to a module. Functions of workgroups are put into the text after a phase that schedules
+    dispatches, since each pass until then would verify them. If it is the only compiler, its progress is reported.
     """
-    program = _program(source)
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
@@ -183,11 +206,21 @@ def _ended(
 
         def run(*more: str) -> Ended:
             with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
-                flags = *command, *more, *seen.flags
-                ended = run_within(flags, program, limits, environment, stop, seen.errors)
+                flags = *command, *seen.flags
+
+                def step(program: bytes, *more: str) -> Ended:
+                    return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
+
+                if not source.workgroups:
+                    ended = step(source.text, *more)
+                else:
+                    ended = step(source.text, f"--compile-to={_SCHEDULED}")
+                    if ended.code == 0:
+                        whole = _with_workgroups(ended.output, source.workgroups)
+                        ended = step(whole, f"--compile-from={_SCHEDULED}", *more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
-        if not may_branch(program) and not target.spirv:
+        if not may_branch(source.text) and not target.spirv:
             return run()
         ended = run("--compile-to=vm")
         if target.spirv and copies_bound_arrays(ended.output):

@@ -10,12 +10,21 @@ from torch_mlir import ir
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.fast.work import work
-from tiduc.backends.iree.fast.workgroups import detached
+from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import Stage, legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.targets import IN_TILES, KERNELS, REASSOCIATED, TARGETS, TILED, Target, find_target
+from tiduc.backends.iree.targets import (
+    IN_TILES,
+    INLINED,
+    KERNELS,
+    REASSOCIATED,
+    TARGETS,
+    TILED,
+    Target,
+    find_target,
+)
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
@@ -52,7 +61,7 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     legalize(module, settings)
     name = f"@{program.name}"
     if not (settings.cpu and settings.fast):
-        return Source(_described(program, module, kernels), target.name, name)
+        return _described(program, module, kernels, Source("", target.name, name))
     threaded = planned.threaded or work(module).threaded
     flags = (*REASSOCIATED, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     device = "local-task" if alone and threaded else ""
@@ -83,16 +92,16 @@ def _with_text(
     nested loops that update them in place.
     """
 
-    def after(*stages: Stage) -> tuple[int, str | bytes]:
+    def after(*stages: Stage) -> tuple[int, Source]:
         copy = module.clone().operation
         counts = [walk(stage, copy, settings) for stage in stages]
-        return counts[0], _described(program, copy, kernels, device)
+        return counts[0], _described(program, copy, kernels, source, device)
 
-    in_place, text = after("carries", "regions")
-    if in_place:
-        alternative = replace(source, stablehlo=after("regions")[1])
-        source = replace(source, otherwise=lambda: alternative)
-    return replace(source, stablehlo=text)
+    in_place, described = after("carries", "regions")
+    if not in_place:
+        return described
+    _, alternative = after("regions")
+    return replace(described, otherwise=lambda: alternative)
 
 
 def _settings(target: Target, options: Options) -> Settings:
@@ -105,13 +114,14 @@ def _settings(target: Target, options: Options) -> Settings:
     return Settings(cpu, target.spirv, options.lapack, target.fused, target.wide, options.fast)
 
 
-def _described(program: Lowered, module: Any, kernels: Sequence[Any], device: str = "") -> str | bytes:
-    """The module as text or bytecode, with locations for diagnostics and the signature as reflection attributes.
+def _described(
+    program: Lowered, module: Any, kernels: Sequence[Any], source: Source, device: str = ""
+) -> Source:
+    """The source with a module, which has locations for diagnostics and the signature as reflection attributes.
 
-    Copies of the kernels are put at its end.
+    Copies of the kernels are put at the module's end.
     """
-    for kernel in kernels:
-        kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0]))
+    copies = [kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels]
     function = next(iter(module.regions[0].blocks[0].operations)).operation
     described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
     if device:
@@ -119,7 +129,11 @@ def _described(program: Lowered, module: Any, kernels: Sequence[Any], device: st
     if calls_back(module):
         described[LAPACK] = ir.StringAttr.get(CALLBACK)
     function.attributes["iree.reflection"] = ir.DictAttr.get(described)
+    if kernels:
+        source = replace(source, flags=(*source.flags, *INLINED))
     if has_resources(module):
-        return bytecode(module)
+        return replace(source, stablehlo=bytecode(module))
+    workgroups = dict(map(declare_workgroup, copies))
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
-    return str(module.get_asm(enable_debug_info=True, assume_verified=True))
+    text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
+    return replace(source, stablehlo=text, workgroups=workgroups)

@@ -62,6 +62,9 @@ _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
 """For modules with products in tiles (`fast/tiles.py`): panels on the stack, which has 128 KiB in workers."""
 
+INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
+"""For modules with dispatches that call the function of a workgroup (`fast/workgroups.py`)."""
+
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",
     "--iree-llvmcpu-disable-distribution=true",

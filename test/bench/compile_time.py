@@ -17,6 +17,7 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -81,7 +82,7 @@ def measured(name: str, without_xla: bool) -> Sequence[float]:
 def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
     """Whether IREE compiles a source, or does up to a phase; the processor time; and the result."""
     before = used()
-    alone = Source(source.stablehlo, source.target, source.name, source.flags)
+    alone = replace(source, otherwise=None)
     try:
         result: Any = compile_until(alone, phase) if phase else compile_source(alone, cached=False)
     except tiduc.CompileError:

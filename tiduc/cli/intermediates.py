@@ -49,7 +49,7 @@ def stopped(program: Program, stage: str, source: Callable[[], Source], limits: 
     if stage in stops([]):
         return emit(program.module_after(stage))
     if stage == _LEGALIZE:
-        return _text(source())
+        return source().whole
     return compile_until(source(), stage, limits)
 
 
@@ -88,13 +88,8 @@ def dumped(folder: str | None) -> Iterator[None]:
 
 def dump_source(folder: str, source: Source) -> None:
     """Writes the input of IREE's compiler, and its flags, to the folder."""
-    _write(os.path.join(folder, "iree-input.mlir"), _text(source))
+    _write(os.path.join(folder, "iree-input.mlir"), source.whole)
     _write(os.path.join(folder, "iree-flags.txt"), (shlex.join(source.flags) + "\n").encode())
-
-
-def _text(source: Source) -> bytes:
-    text = source.stablehlo
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
 
 def _write(path: str, data: bytes) -> None:

@@ -1,9 +1,14 @@
 """`in_workgroups`: a dispatch of vectors, in parts that IREE divides among threads.
 
     %0 = flow.dispatch @name::@name(%x)
-    flow.executable @name { func.func @name(%x, %out) { %i = flow.dispatch.workgroup.id[0] ... } }
+    flow.executable @name {
+      func.func @name(%x, %out) { %i = flow.dispatch.workgroup.id[0]; call @name_workgroup(%x, %out, %i) }
+      func.func private @name_workgroup(%x, %out, %i) { ... }
+    }
 
-The MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
+What a workgroup computes is a function of its own, so that `compile.py` can keep it from the phases of IREE's compiler
+that only schedule dispatches; later, IREE inlines it. The MLIR bindings do not define the dialect `flow`, so its ops
+are written in generic form.
 """
 
 import hashlib
@@ -25,6 +30,9 @@ from tiduc.dialect.types import element, with_shape
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"
 """The op that holds the code of dispatches, and a dispatch."""
+
+_WORKGROUP = "_workgroup"
+"""The end of the name of the function of a workgroup, which the function of a dispatch calls."""
 
 
 class Part(NamedTuple):
@@ -117,42 +125,39 @@ def detached(module: Any) -> list[Any]:
     return code
 
 
+def declare_workgroup(code: Any) -> tuple[str, str]:
+    """Leaves only a declaration of the function of a workgroup in the code of a dispatch; gives its name and text."""
+    (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
+    _, function = operations(inner.regions[0].blocks[0])
+    # The text goes to another file, which has no definitions of `#loc1` or `#map1`.
+    name, text = (
+        symbol(function),
+        function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True),
+    )
+    attributes = {each: function.attributes[each] for each in function.attributes}
+    place = ir.InsertionPoint(function)
+    ir.Operation.create("func.func", attributes=attributes, regions=1, loc=function.location, ip=place)
+    function.erase()
+    return name, str(text)
+
+
 def _executable(
     b: Kernel, name: str, types: Sequence[Any], counts: Sequence[int], fill: Body, shared: Shared | None
 ) -> None:
     """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     words = [signless(32)] * (len(shared.numbers) if shared else 0)
+    takes = _Takes(types, len(words), len(counts), shared.sizes if shared else ((),) * len(types))
     arguments = [*bound[:-1], *words, bound[-1]]
-    sizes = shared.sizes if shared else ((),) * len(bound)
+    passed = [*bound, *[ir.IndexType.get()] * (len(words) + len(counts))]
     symbol = {"sym_name": ir.StringAttr.get(name)}
     export = {**symbol, "function_ref": ir.FlatSymbolRefAttr.get(name)}
-    function = {**symbol, "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, []))}
-    private = {**symbol, "sym_visibility": ir.StringAttr.get("private")}
+    private = {"sym_visibility": ir.StringAttr.get("private")}
+    called = name + _WORKGROUP
 
-    def body(region: Any) -> None:
-        block = region.blocks.append(*arguments, arg_locs=[b.location] * len(arguments))
-        k = Vectors(block, b.location, element(types[-1]))
-        given = list(block.arguments)
-        numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(bound) - 1 : -1]]
-        arrays = [*given[: len(bound) - 1], given[-1]]
-        known = [[numbers[i] for _, i in each] for each in sizes]
-        arrays = [_sized(k, x, each) for x, each in zip(arrays, known, strict=True)]
-        out = arrays.pop()
-        loaded = [
-            k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
-            for type_, y, each in zip(types[:-1], arrays, known, strict=False)
-        ]
-        place = [
-            k.emit("flow.dispatch.workgroup.id", (), ir.IndexType.get(), {"dimension": _index(d)})
-            for d in reversed(range(len(counts)))
-        ]
-        part = fill(k, [read(i) for i in place], [*loaded, *map(read, numbers)])
-        at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
-        operands = part.value, out, *known[-1], *at
-        segments = [1, 1, len(known[-1])]
-        k.emit_all(f"{_TENSOR}.store", operands, (), _slice(part.starts, part.sizes, segments))
-        k.emit_all("func.return", (), ())
+    def block(region: Any, of: Sequence[Any]) -> tuple[Vectors, list[Any]]:
+        block = region.blocks.append(*of, arg_locs=[b.location] * len(of))
+        return Vectors(block, b.location, element(types[-1])), list(block.arguments)
 
     def filled(region: Any) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
@@ -166,9 +171,65 @@ def _executable(
 
     def functions(region: Any) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
-        k.emit_all("func.func", (), (), function, [body])
+        entry, workgroup = _function(name, arguments), {**_function(called, passed), **private}
+        k.emit_all(
+            "func.func", (), (), entry, [lambda region: _enter(*block(region, arguments), takes, called)]
+        )
+        k.emit_all(
+            "func.func", (), (), workgroup, [lambda region: _compute(*block(region, passed), takes, fill)]
+        )
 
-    b.emit_all(EXECUTABLE, (), (), private, [filled])
+    b.emit_all(EXECUTABLE, (), (), {**symbol, **private}, [filled])
+
+
+class _Takes(NamedTuple):
+    """What the code of a dispatch takes: arrays of these types, numbers, and its place in an array of workgroups."""
+
+    types: Sequence[Any]  # the last one is the result's
+    numbers: int
+    dimensions: int  # of the place
+    sizes: Sequence[Sequence[tuple[int, int]]]  # of each array, as in `Shared`
+
+    def dynamic(self, numbers: Sequence[Any]) -> list[list[Any]]:
+        """The sizes of each array that are read at run time."""
+        return [[numbers[i] for _, i in sizes] for sizes in self.sizes]
+
+
+def _enter(k: Vectors, given: Sequence[Any], takes: _Takes, called: str) -> None:
+    """Emits the function of a dispatch: it calls that of a workgroup."""
+    *inputs, out = *given[: len(takes.types) - 1], given[-1]
+    numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
+    arrays = [_sized(k, x, each) for x, each in zip((*inputs, out), takes.dynamic(numbers), strict=True)]
+    place = [
+        k.emit("flow.dispatch.workgroup.id", (), ir.IndexType.get(), {"dimension": _index(d)})
+        for d in reversed(range(takes.dimensions))
+    ]
+    k.emit_all("func.call", (*arrays, *numbers, *place), (), {"callee": ir.FlatSymbolRefAttr.get(called)})
+    k.emit_all("func.return", (), ())
+
+
+def _compute(k: Vectors, given: Sequence[Any], takes: _Takes, fill: Body) -> None:
+    """Emits the function of a workgroup, which stores one part of the result."""
+    count = len(takes.types)
+    *inputs, out = given[:count]
+    numbers, place = given[count : count + takes.numbers], given[count + takes.numbers :]
+    known = takes.dynamic(numbers)
+    loaded = [
+        k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
+        for type_, y, each in zip(takes.types, inputs, known, strict=False)
+    ]
+    part = fill(k, [read(i) for i in place], [*loaded, *map(read, numbers)])
+    at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
+    segments = [1, 1, len(known[-1])]
+    operands = part.value, out, *known[-1], *at
+    k.emit_all(f"{_TENSOR}.store", operands, (), _slice(part.starts, part.sizes, segments))
+    k.emit_all("func.return", (), ())
+
+
+def _function(name: str, arguments: Sequence[Any]) -> dict[str, Any]:
+    """The attributes of a function without results."""
+    type_ = ir.TypeAttr.get(ir.FunctionType.get(list(arguments), []))
+    return {"sym_name": ir.StringAttr.get(name), "function_type": type_}
 
 
 def _sized(k: Kernel, x: Any, sizes: Sequence[Any]) -> Any:

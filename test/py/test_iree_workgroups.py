@@ -1,0 +1,110 @@
+"""Functions of workgroups: IREE's compiler gets them after it has scheduled the dispatches that call them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.backends.iree import compile as compilation
+from tiduc.backends.iree import compiler_progress
+from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.backends.iree.targets import find_target
+from tiduc.dialect import progress
+
+pytestmark = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
+
+KIND = "tensor<131x131xf32>"
+PRODUCT = f"""func.func @main(%x: {KIND}) -> {KIND} {{
+  %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+  return %y : {KIND}
+}}"""
+LOOP = PRODUCT.replace("%x: tensor", "%n: tensor<i32>, %x: tensor").replace(
+    "  return %y",
+    f"""  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %z = %y) : tensor<i32>, {KIND}
+  cond {{
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }} do {{
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %w = stablehlo.dot_general %z, %x, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+    stablehlo.return %j, %w : tensor<i32>, {KIND}
+  }}
+  return %r#1""",
+)
+"""Products in a loop on the host, whose trip count is an argument."""
+
+X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
+
+
+def source(text: str) -> Source:
+    """The source of a program whose dispatches compile: it has no alternative."""
+    return replace(tiduc.load(text).source(), otherwise=None)
+
+
+def result(source: Source, *arguments: Any) -> Any:
+    return tiduc.Executable(compile_source(source, cached=False))(*arguments)[0]
+
+
+@pytest.mark.parametrize("text", [PRODUCT, LOOP])
+def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """No phase until `stream` reads what a workgroup computes; a program in one piece has equal values."""
+    runs: list[tuple[list[str], bytes]] = []
+    within = compilation.run_within
+
+    def recorded(command: list[str], program: bytes, *more: Any) -> Any:
+        runs.append((command, program))
+        return within(command, program, *more)
+
+    monkeypatch.setattr(compilation, "run_within", recorded)
+    apart, arguments = source(text), (X,) if text == PRODUCT else (np.int32(2), X)
+    assert len(apart.workgroups) == 1
+    ours = result(apart, *arguments)
+    (first, scheduled), (second, whole) = runs[:2]
+    assert "--compile-to=stream" in first and b"vector.fma" not in scheduled
+    assert "--compile-from=stream" in second and b"vector.fma" in whole
+    assert len(runs) == (2 if text == PRODUCT else 3)  # a loop's VM text is rewritten
+    expected = X @ X if text == PRODUCT else X @ X @ X @ X
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5 * abs(expected).max())
+    together = replace(apart, stablehlo=apart.whole, workgroups={})
+    np.testing.assert_array_equal(result(together, *arguments), ours)
+
+
+def test_functions_of_modules_with_resources() -> None:
+    """MLIR prints large constants as resources; such modules are bytecode, with all functions."""
+    weights = np.arange(131 * 131, dtype=np.float32).reshape(131, 131) / 131**2
+    resource = (b"\4\0\0\0" + weights.tobytes()).hex()
+    text = PRODUCT.replace("%x, %x", "%w, %x").replace(
+        "  %y", f'  %w = stablehlo.constant dense_resource<"w"> : {KIND}\n  %y'
+    )
+    whole = source(f'{text} {{-# dialect_resources: {{ builtin: {{ "w": "0x{resource}" }} }} #-}}')
+    assert isinstance(whole.stablehlo, bytes) and not whole.workgroups
+    assert any("inline" in flag for flag in whole.flags)
+    np.testing.assert_allclose(result(whole, X), weights @ X, rtol=0, atol=2e-5)
+
+
+def test_text_after_a_phase_has_the_functions() -> None:
+    assert b"vector.fma" in compile_until(source(PRODUCT), "flow")
+    assert b"vector.fma" not in source(PRODUCT).text
+
+
+def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
+    """IREE's errors about what a workgroup computes name the line of the user's file, though the text is another."""
+    path = tmp_path / "product.mlir"
+    path.write_text(PRODUCT)
+    (text,) = tiduc.load(path).source().workgroups.values()
+    assert 'product.mlir":2:8)' in text and "#loc" not in text and "#map" not in text
+
+
+def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler_progress, "_EVERY", 0.002)
+    said: list[str] = []
+    with progress.listening(said.append):
+        compile_source(source(PRODUCT), cached=False)
+    order = ["forms", "schedules", "lowers", "compiled", "links"]
+    seen = [next(i for i, word in enumerate(order) if word in each) for each in said]
+    assert seen == sorted(seen) and said[-1] == "IREE links the module"
