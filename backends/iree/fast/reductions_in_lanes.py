@@ -1,17 +1,17 @@
-"""reductions_in_lanes: splits reductions along the last dimensions into lanes, on CPUs, and then reduces the lanes.
+"""reductions_in_lanes: splits reductions to one number into lanes, on CPUs, and then reduces the lanes.
 
-    %0 = reduce add %x, dimensions = [1] : tensor<9x400xf32>
-    ->  %1 = reduce add (reshape %x to 9x25x16), dimensions = [1];  %0 = reduce add %1, dimensions = [1]
+    %0 = reduce add %x, dimensions = [0] : tensor<3600xf32>
+    ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
 
 With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reductions: StableHLO allows any order of the
-elements (specification, reduce). Lanes are still faster if one dispatch has several reductions, as for a softmax, and
-for reductions to one number. They also make the rounding errors of a sum smaller.
+elements (specification, reduce). Lanes are still faster for reductions to one number, whose rounding errors they also
+make smaller. Sums of rows are as fast without.
 
 IREE treats a sum of products as a product of matrices, for which its code is slower. It does not recognize the fused
 multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a multiplication on any CPU.
 
-If no lane count divides the number of elements, the last of several reduced dimensions supplies the lanes. Otherwise,
-a reduction to a single number is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
+If no lane count divides the number of elements, the last of several dimensions supplies the lanes. Otherwise, the array
+is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
 """
 
 import math
@@ -28,10 +28,6 @@ from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.types import element, shape
 
 _LANES = tuple(range(256, 31, -32))
-_FEW = (
-    16,
-    8,
-)  # numbers of lanes for a reduction to several numbers, if none of `_LANES` divides the number of elements
 _STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves
 _LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself dominates
 
@@ -55,25 +51,23 @@ def _pays(op: Any) -> bool:
 
 
 def _in_lanes(b: Emitter, op: Any) -> list[Any] | None:
-    """The result of a reduction, in two steps; None if it reduces to several numbers and no number of lanes divides."""
+    """The result of a reduction: in two steps if it is one number; None if the op stays as it is."""
     sizes, init = shape(op.operands[0]), op.operands[1]
-    kept = sizes[: len(sizes) - len(op.attributes["dimensions"])]
-    reduced = sizes[len(kept) :]
-    n, counts = math.prod(reduced), (*_LANES, *_FEW) if kept else _LANES
-    lanes = next((lanes for lanes in counts if n % lanes == 0 and n >= lanes * _STEPS), None)
-    if lanes is None and len(reduced) > 1 and reduced[-1] >= _LANES[-1] and n >= reduced[-1] * _STEPS:
-        lanes = reduced[-1]
-    if lanes is None and kept:
-        return None
-    combine = str(reducer(op))
-    x, neutral = _summed(b, op), b.constant(NEUTRAL[combine], init)
+    combine, x = str(reducer(op)), _summed(b, op)
+    if op.results[0].type.shape:
+        dimensions = list(op.attributes["dimensions"])
+        return None if x == op.operands[0] else [b.reduce(x, init, dimensions, combine)]
+    n, neutral = math.prod(sizes), b.constant(NEUTRAL[combine], init)
+    lanes = next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)
+    if lanes is None and len(sizes) > 1 and sizes[-1] >= _LANES[-1] and n >= sizes[-1] * _STEPS:
+        lanes = sizes[-1]
     if lanes is None:
         lanes = _LANES[0]
         x = b.pad(b.reshape(x, [n]), neutral, [0], [-n % lanes], [0])
     steps = -(-n // lanes)
     # Lanes start from the neutral element, so that the initial value counts once.
-    x = b.reduce(b.reshape(x, [*kept, steps, lanes]), neutral, [len(kept)], combine)
-    return [b.reduce(x, init, [len(kept)], combine)]
+    x = b.reduce(b.reshape(x, [steps, lanes]), neutral, [0], combine)
+    return [b.reduce(x, init, [0], combine)]
 
 
 def _summed(b: Emitter, op: Any) -> Any:
