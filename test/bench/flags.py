@@ -105,9 +105,8 @@ work = prepare.work
 
 
 def with_flags(source: Source, flags: Sequence[str]) -> Source:
-    """The source, and the source that is compiled if that one fails, with more flags."""
-    otherwise = None if source.otherwise is None else with_flags(source.otherwise, flags)
-    return replace(source, flags=(*source.flags, *flags), otherwise=otherwise)
+    """The source, and the sources that are compiled if that one fails, with more flags."""
+    return source.mapped(lambda each: replace(each, flags=(*each.flags, *flags)))
 
 
 @contextmanager

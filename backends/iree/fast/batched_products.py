@@ -12,10 +12,10 @@ last. An array that several products read, as in gradients, is then written seve
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, is_static, legalize
 from tiduc.backends.iree.fault import slow
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.traits import PRODUCTS
 from tiduc.dialect.types import shape
 
@@ -26,26 +26,21 @@ _READERS = PRODUCTS | {"stablehlo.transpose"}
 @slow("Transposes an operand whose batch dimensions are not the first ones for each product; once instead.")
 def with_leading_batches(b: Emitter, op: Any) -> None:
     """Changes a product in place: operands that only products read begin with the batch dimensions."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
-    summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    leading = list(range(len(batches[0])))
-    if all(list(own) == leading for own in batches) or not all(is_static(x.type) for x in op.operands):
+    of = Contraction.of(op)
+    leading = tuple(range(len(of.batches[0])))
+    if of.batches == (leading, leading) or not all(is_static(x.type) for x in op.operands):
         return
     if is_in_loop(op):  # a kernel reads the elements where they are
         return
     places = []
     for i, x in enumerate(list(op.operands)):
-        order = [*batches[i], *(d for d in range(len(shape(x))) if d not in list(batches[i]))]
+        order = [*of.batches[i], *(d for d in range(len(shape(x))) if d not in of.batches[i])]
         if not _is_read_by_products(x):
             order = sorted(order)
-        places.append([[order.index(d) for d in own[i]] for own in (batches, summed)])
+        places.append([[order.index(d) for d in own[i]] for own in (of.batches, of.summed)])
         if order != sorted(order):
             op.operands[i] = b.transpose(x, order)
-    (left, left_summed), (right, right_summed) = places
-    op.attributes["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get(
-        left, right, left_summed, right_summed
-    )
+    op.attributes[NUMBERS] = Contraction.new(*zip(*places, strict=True)).attribute
 
 
 def _is_read_by_products(x: Any) -> bool:
