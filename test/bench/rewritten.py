@@ -61,7 +61,6 @@ REWRITES = {
     "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
     "window_loops": Rewrite(("pooling",)),
     "reversals": Rewrite(("reverse", "cumulative")),
-    "batched_products": Rewrite(("gmm",)),
     "flat_products": Rewrite(("layer",)),
     "padded_sums": Rewrite(("bundle", "lstm")),
     "iotas": Rewrite(("argmax",)),
