@@ -262,11 +262,11 @@ def within(op: Any) -> list[Any]:
     return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
 
 
-def rewrite(root: Any, patterns: Mapping[str, Pattern]) -> int:
+def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
     """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
     count = 0
     for op in functions.within(root.operation, patterns):
-        with rewriting(op) as b:
+        with rewriting(op, settings) as b:
             results = patterns[op.name](b, op.operation)
         if results is not None:
             functions.replace(op, results)
