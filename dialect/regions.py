@@ -16,7 +16,7 @@ def outer(op: Definition) -> list[Value]:
     return [x for x in op.captures if not x.is_constant]
 
 
-def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> Graph:
+def region_graph(view: View, op: Definition, index: int, prefix: str) -> Graph:
     """The graph of a region: its inputs are the region's arguments, then `outer(op)`.
 
     Captured constants are copied into the graph. The caller adds the graph to the view.

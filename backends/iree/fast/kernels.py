@@ -261,7 +261,7 @@ LARGEST = 2**20
 """The most elements of an array that a kernel, which has one thread, should process."""
 
 
-def is_kernel_array(type_: Any, least: int = 1) -> bool:
+def is_kernel_array(type_: Any, least: int) -> bool:
     """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
     if not type_.has_static_shape or is_unsigned(type_):
         return False
