@@ -36,6 +36,7 @@ from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.regions import outer, region_graph
 from tiduc.dialect.traits import CONTROL, DRAWING
 from tiduc.dialect.trip_count import trip_count
+from tiduc.dialect.types import i64
 from tiduc.dialect.view import View
 
 
@@ -344,12 +345,11 @@ def emit_loop(b: Any, loop: Loop, base: str | None = None) -> tuple[Any, ...]:
     if count is None and loop.sequences and not loop.sequences[0].type.is_dynamic_dim(0):
         count = loop.sequences[0].type.shape[0]
     types = [y.type for y in outputs[:n]] + [sequence_type(y.type, count) for y in outputs[n:]]
-    i64 = ir.IntegerType.get_signless(64)
-    given = {CARRIES: ir.IntegerAttr.get(i64, n), SEQUENCES: ir.IntegerAttr.get(i64, len(loop.sequences))}
+    given = {CARRIES: i64(n), SEQUENCES: i64(len(loop.sequences))}
     if loop.reverse:
         given[REVERSE] = ir.UnitAttr.get()
     if loop.trip_count is not None:
-        given[TRIP_COUNT] = ir.IntegerAttr.get(i64, loop.trip_count)
+        given[TRIP_COUNT] = i64(loop.trip_count)
     given |= options(loop)
     graphs = (loop.body,) if loop.cond is None else (loop.body, loop.cond)
     return _emit(b, LOOP, graphs, loop.operands, types, given, base)
@@ -361,7 +361,7 @@ def options(loop: Loop) -> dict[str, Any]:
     if loop.memory is not None:
         given[MEMORY] = ir.StringAttr.get(loop.memory)
     if loop.bound is not None:
-        given[BOUND] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop.bound)
+        given[BOUND] = i64(loop.bound)
     return given
 
 

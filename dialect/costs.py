@@ -13,6 +13,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Value, operations
 from tiduc.dialect.rates import rates
@@ -142,14 +143,8 @@ def _dot(summed: int, op: Definition) -> int:
 
 
 def _dot_general(op: Definition) -> int:
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     sizes = _sizes(op.operands[0])
-    return _dot(math.prod(sizes[i] for i in numbers.lhs_contracting_dimensions if sizes[i] != DYNAMIC), op)
-
-
-def _plain_dot(op: Definition) -> int:
-    sizes = _sizes(op.operands[0])
-    return _dot(sizes[-1] if sizes and sizes[-1] != DYNAMIC else 1, op)
+    return _dot(math.prod(sizes[d] for d in Contraction.of(op).summed[0] if sizes[d] != DYNAMIC), op)
 
 
 def _convolution(op: Definition) -> int:
@@ -217,7 +212,7 @@ FORMULAS: dict[str, Callable[[Definition], int]] = {
     "batch_norm_training": _per_element(8),
     "cholesky": _cholesky,
     "convolution": _convolution,
-    "dot": _plain_dot,
+    "dot": _dot_general,
     "dot_general": _dot_general,
     "fft": _fft,
     "map": lambda op: size(op.result) * _body(op),

@@ -83,3 +83,8 @@ class InputError(TiducError):
 
 class TiducWarning(UserWarning):
     """A warning for the user; the command goes on."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message; its type if the message is empty."""
+    return (str(error).strip() or type(error).__name__).partition("\n")[0]

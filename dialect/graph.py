@@ -38,6 +38,11 @@ class Value:
         return self.definition.location if self.definition is not None else self.graph.location
 
     @property
+    def is_constant(self) -> bool:
+        """Whether an op without operands and regions computes the value, such as a constant or an iota."""
+        return self.definition is not None and not self.definition.operands and self.definition.source is None
+
+    @property
     def reference(self) -> Any:
         """The reference `@graph::@name`; a value without a name gets one."""
         name = self.key if self.key is not None else self.graph.name_of(self)

@@ -21,9 +21,7 @@ from tiduc.dialect.verify import ACTIVE
 class KeyTable:
     """Maps a value to its representative: the first value with an equal key."""
 
-    def __init__(
-        self, stateful: frozenset[str] = frozenset(), commutative: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, stateful: frozenset[str], commutative: frozenset[str]) -> None:
         self._stateful = stateful
         self._commutative = commutative
         self._inputs: dict[str, Value] = {}

@@ -13,10 +13,10 @@ from tiduc.dialect.view import View
 
 def outer(op: Definition) -> list[Value]:
     """The captures of an op's regions, without results of ops that have neither operands nor regions (constants)."""
-    return [x for x in op.captures if not _of_nothing(x)]
+    return [x for x in op.captures if not x.is_constant]
 
 
-def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> Graph:
+def region_graph(view: View, op: Definition, index: int, prefix: str) -> Graph:
     """The graph of a region: its inputs are the region's arguments, then `outer(op)`.
 
     Captured constants are copied into the graph. The caller adds the graph to the view.
@@ -34,7 +34,7 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
     for argument in block.arguments:
         take(argument)
     for inside, outside in zip(captured(op.source), op.captures, strict=True):
-        if _of_nothing(outside):
+        if outside.is_constant:
             values[inside] = _brought_in(graph, outside)
         else:
             take(inside)
@@ -52,11 +52,6 @@ def region_graph(view: View, op: Definition, index: int, prefix: str = "R") -> G
         values.update(zip(inner.results, definition.results, strict=True))
         graph.definitions.append(definition)
     return graph
-
-
-def _of_nothing(x: Value) -> bool:
-    op = x.definition
-    return op is not None and not op.operands and op.source is None
 
 
 def _brought_in(graph: Graph, x: Value) -> Value:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.constants import dense, integer_splat
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.dynamic.emitters import unknown_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.dynamic.sizes import any_dynamic, known_equal
@@ -23,6 +23,7 @@ from tiduc.dialect.types import (
     along,
     dims,
     element,
+    i64,
     is_complex,
     is_dynamic,
     is_float,
@@ -49,8 +50,10 @@ def _contraction(
     sizes = [sizes_in(x_type)[i] for i in of_x[0]]
     for type_, taken in ((x_type, of_x), (y_type, of_y)):
         sizes += [n for i, n in enumerate(sizes_in(type_)) if i not in taken[0] and i not in taken[1]]
-    numbers = hlo.DotDimensionNumbers.get(*map(list, (*batching, *contracting)))
-    return with_shape(x_type, sizes), {**dict(given), "dot_dimension_numbers": numbers}
+    return with_shape(x_type, sizes), {
+        **dict(given),
+        NUMBERS: Contraction.new(batching, contracting).attribute,
+    }
 
 
 class StablehloBuilder(Elementwise):
@@ -114,7 +117,7 @@ class StablehloBuilder(Elementwise):
             if sizes is None:
                 raise unknown_sizes(type_)
             return self.dynamic_iota(dimension, type_, sizes)
-        return self.emit("stablehlo.iota", (), type_, {"iota_dimension": _i64(dimension)})
+        return self.emit("stablehlo.iota", (), type_, {"iota_dimension": i64(dimension)})
 
     # ---- shapes -----------------------------------------------------------------------------------------------
 
@@ -138,7 +141,7 @@ class StablehloBuilder(Elementwise):
         """The parts concatenated along a dimension."""
         sizes = shape(parts[0])
         sizes[dimension] = sum(shape(x)[dimension] for x in parts)
-        attributes = {"dimension": _i64(dimension)}
+        attributes = {"dimension": i64(dimension)}
         return self.emit("stablehlo.concatenate", parts, with_shape(parts[0].type, sizes), attributes)
 
     def pad(self, x: Any, value: Any, low: Dims, high: Dims, interior: Dims) -> Any:
@@ -300,7 +303,3 @@ def _padded(n: Any, low: Any, high: Any, interior: Any) -> int:
     if any_dynamic((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)
-
-
-def _i64(value: int) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))

@@ -116,6 +116,11 @@ def _dims(values: tuple[int, ...]) -> Any:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 
 
+def i64(value: Any) -> Any:
+    """An integer as the attribute `value : i64`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+
+
 def along(name: str, values: Any) -> dict[str, Any]:
     """The dictionary with one attribute, `name`, of dimension numbers; cached, so that ops share it."""
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))

@@ -11,7 +11,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.dynamic.sizes import Size, known_equal
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import dims, shape, with_shape
+from tiduc.dialect.types import dims, i64, shape, with_shape
 
 Numbers = tuple[int, ...]
 
@@ -232,15 +232,14 @@ def convolution(
     """x convolved with the kernel w; `groups` are the feature group count and the batch group count."""
     places = window.outputs([shape(x)[d] for d in layout.input[2:]])
     sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
-    i64 = ir.IntegerType.get_signless(64)
     attributes = {
         "dimension_numbers": layout.attribute,
         "window_strides": dims(window.strides),
         "lhs_dilation": dims(window.base),
         "rhs_dilation": dims(window.dilation),
         "padding": padding(window.low, window.high),
-        "feature_group_count": ir.IntegerAttr.get(i64, groups[0]),
-        "batch_group_count": ir.IntegerAttr.get(i64, groups[1]),
+        "feature_group_count": i64(groups[0]),
+        "batch_group_count": i64(groups[1]),
     }
     if precision is not None:
         attributes["precision_config"] = precision

@@ -182,17 +182,12 @@ def _rule(request: Request, op: Definition) -> BatchRule:
     A result of dynamic shape cannot be batched, except for sequences between loops, which are never stored whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
-    if op.captures and op.name not in request.opset.capturing and not _captures_constants(op):
+    if op.name not in request.opset.capturing and not all(x.is_constant for x in op.captures):
         return mapped
     if rule is not mapped and op.name != LOOP and not all(can_be_stacked(y.type) for y in op.results):
         types = ", ".join(str(y.type) for y in op.results)
         raise unbatchable(op, f"a result of ({types}) cannot be batched")
     return rule
-
-
-def _captures_constants(op: Definition) -> bool:
-    defining = [x.definition for x in op.captures]
-    return all(d is not None and not d.operands and d.source is None for d in defining)
 
 
 # ---- graphs that are called --------------------------------------------------------------------------------

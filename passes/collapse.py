@@ -131,57 +131,57 @@ def plan(
     wanted: Mapping[Value, Need],
 ) -> Plan:
     """The plan of a schedule, given the inputs that are batched, those that are linear, and what is wanted."""
-    found = Plan(dict(wanted), set(dependent), set(linear), set(), {})
+    decided = Plan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:
-        if not found.dependent.isdisjoint(op.reads):
+        if not decided.dependent.isdisjoint(op.reads):
             reached.append(op)
-            found.dependent.update(op.results)
-            if not found.linear.isdisjoint(op.reads):
-                found.linear.update(y for y in op.results if opset.builder.tangent_type(y.type) is not None)
+            decided.dependent.update(op.results)
+            if not decided.linear.isdisjoint(op.reads):
+                decided.linear.update(y for y in op.results if opset.builder.tangent_type(y.type) is not None)
     for op in reversed(reached):
-        _plan_op(view, opset, op, found)
-    return found
+        _plan_op(view, opset, op, decided)
+    return decided
 
 
-def _plan_op(view: View, opset: OpSet, op: Definition, found: Plan) -> None:
+def _plan_op(view: View, opset: OpSet, op: Definition, decided: Plan) -> None:
     """Adds what an op needs of its operands."""
-    of_results = [found.needs.get(y, Need.NOTHING) for y in op.results]
+    of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
     if most is Need.NOTHING:
         return
-    reads = [x for x in op.reads if x in found.dependent]
+    reads = [x for x in op.reads if x in decided.dependent]
     if op.name == BINDING:
-        _raise(found, reads, [most])
-    elif most is Need.SUM and found.linear.issuperset(reads):
-        found.moved.add(op)
-        _raise(found, reads, [Need.SUM] * len(reads))
-    elif Need.SUM in of_results and (inner := _planned_inside(view, opset, op, found)) is not None:
-        found.inner[op] = inner
-        _raise(found, inner.record.operands, inner.inputs)
+        _raise(decided, reads, [most])
+    elif most is Need.SUM and decided.linear.issuperset(reads):
+        decided.moved.add(op)
+        _raise(decided, reads, [Need.SUM] * len(reads))
+    elif Need.SUM in of_results and (inner := _planned_inside(view, opset, op, decided)) is not None:
+        decided.inner[op] = inner
+        _raise(decided, inner.record.operands, inner.inputs)
     else:
-        _raise(found, reads, [Need.EACH] * len(reads))
+        _raise(decided, reads, [Need.EACH] * len(reads))
 
 
-def _raise(found: Plan, values: Sequence[Value], needs: Sequence[Need | None]) -> None:
+def _raise(decided: Plan, values: Sequence[Value], needs: Sequence[Need | None]) -> None:
     for x, need in zip(values, needs, strict=True):
-        if need is not None and x in found.dependent:
-            found.needs[x] = max(need, found.needs.get(x, Need.NOTHING))
+        if need is not None and x in decided.dependent:
+            decided.needs[x] = max(need, decided.needs.get(x, Need.NOTHING))
 
 
-def _planned_inside(view: View, opset: OpSet, op: Definition, found: Plan) -> Inner | None:
+def _planned_inside(view: View, opset: OpSet, op: Definition, decided: Plan) -> Inner | None:
     """The plan of a control-flow op; None for one that is batched as a whole."""
     if op.name not in (CALL, CASE, LOOP) or not all(can_be_stacked(x.type) for x in (*op.reads, *op.results)):
         return None
-    if calls_function(view, op) or (op.name == CASE and op.operands[0] in found.dependent):
+    if calls_function(view, op) or (op.name == CASE and op.operands[0] in decided.dependent):
         return None
     record = loop(view, op) if op.name == LOOP else branches(view, op)
-    inputs = tuple([Need.NOTHING if x in found.dependent else None for x in record.operands])
+    inputs = tuple([Need.NOTHING if x in decided.dependent else None for x in record.operands])
     inner = Inner(
         record,
         inputs,
-        tuple([x in found.linear for x in record.operands]),
-        tuple([found.need(y) for y in op.results]),
+        tuple([x in decided.linear for x in record.operands]),
+        tuple([decided.need(y) for y in op.results]),
     )
     if isinstance(record, Loop):
         return None if record.cond is not None else _plan_loop(view, opset, inner, record)
@@ -206,17 +206,17 @@ def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
     outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
     while True:
         state = Inner(record, tuple(inputs), tuple(linear), tuple(outputs))
-        found = _plan_graph(view, opset, record.body, state)
-        needs = _needs_of_inputs(found, record.body, state)
+        decided = _plan_graph(view, opset, record.body, state)
+        needs = _needs_of_inputs(decided, record.body, state)
         for i, y in enumerate(record.body.outputs):
             if i >= n:
-                outputs[i] = outputs[i] if y in found.dependent else None
+                outputs[i] = outputs[i] if y in decided.dependent else None
                 continue
             assert y is not None
-            is_dependent = inputs[i] is not None or y in found.dependent
+            is_dependent = inputs[i] is not None or y in decided.dependent
             need = max(needs[i] or Need.NOTHING, inner.outputs[i] or Need.NOTHING, outputs[i] or Need.NOTHING)
             inputs[i] = outputs[i] = need if is_dependent else None
-            linear[i] = linear[i] or y in found.linear
+            linear[i] = linear[i] or y in decided.linear
         inputs[n : n + m] = [need and Need.EACH for need in needs[n : n + m]]
         inputs[n + m :] = needs[n + m :]
         if state == Inner(record, tuple(inputs), tuple(linear), tuple(outputs)):
@@ -239,9 +239,9 @@ def _plan_graph(view: View, opset: OpSet, graph: Graph, inner: Inner) -> Plan:
     )
 
 
-def _needs_of_inputs(found: Plan, graph: Graph, inner: Inner) -> list[Need | None]:
+def _needs_of_inputs(decided: Plan, graph: Graph, inner: Inner) -> list[Need | None]:
     return [
-        None if before is None else found.needs.get(x, Need.NOTHING)
+        None if before is None else decided.needs.get(x, Need.NOTHING)
         for x, before in zip(graph.inputs.values(), inner.inputs, strict=True)
     ]
 
@@ -280,22 +280,22 @@ class _Emitter:
             self.sums[x] = total
         return self.sums[x]
 
-    def emit(self, order: Sequence[Definition], found: Plan, closed: bool) -> None:
+    def emit(self, order: Sequence[Definition], decided: Plan, closed: bool) -> None:
         """Emits the ops of a schedule; in a closed graph, ops that do not depend on the batch are copied."""
         for op in order:
-            if found.dependent.isdisjoint(op.reads):
+            if decided.dependent.isdisjoint(op.reads):
                 if closed or not self.plain.keys().isdisjoint(op.reads):
                     copy_op(self.b, op, self.plain)
-            elif op in found.inner:
-                self._emit_inside(op, found.inner[op])
-            elif op in found.moved:
-                self._emit_on_sums(op, found)
+            elif op in decided.inner:
+                self._emit_inside(op, decided.inner[op])
+            elif op in decided.moved:
+                self._emit_on_sums(op, decided)
             elif op.name == BINDING:
                 tables: tuple[dict[Value, Any], ...] = (self.values, self.plain, self.sums, self.products)
                 for known in tables:
                     known.update((op.result, known[x]) for x in op.operands if x in known)
-            elif any(found.need(y) for y in op.results):
-                self._emit_each(op, any(found.need(y) is Need.SUM for y in op.results))
+            elif any(decided.need(y) for y in op.results):
+                self._emit_each(op, any(decided.need(y) is Need.SUM for y in op.results))
 
     def _emit_each(self, op: Definition, is_summed: bool) -> None:
         """Emits an op for each example, or finds that its result is a product of a factor and a core."""
@@ -323,9 +323,9 @@ class _Emitter:
             product = self.products[x]
             self.values[x] = self.b.multiply(spread(self.b, product.factor), product.core)
 
-    def _emit_on_sums(self, op: Definition, found: Plan) -> None:
+    def _emit_on_sums(self, op: Definition, decided: Plan) -> None:
         def given(x: Value) -> Value:
-            return self.sum_of(x) if x in found.dependent else self.plain.get(x, x)
+            return self.sum_of(x) if x in decided.dependent else self.plain.get(x, x)
 
         results = self.b.copy(op, tuple(map(given, op.operands)), tuple(map(given, op.captures)))
         self.b.graph.definitions[

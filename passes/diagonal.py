@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -122,8 +122,7 @@ def _of_reduce(op: Definition, i: int) -> list[int]:
 
 
 def _of_product(op: Definition, i: int) -> list[int]:
-    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    return list(n.rhs_contracting_dimensions if i else n.lhs_contracting_dimensions)
+    return list(Contraction.of(op).summed[i])
 
 
 _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
@@ -142,9 +141,8 @@ def _sum_along_diagonal(b: Any, op: Definition, aligned: dict[Value, int]) -> An
         y = b.reduce_sum(x, over)
         front = d - sum(e < d for e in over)
         return b.transpose(y, [front, *(e for e in range(rank(y)) if e != front)])
-    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batching = [list(n.lhs_batching_dimensions), list(n.rhs_batching_dimensions)]
-    contracting = [list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions)]
+    of = Contraction.of(op)
+    batching, contracting = ([list(own) for own in pair] for pair in (of.batches, of.summed))
     k = contracting[side].index(d)
     for both, summed in zip(batching, contracting, strict=True):
         both.insert(0, summed.pop(k))

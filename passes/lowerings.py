@@ -35,13 +35,13 @@ def apply_lowerings(module: Any, opset: OpSet) -> None:
         return
     body, functions = module.regions[0].blocks[0], dict[Any, str]()
     for function in list(operations(body)) if opset.lowerings else ():
-        _lowerwithin(function, body, opset, functions, ())
+        _lower_within(function, body, opset, functions, ())
     for op in within(module):
         if not context().is_registered_operation(op.name):
             raise Unsupported(f"{op.name} cannot be compiled: it has no lowering to StableHLO", op.location)
 
 
-def _lowerwithin(
+def _lower_within(
     function: Any, body: Any, opset: OpSet, functions: dict[Any, str], callers: tuple[str, ...]
 ) -> None:
     """Replaces the ops in a function by calls; `functions` maps each kind of op to its function's name."""
@@ -53,7 +53,7 @@ def _lowerwithin(
             names = (f"{op.name}.{i}" for i in count())
             name = functions[kind] = unused_symbol(body, chain([op.name], names))
             function_of_op = _function(op, key, name, body, opset)
-            _lowerwithin(function_of_op, body, opset, functions, (*callers, name))
+            _lower_within(function_of_op, body, opset, functions, (*callers, name))
         elif functions[kind] in callers:
             raise RuleError(f"the lowering of {key} contains the op itself", op.location)
         replace_by_call(op, functions[kind])

@@ -14,7 +14,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import functions
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.types import dims, element, is_dynamic, with_element, with_shape
+from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -210,9 +210,9 @@ class Emitter(RegionBuilder):
 
     def size_of(self, x: Any, dimension: int) -> Any:
         """The size of a dynamic dimension, as tensor<1xi32>."""
-        type_, i64 = ir.RankedTensorType.get([], signless(32)), signless(64)
-        attributes = {"dimension": ir.IntegerAttr.get(i64, dimension)}
-        return self.reshape(self.emit("stablehlo.get_dimension_size", (x,), type_, attributes), [1])
+        type_ = ir.RankedTensorType.get([], signless(32))
+        size = self.emit("stablehlo.get_dimension_size", (x,), type_, {"dimension": i64(dimension)})
+        return self.reshape(size, [1])
 
     def barrier(self, *xs: Any) -> tuple[Any, ...]:
         """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
@@ -262,11 +262,11 @@ def within(op: Any) -> list[Any]:
     return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
 
 
-def rewrite(root: Any, patterns: Mapping[str, Pattern]) -> int:
+def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
     """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
     count = 0
     for op in functions.within(root.operation, patterns):
-        with rewriting(op) as b:
+        with rewriting(op, settings) as b:
             results = patterns[op.name](b, op.operation)
         if results is not None:
             functions.replace(op, results)

@@ -1,6 +1,6 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "tiles", "host", "kernels", "legal", "loops", "carries" and "regions", and
+`prepare.py` runs the stages "speed", "tiles", "host", "legal", "loops", "carries" and "regions", and
 `legalize_for_iree` runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE`
 (`vm/__init__.py`).
 """
@@ -20,7 +20,6 @@ from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.select_reruns import select_reruns
-from tiduc.backends.iree.fast.sines_to_kernels import sines_to_kernels
 from tiduc.backends.iree.fast.stored_values import stored_values
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
@@ -39,7 +38,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
 
-Stage = Literal["speed", "tiles", "host", "kernels", "legal", "loops", "carries", "regions"]
+Stage = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
 """Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, of
 loop-carried values on the host, and of barriers."""
 
@@ -100,12 +99,6 @@ PIPELINE = (
         "host",
         loops_by_count,
         "Makes loops of known trip count count their iterations from zero, for CPUs, so that the host has the counter.",
-    ),
-    Entry(
-        "kernels",
-        sines_to_kernels,
-        "Puts sines of large arrays into dispatches with code for huge arguments apart; before "
-        "tidu-legalize-for-iree, for CPUs that multiply and add in one instruction.",
     ),
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),

@@ -36,10 +36,10 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 def source_of(program: Lowered, options: Options) -> Source:
     """The source of a program for the target that the options name.
 
-    If one thread is to run the program, small loops and sines of large arrays are put into dispatches. IREE rejects
-    some of these dispatches, some products in tiles, and some of the loops whose iterations the host counts: the
-    source has alternatives without them and without kernels of vectors (`otherwise`). Raises `CompileError` if the
-    target lacks one of the element types, `RequestError` if it cannot call LAPACK back and the options ask for that.
+    If one thread is to run the program, small loops are put into dispatches. IREE rejects some of these dispatches,
+    some products in tiles, and some of the loops whose iterations the host counts: the source has alternatives without
+    them and without kernels of vectors (`otherwise`). Raises `CompileError` if the target lacks one of the element
+    types, `RequestError` if it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
     return _source(program, target, _settings(target, options))
@@ -74,11 +74,10 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     plain = last(module, device, Source("", target.name, name, flags, otherwise))
     if not alone or threaded or has_resources(module):
         return plain
-    count = walk("kernels", others, settings) if settings.fused else 0
-    if count or counted:  # loops in kernels need no rewrites for the host
+    if counted:  # loops in kernels need no rewrites for the host
         legalize(others, settings)
         module = others
-    if walk("loops", module, settings) + count:
+    if walk("loops", module, settings):
         return last(module, target.device, Source("", target.name, name, (*flags, *KERNELS), lambda: plain))
     return plain
 

@@ -10,6 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
 from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.errors import InputError
 from tiduc.dialect.resources import inlined
 
@@ -156,9 +157,8 @@ def _fill_empty_products(module: Any) -> None:
 
     def note(op: Any) -> Any:
         if op.operation.name == "stablehlo.dot_general":
-            numbers = _stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
             sizes = ir.RankedTensorType(op.operands[0].type).shape
-            if any(sizes[d] == 0 for d in numbers.lhs_contracting_dimensions):
+            if any(sizes[d] == 0 for d in Contraction.of(op).summed[0]):
                 products.append(op.operation)
         return ir.WalkResult.ADVANCE
 

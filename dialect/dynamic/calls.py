@@ -23,7 +23,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
 from tiduc.dialect.functions import replace, symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.dialect.lapack import CONFIG
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.types import i64, is_dynamic
 from tiduc.dialect.verify import TERMINATOR
 from tiduc.dialect.windows import Window
 
@@ -72,7 +72,7 @@ def _top_k(call: Any) -> None:
         return
     shape = [*list(x.type.shape)[:-1], int(given[0])]
     types = [ir.RankedTensorType.get(shape, y.type.element_type) for y in call.results]
-    _replace(call, "chlo.top_k", [x], types, {"k": _i64(given[0])})
+    _replace(call, "chlo.top_k", [x], types, {"k": i64(given[0])})
 
 
 def _approx_top_k(call: Any) -> None:
@@ -86,7 +86,7 @@ def _approx_top_k(call: Any) -> None:
     for config in CONFIG:
         if config in attributes:
             attributes[config] = ir.DictAttr.get(
-                named_attributes(attributes[config]) | {"top_k": _i64(given[0])}
+                named_attributes(attributes[config]) | {"top_k": i64(given[0])}
             )
     _replace(call, CUSTOM_CALL, operands, [y.type for y in call.results], attributes)
 
@@ -104,10 +104,6 @@ def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
     body = functions[call.attributes[GRAPHS][0].value].regions[0].blocks[0]
     op = _replace(call, "stablehlo.reduce_window", arrays, types, window.attributes, regions=1)
     _copy(body, op.regions[0])
-
-
-def _i64(value: Any) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
 def _copy(body: Any, region: Any) -> None:

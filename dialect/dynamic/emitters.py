@@ -11,7 +11,7 @@ from tiduc.dialect.dynamic.known import carry_sizes
 from tiduc.dialect.dynamic.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.types import dims, element, is_dynamic, shape, with_element, with_shape
+from tiduc.dialect.types import dims, element, i64, is_dynamic, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
@@ -71,7 +71,7 @@ class DynamicShapes(Builder):
                 raise UnknownSize(f"a tangent that {name} returns has a dynamic size")
             if of in self.tangents:
                 raise UnknownSize(f"a tangent of type {of.type} has a dynamic size")
-            return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": _i64(where)})
+            return self.emit("stablehlo.get_dimension_size", (of,), _scalar(), {"dimension": i64(where)})
         if kind == "scalar":
             return self._as_i32(of)
         if kind == "entry":
@@ -132,7 +132,7 @@ class DynamicShapes(Builder):
 
     def dynamic_iota(self, dimension: int, type_: Any, sizes: Sequence[Any]) -> Any:
         """0, 1, 2, ... along a dimension of an array of these sizes."""
-        attributes = {"iota_dimension": _i64(dimension)}
+        attributes = {"iota_dimension": i64(dimension)}
         return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
 
     def dynamic_pad(self, x: Any, value: Any, paddings: Sequence[Any], type_: Any) -> Any:
@@ -210,7 +210,3 @@ def _scalar() -> Any:
 
 def _vector(length: int) -> Any:
     return ir.RankedTensorType.get([length], ir.IntegerType.get_signless(32))
-
-
-def _i64(value: int) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))

@@ -13,6 +13,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.dynamic.sizes import Size, atom, positive
 from tiduc.dialect.graph import Definition, Graph, Value
@@ -247,19 +248,9 @@ def _concatenate(op: Definition, result: int, d: int) -> Origin:
 
 
 def _dot_general(op: Definition, result: int, d: int) -> Origin:
-    x, y = op.operands
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batch = list(numbers.lhs_batching_dimensions)
-    used = [*batch, *numbers.lhs_contracting_dimensions]
-    used_of_y = [*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions]
-    places = [(x, i) for i in batch] + [(x, i) for i in range(_rank(x)) if i not in used]
-    return _at(*[*places, *((y, i) for i in range(_rank(y)) if i not in used_of_y)][d])
-
-
-def _dot(op: Definition, result: int, d: int) -> Origin:
-    x, y = op.operands
-    kept = [(x, i) for i in range(_rank(x) - 1)] + [(y, i) for i in range(1, _rank(y))]
-    return _at(*kept[d])
+    (x, y), of = op.operands, Contraction.of(op)
+    places = [(x, i) for i in (*of.batches[0], *of.kept(0, _rank(x)))]
+    return _at(*[*places, *((y, i) for i in of.kept(1, _rank(y)))][d])
 
 
 def _gather(op: Definition, result: int, d: int) -> Origin | None:
@@ -336,7 +327,7 @@ RULES: dict[str, Rule] = {
     **{name: _SIZES[row.sizes] for name, row in TRAITS.items() if row.sizes in _SIZES},
     "stablehlo.concatenate": _concatenate,
     "stablehlo.convolution": _convolution,
-    "stablehlo.dot": _dot,
+    "stablehlo.dot": _dot_general,
     "stablehlo.dot_general": _dot_general,
     "stablehlo.dynamic_gather": _gather,
     "stablehlo.dynamic_pad": _dynamic_pad,

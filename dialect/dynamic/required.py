@@ -10,11 +10,13 @@ slices, indices and broadcasts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dynamic.bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
 from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.dynamic.results import ORIGINS, Dimension, rank_of
@@ -80,14 +82,10 @@ def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
                 yield from (((x, d), (y, d)) for d in range(rank_of(y)))
 
 
-def _like_first(count: int | None = None) -> Callable[[Definition], Iterator[tuple[Dimension, Dimension]]]:
-    """The first `count` operands, or the first half of all, have equal sizes."""
-
-    def pairs(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-        alike = op.operands[: count or len(op.operands) // 2]
-        yield from (((x, d), (alike[0], d)) for x in alike[1:] for d in range(rank_of(x)))
-
-    return pairs
+def _arrays(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
+    """The first half of the operands, which are arrays that are reduced together, have equal sizes."""
+    first, *others = op.operands[: len(op.operands) // 2]
+    yield from (((x, d), (first, d)) for x in others for d in range(rank_of(x)))
 
 
 def _sort(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
@@ -102,15 +100,9 @@ def _concatenate(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
 
 def _dot_general(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     x, y = op.operands
-    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    of_x = [*n.lhs_batching_dimensions, *n.lhs_contracting_dimensions]
-    of_y = [*n.rhs_batching_dimensions, *n.rhs_contracting_dimensions]
+    of = Contraction.of(op)
+    of_x, of_y = map(chain, of.batches, of.summed)
     yield from (((x, i), (y, j)) for i, j in zip(of_x, of_y, strict=True))
-
-
-def _dot(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    x, y = op.operands
-    yield (x, rank_of(x) - 1), (y, 0)
 
 
 def _cholesky(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
@@ -157,13 +149,13 @@ def _scatter(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
 
 EQUAL_OPERANDS: dict[str, Callable[[Definition], Iterable[tuple[Dimension, Dimension]]]] = {
     **{name: _like_result for name, row in TRAITS.items() if row.sizes == "alike"},
-    **dict.fromkeys(("stablehlo.reduce", "stablehlo.reduce_window"), _like_first()),
+    **dict.fromkeys(("stablehlo.reduce", "stablehlo.reduce_window"), _arrays),
     "stablehlo.batch_norm_grad": _features,
     "stablehlo.batch_norm_inference": _features,
     "stablehlo.batch_norm_training": _features,
     "stablehlo.cholesky": _cholesky,
     "stablehlo.concatenate": _concatenate,
-    "stablehlo.dot": _dot,
+    "stablehlo.dot": _dot_general,
     "stablehlo.dot_general": _dot_general,
     "stablehlo.dynamic_gather": _gather,
     "stablehlo.gather": _gather,

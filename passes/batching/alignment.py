@@ -11,6 +11,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.graph import Definition, Value
 from tiduc.dialect.types import rank, shape
 from tiduc.dialect.view import BINDING
@@ -148,14 +149,10 @@ def _reduce_window(op: Definition, i: int) -> dict[int, int]:
 
 
 def _dot_general(op: Definition, i: int) -> dict[int, int]:
-    n = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batching = list(n.lhs_batching_dimensions), list(n.rhs_batching_dimensions)
-    contracting = list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions)
-    free = [
-        [d for d in range(rank(op.operands[s])) if d not in (*batching[s], *contracting[s])] for s in (0, 1)
-    ]
-    first = len(batching[0]) + (len(free[0]) if i else 0)
-    return {d: e for e, d in enumerate(batching[i])} | {d: first + e for e, d in enumerate(free[i])}
+    of = Contraction.of(op)
+    free = [of.kept(side, rank(x)) for side, x in enumerate(op.operands)]
+    first = len(of.batches[0]) + (len(free[0]) if i else 0)
+    return {d: e for e, d in enumerate(of.batches[i])} | {d: first + e for e, d in enumerate(free[i])}
 
 
 def _convolution(op: Definition, i: int) -> dict[int, int]:

@@ -3,52 +3,37 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank, shape
+from tiduc.dialect.types import i64, rank, shape
 from tiduc.passes.batching.registry import emit_batched, results_of
 from tiduc.passes.batching.shape import merged, moved_first, split_dimension, type_of
 from tiduc.passes.batching.table import batch
 
 
+@batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
 def dot_general(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """Both operands batched: a batching dimension. One: a free dimension, moved to the front of the result."""
-    d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    sides = (
-        (list(d.lhs_batching_dimensions), list(d.lhs_contracting_dimensions)),
-        (list(d.rhs_batching_dimensions), list(d.rhs_contracting_dimensions)),
+    d = Contraction.of(op)
+    batches, summed = (
+        [[i + flag for i in own] for own, flag in zip(pair, at, strict=True)]
+        for pair in (d.batches, d.summed)
     )
-    return [_contracted(b, op, x, at, sides)]
-
-
-@batch("stablehlo.dot")
-def dot(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    return [_contracted(b, op, x, at, (([], [rank(op.operands[0]) - 1]), ([], [0])))]
-
-
-def _contracted(
-    b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool], sides: Sequence[tuple[list[int], list[int]]]
-) -> Any:
-    shifted = [
-        [[i + flag for i in numbers] for numbers in side] for side, flag in zip(sides, at, strict=True)
-    ]
     sizes, k = shape(op.result), b.engine.size
     if all(at):
-        for side in shifted:
-            side[0].insert(0, 0)
-        place = 0
+        batches, place = [[0, *own] for own in batches], 0
     elif at[0]:
-        place = len(sides[0][0])
+        place = len(batches[0])
     else:
-        place = rank(op.operands[0]) - len(sides[0][1])
-    numbers = hlo.DotDimensionNumbers.get(shifted[0][0], shifted[1][0], shifted[0][1], shifted[1][1])
+        place = rank(op.operands[0]) - len(summed[0])
+    numbers = Contraction.new(batches, summed).attribute
     given = {name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes}
     type_ = type_of(op.result, [*sizes[:place], k, *sizes[place:]])
-    product = b.emit("stablehlo.dot_general", x, type_, {**given, "dot_dimension_numbers": numbers})
-    return moved_first(b, product, place)
+    product = b.emit("stablehlo.dot_general", x, type_, {**given, NUMBERS: numbers})
+    return [moved_first(b, product, place)]
 
 
 @batch("stablehlo.convolution")
@@ -65,7 +50,7 @@ def convolution(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
     lhs, rhs = x
     if all(at):
         name = _COUNTS[int(images > 1)]
-        changed[name] = _i64(k * (images if images > 1 else features))
+        changed[name] = i64(k * (images if images > 1 else features))
         lhs = merged(b, lhs, n.input_batch_dimension if images > 1 else n.input_feature_dimension)
         rhs = merged(b, rhs, n.kernel_output_feature_dimension)
     elif at[0]:
@@ -82,7 +67,3 @@ def convolution(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
 
 
 _COUNTS = "feature_group_count", "batch_group_count"
-
-
-def _i64(value: int) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -24,25 +24,25 @@ def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> lis
     `known` gives the values of integers that index arrays, where they are constants. `TooManyPlaces` where the ops do
     not say which elements are read, as in loops, or where a pattern is not sparse.
     """
-    found = {x: numbered(x).reshape(-1, 1)}
-    _extend(view, view.schedule(wanted), found, known)
-    return [found.get(y) for y in wanted]
+    patterns = {x: numbered(x).reshape(-1, 1)}
+    _extend(view, view.schedule(wanted), patterns, known)
+    return [patterns.get(y) for y in wanted]
 
 
-def _extend(view: View, order: Iterable[Definition], found: dict[Value, Places], known: Known) -> None:
+def _extend(view: View, order: Iterable[Definition], patterns: dict[Value, Places], known: Known) -> None:
     """Extends the patterns to all values that the ops compute from those that have one."""
     for op in order:
-        if found.keys().isdisjoint(op.reads):
+        if patterns.keys().isdisjoint(op.reads):
             continue
         if op.name == BINDING:
-            found[op.result] = found[op.operands[0]]
+            patterns[op.result] = patterns[op.operands[0]]
         elif op.name == CALL:
-            _through_call(view, op, found, known)
-        elif is_control(op) or not found.keys().isdisjoint(op.captures) or not _are_arrays(op):
+            _through_call(view, op, patterns, known)
+        elif is_control(op) or not patterns.keys().isdisjoint(op.captures) or not _are_arrays(op):
             raise TooManyPlaces
         else:
             for y in op.results:
-                found[y] = _of_result(op, y, found, known)
+                patterns[y] = _of_result(op, y, patterns, known)
 
 
 def _are_arrays(op: Definition) -> bool:
@@ -50,21 +50,21 @@ def _are_arrays(op: Definition) -> bool:
     return all(isinstance(v.type, ir.RankedTensorType) and v.type.has_static_shape for v in values)
 
 
-def _through_call(view: View, op: Definition, found: dict[Value, Places], known: Known) -> None:
+def _through_call(view: View, op: Definition, patterns: dict[Value, Places], known: Known) -> None:
     """Extends the patterns to the results of a call, by way of the ops of the called graph."""
     graph = view.graph(op.attributes[GRAPHS][0].value)
     inputs = list(graph.inputs.values())
-    inner = {x: found[v] for x, v in zip(inputs, op.operands, strict=True) if v in found}
+    inner = {x: patterns[v] for x, v in zip(inputs, op.operands, strict=True) if v in patterns}
     outputs = [y for y in graph.outputs if y is not None]
     _extend(view, view.schedule(outputs, inputs), inner, known)
-    found.update((y, inner[z]) for y, z in zip(op.results, outputs, strict=True) if z in inner)
+    patterns.update((y, inner[z]) for y, z in zip(op.results, outputs, strict=True) if z in inner)
 
 
-def _of_result(op: Definition, y: Value, found: Mapping[Value, Places], known: Known) -> Places:
+def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known: Known) -> Places:
     parts = []
     for i, x in enumerate(op.operands):
-        if x in found:
-            pattern = np.vstack([found[x], np.full((1, found[x].shape[1]), -1)])  # which -1 indexes
+        if x in patterns:
+            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # which -1 indexes
             read = sources(op, i, y, known)
             columns = read.shape[1] * pattern.shape[1]
             if len(read) * columns > MOST:

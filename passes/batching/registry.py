@@ -227,14 +227,9 @@ def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]
     `given` maps the values that these are computed from to (value here, whether it is batched); constants may
     be omitted.
     """
-    read = {x: pair for x, pair in given.items() if pair[1] or not _of_nothing(x)}
+    read = {x: pair for x, pair in given.items() if pair[1] or not x.is_constant}
     order = sorted(read, key=lambda x: not read[x][1])
     body = b.engine.close(b.view, list(wanted), order, name="M")
     sequences, invariants = ([read[x][0] for x in order if read[x][1] is flag] for flag in (True, False))
     loop = Loop((), tuple(sequences), tuple(invariants), body, None, False, None, body.name)
     return emit_loop(b, loop)
-
-
-def _of_nothing(x: Value) -> bool:
-    op = x.definition
-    return op is not None and not op.operands and op.source is None

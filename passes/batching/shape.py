@@ -100,7 +100,7 @@ def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
-def split_dimension(b: Any, y: Any, d: int, groups: int = 1) -> Any:
+def split_dimension(b: Any, y: Any, d: int, groups: int) -> Any:
     """The inverse of `merged`: [..., g k m, ...] to [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]

@@ -41,7 +41,7 @@ class Split:
     level: dict[Value, int]
     opset: OpSet
 
-    def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
+    def fewest(self, b: Any, given: Sequence[Value]) -> "Split":
         """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
 
         They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation

@@ -73,13 +73,13 @@ def extend(series: Series, op: Definition, order: int) -> None:
             "jet", op, "a rule of derivatives calls a graph that draws random numbers"
         )
     if isinstance(record, Loop):
-        found = _loop(series, record, flags, order)
+        of_results = _loop(series, record, flags, order)
         first = len(record.inits) + len(record.sequences)
         invariants = [series.coefficients[x][: order + 1] for x in record.operands[first:]]
-        found = [found[i] if i >= 0 else invariants[~i] for i in record.results]
+        of_results = [of_results[i] if i >= 0 else invariants[~i] for i in record.results]
     else:
-        found = _branches(series, record, flags, order)
-    for y, coefficients in zip(op.results, found, strict=True):
+        of_results = _branches(series, record, flags, order)
+    for y, coefficients in zip(op.results, of_results, strict=True):
         of_y = series.coefficients.setdefault(y, [])
         of_y += coefficients[len(of_y) :]
         if len(coefficients) == 1:
@@ -120,22 +120,22 @@ def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
     inner = Series(series.view, series.opset, b, dict(zip(inputs, given, strict=True)), series.control)
     outputs = [y for y in graph.outputs if y is not None]
     inner.extend(outputs, order)
-    found = []
+    of_outputs = []
     for y in outputs:
         orders = range(1, order + 1 if inner.limits[y] else 1)
-        found.append(
+        of_outputs.append(
             (inner.at(y, 0), *[(inner.dense if is_dynamic(y.type) else inner.at)(y, k) for k in orders])
         )
-    return Jet(tuple(given), tuple(found))
+    return Jet(tuple(given), tuple(of_outputs))
 
 
 def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) -> Graph:
     """The closed graph of a jet; flagged outputs have coefficients of all orders, with explicit zeros."""
     wanted: list[Any] = []
-    for y, found, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
+    for y, coefficients, flag in zip(graph.outputs, jet.outputs, flags, strict=True):
         assert y is not None
-        zeros = [None] * (order + 1 - len(found))
-        wanted += [y.type if x is None else x for x in ((*found, *zeros) if flag else found)]
+        zeros = [None] * (order + 1 - len(coefficients))
+        wanted += [y.type if x is None else x for x in ((*coefficients, *zeros) if flag else coefficients)]
     given = [x for each in jet.given for x in each]
     return close(series.view, wanted, given, series.opset, name=f"{stem(graph)}.jet")
 
@@ -145,19 +145,19 @@ def _closed(series: Series, graph: Graph, jet: Jet, flags: Flags, order: int) ->
 
 def _branches(series: Series, record: Branches, flags: Flags, order: int) -> list[Coefficients]:
     key = record.graphs, flags, order
-    made = _BRANCHES.get(series.view, key, lambda: _branches_on_series(series, *key))
+    on_series = _BRANCHES.get(series.view, key, lambda: _branches_on_series(series, *key))
     operands = [c for each in _dense(series, record.operands, flags, order) for c in each]
     if record.index is None:
-        results = emit_call(series.b, made.graphs[0], operands)
+        results = emit_call(series.b, on_series.graphs[0], operands)
     else:
-        results = emit_case(series.b, series.dense(record.index, 0), made.graphs, operands)
-    return _split(results, made.outputs, order)
+        results = emit_case(series.b, series.dense(record.index, 0), on_series.graphs, operands)
+    return _split(results, on_series.outputs, order)
 
 
 def _branches_on_series(series: Series, graphs: tuple[Graph, ...], flags: Flags, order: int) -> JetBranches:
     jets = [_jet(series, graph, flags, order) for graph in graphs]
     columns = zip(*[jet.outputs for jet in jets], strict=True)
-    outputs = tuple([any(len(found) > 1 for found in column) for column in columns])
+    outputs = tuple([any(len(coefficients) > 1 for coefficients in column) for column in columns])
     closed = [_closed(series, graph, jet, outputs, order) for graph, jet in zip(graphs, jets, strict=True)]
     return JetBranches(tuple(closed), outputs)
 
@@ -167,9 +167,9 @@ def _branches_on_series(series: Series, graphs: tuple[Graph, ...], flags: Flags,
 
 def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coefficients]:
     key = record.body, record.cond, flags, order
-    made = _LOOPS.get(series.view, key, lambda: _loop_on_series(series, record, flags, order))
+    on_series = _LOOPS.get(series.view, key, lambda: _loop_on_series(series, record, flags, order))
     n, m = len(record.inits), len(record.sequences)
-    operands = _dense(series, record.operands, made.operands, order)
+    operands = _dense(series, record.operands, on_series.operands, order)
     inits, sequences, invariants = (
         tuple([c for each in part for c in each])
         for part in (operands[:n], operands[n : n + m], operands[n + m :])
@@ -179,13 +179,13 @@ def _loop(series: Series, record: Loop, flags: Flags, order: int) -> list[Coeffi
         inits=inits,
         sequences=sequences,
         invariants=invariants,
-        body=made.body,
-        cond=made.cond,
-        base=made.body.name,
+        body=on_series.body,
+        cond=on_series.cond,
+        base=on_series.body.name,
         arguments=(),
         results=(),
     )
-    return _split(emit_loop(series.b, loop), made.outputs, order)
+    return _split(emit_loop(series.b, loop), on_series.outputs, order)
 
 
 def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> JetLoop:
@@ -197,7 +197,7 @@ def _loop_on_series(series: Series, record: Loop, flags: Flags, order: int) -> J
         if reached == flags[:n]:
             break
         flags = (*reached, *flags[n:])
-    outputs = (*flags[:n], *[len(found) > 1 for found in jet.outputs[n:]])
+    outputs = (*flags[:n], *[len(coefficients) > 1 for coefficients in jet.outputs[n:]])
     body = _closed(series, record.body, jet, outputs, order)
     if record.cond is None:
         return JetLoop(body, None, flags, outputs)

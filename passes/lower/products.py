@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import NUMBERS, Contraction, Pair
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.graph import operations
 from tiduc.dialect.identities import is_splat_of
 
 _PRODUCT = "stablehlo.dot_general"
-_NUMBERS = "dot_dimension_numbers"
 _PLACES = "broadcast_dimensions"
 
 # ---- products with the identity matrix -----------------------------------------------------------------------
@@ -28,22 +27,20 @@ _PLACES = "broadcast_dimensions"
 
 def multiplies_identity(op: Any, unit: Any) -> bool:
     """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
-    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
     contracting, _ = _contracting(op, unit)
     types = [x.type.element_type for x in (*op.operands, op.result)]
     return (
         op.operands[0] != op.operands[1]
         and len(contracting) == 1
-        and not len(numbers.lhs_batching_dimensions)
+        and not Contraction.of(op).batches[0]
         and types.count(types[0]) == 3
         and contracting[0] in _dimensions_of_unit(unit)
     )
 
 
-def _contracting(op: Any, unit: Any) -> tuple[list[int], list[int]]:
+def _contracting(op: Any, unit: Any) -> Pair:
     """The dimensions that an op contracts, of its operand `unit` and of the other one."""
-    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
-    both = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    both = Contraction.of(op).summed
     return both if op.operands[0] == unit.result else both[::-1]
 
 
@@ -119,14 +116,11 @@ def _equal_batches(op: Any, spread: Any) -> list[int]:
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
     ):
         return []
-    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
-    left, right = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
-    full = _full_dimensions(spread)
+    of = Contraction.of(op)
+    (left, right), full = of.batches, _full_dimensions(spread)
     equal = [i for i, d in enumerate(right) if d not in full]
     rest = [d for i, d in enumerate(left) if i not in equal]
-    free = [
-        d for d in range(op.operands[0].type.rank) if d not in (*left, *numbers.lhs_contracting_dimensions)
-    ]
+    free = of.kept(0, op.operands[0].type.rank)
     moved = sorted([*free, *(left[i] for i in equal)])
     return equal if [*left, *free] == [*rest, *moved] else []
 
@@ -140,8 +134,8 @@ def _full_dimensions(spread: Any) -> dict[int, int]:
 def without_equal_batches(ip: Any, op: Any, spread: Any) -> Any:
     """The product whose second operand is not repeated along batches."""
     equal = _equal_batches(op, spread)
-    numbers = hlo.DotDimensionNumbers(op.attributes[_NUMBERS])
-    dropped = [numbers.rhs_batching_dimensions[i] for i in equal]
+    of = Contraction.of(op)
+    dropped = [of.batches[1][i] for i in equal]
     remaining = [d for d in range(spread.result.type.rank) if d not in dropped]
     x = spread.operands[0]
     ones = [d for d, place in enumerate(spread.attributes[_PLACES]) if place in dropped]
@@ -155,14 +149,10 @@ def without_equal_batches(ip: Any, op: Any, spread: Any) -> Any:
         moved = {_PLACES: ir.DenseI64ArrayAttr.get(places)}
         wide = ir.Operation.create("stablehlo.broadcast_in_dim", [type_], [x], moved, loc=op.location, ip=ip)
         x = wide.result
-    left, right = ([d for i, d in enumerate(batches) if i not in equal] for batches in _batches(numbers))
-    summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    given = [left, list(map(remaining.index, right)), list(summed[0]), list(map(remaining.index, summed[1]))]
-    return _copy(ip, op, [op.operands[0], x], op.result.type, given)
-
-
-def _batches(numbers: Any) -> tuple[Sequence[int], Sequence[int]]:
-    return numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+    left, right = ([d for i, d in enumerate(own) if i not in equal] for own in of.batches)
+    over_left, over_right = of.summed
+    batches, summed = (left, map(remaining.index, right)), (over_left, map(remaining.index, over_right))
+    return _copy(ip, op, [op.operands[0], x], op.result.type, Contraction.new(batches, summed))
 
 
 def adds_batches(op: Any, product: Any) -> bool:
@@ -177,28 +167,24 @@ def adds_batches(op: Any, product: Any) -> bool:
     body = [each.name for each in operations(op.regions[0].blocks[0])]
     if body != ["stablehlo.add", "stablehlo.return"] or len(list(product.result.uses)) != 1:
         return False
-    batches = len(hlo.DotDimensionNumbers(product.attributes[_NUMBERS]).lhs_batching_dimensions)
     reduced = list(op.attributes["dimensions"])
     return (
         bool(reduced)
-        and max(reduced) < batches
+        and max(reduced) < len(Contraction.of(product).batches[0])
         and op.result.type.element_type == product.result.type.element_type
     )
 
 
 def contracting_batches(ip: Any, op: Any, product: Any) -> Any:
     """The product that contracts the batches that a reduction adds up."""
-    reduced = list(op.attributes["dimensions"])
-    numbers = hlo.DotDimensionNumbers(product.attributes[_NUMBERS])
-    batches = _batches(numbers)
-    contracted = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    given = [[d for i, d in enumerate(own) if i not in reduced] for own in batches]
-    given += [[*(own[i] for i in reduced), *more] for own, more in zip(batches, contracted, strict=True)]
-    return _copy(ip, product, list(product.operands), op.result.type, given)
+    reduced, of = list(op.attributes["dimensions"]), Contraction.of(product)
+    batches = [[d for i, d in enumerate(own) if i not in reduced] for own in of.batches]
+    summed = [[*(own[i] for i in reduced), *more] for own, more in zip(of.batches, of.summed, strict=True)]
+    return _copy(ip, product, list(product.operands), op.result.type, Contraction.new(batches, summed))
 
 
-def _copy(ip: Any, product: Any, operands: Sequence[Any], type_: Any, numbers: Sequence[Any]) -> Any:
-    """A product with the attributes of another one, but other dimension numbers."""
+def _copy(ip: Any, product: Any, operands: Sequence[Any], type_: Any, of: Contraction) -> Any:
+    """A product with the attributes of another one, but another contraction."""
     given = {name: product.attributes[name] for name in product.attributes}
-    given[_NUMBERS] = hlo.DotDimensionNumbers.get(*numbers)
+    given[NUMBERS] = of.attribute
     return ir.Operation.create(_PRODUCT, [type_], operands, given, loc=product.location, ip=ip).result

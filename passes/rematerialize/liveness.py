@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import reducer
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
@@ -184,7 +185,7 @@ def _is_one_product(op: Definition, reader: Definition) -> bool:
     """Whether a product and its reader are one product: the reader adds up batches, or exchanges rows and columns."""
     if op.name != "stablehlo.dot_general":
         return False
-    batches = len(hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
+    batches = len(Contraction.of(op).batches[0])
     if reader.name == "stablehlo.transpose":
         rank = len(sizes_in(op.result.type))
         return rank == batches + 2 and list(reader.attributes["permutation"]) == [

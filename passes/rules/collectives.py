@@ -19,7 +19,7 @@ from tiduc.dialect.bodies import reducer
 from tiduc.dialect.constants import dense
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, is_empty, shape, with_shape
+from tiduc.dialect.types import element, i64, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -64,7 +64,7 @@ def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
     def build(x: Any) -> list[Any]:
         x = b.convert(x, element(op.results[i]))
         part = b.reshape(x, [1, *shape(x)])
-        factors = gathered(b, op, part, _i64(0), [groups.shape[1], *shape(x)])
+        factors = gathered(b, op, part, i64(0), [groups.shape[1], *shape(x)])
         return [b.reduce(factors, b.constant(1, with_shape(x.type, [])), [0], "stablehlo.multiply")]
 
     return expanded(b, [op.operands[i]], [dx], build)[0]
@@ -217,7 +217,3 @@ def numbers(op: Definition, name: str) -> Any:
 def _of_operands(b: Any, op: Definition, ct: Tangents) -> list[Any]:
     """The cotangents, converted to the element types of the operands."""
     return [None if c is None else b.convert(c, element(x)) for c, x in zip(ct, op.operands, strict=True)]
-
-
-def _i64(value: int) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

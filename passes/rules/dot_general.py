@@ -5,34 +5,21 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.contractions import Contraction, Pair
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import element, is_empty
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 
-Pairs = tuple[tuple[int, ...], tuple[int, ...]]
-"""Matching dimensions of the left and the right operand."""
-
-
-@bilinear("stablehlo.dot_general")
-def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
-    return _toward(b, op, ct, side, op.attributes["dot_dimension_numbers"])
-
 
 @bilinear("stablehlo.dot")
-def dot(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
-    return _toward(b, op, ct, side, None)
-
-
-def _toward(b: Any, op: Definition, ct: Any, side: int, numbers: Any | None) -> Any | None:
+@bilinear("stablehlo.dot_general")
+def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
     """Contracts the cotangent with the other operand y, over the free dimensions of y.
 
-    The cotangent takes the place of x, so per-operand attributes such as the precision stay valid. Without
-    dimension `numbers`, the last dimension of the left operand is contracted with the first of the right one
-    (`dot`).
+    The cotangent takes the place of x, so per-operand attributes such as the precision stay valid.
     """
     x, y = op.operands[side], op.operands[1 - side]
     is_plain = _is_plain(x.type, y.type, ct.type)
@@ -42,7 +29,7 @@ def _toward(b: Any, op: Definition, ct: Any, side: int, numbers: Any | None) -> 
             return None
         wide = _wider(element(ct), element(y))
         ct, y = b.convert(ct, wide), b.conj(b.convert(y, wide))
-    along, over, back = _dimensions(side, x.type, y.type, numbers)
+    along, over, back = _dimensions(side, x.type, y.type, Contraction.of(op))
     given = op.attributes
     carried = {name: given[name] for name in ("precision_config", "algorithm") if name in given}
     product = b.dot_general(*((ct, y) if side == 0 else (y, ct)), along, over, carried)
@@ -58,23 +45,11 @@ def _is_plain(x: Any, y: Any, ct: Any) -> bool:
 
 
 @functools.cache
-def _numbers(attribute: Any) -> tuple[Pairs, Pairs]:
-    d = hlo.DotDimensionNumbers(attribute)
-    return (
-        (tuple(d.lhs_batching_dimensions), tuple(d.rhs_batching_dimensions)),
-        (tuple(d.lhs_contracting_dimensions), tuple(d.rhs_contracting_dimensions)),
-    )
-
-
-@functools.cache
-def _dimensions(side: int, x: Any, y: Any, numbers: Any | None) -> tuple[Pairs, Pairs, tuple[int, ...]]:
+def _dimensions(side: int, x: Any, y: Any, of: Contraction) -> tuple[Pair, Pair, tuple[int, ...]]:
     """For the contraction of ct with y: batching and contracted dimensions, and the permutation to x's layout."""
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
-    last = (rank_x, rank_y)[side] - 1
-    batching, contracting = _numbers(numbers) if numbers is not None else (((), ()), ((last,), (0,)))
-    (xb, xc), (yb, yc) = ((batching[i], contracting[i]) for i in (side, 1 - side))
-    xk = [i for i in range(rank_x) if i not in (*xb, *xc)]
-    yk = tuple(i for i in range(rank_y) if i not in (*yb, *yc))
+    (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
+    xk, yk = of.kept(side, rank_x), tuple(of.kept(1 - side, rank_y))
     # Results of dot_general have batching, then free lhs, then free rhs dimensions: ct, and the product below.
     first = len(xb) + (len(xk) if side == 0 else 0)
     yc_in_order = [xc[i] for i in np.argsort(yc)]

@@ -39,7 +39,7 @@ class Split(Protocol):
     @property
     def dynamic_inputs(self) -> list[Value]: ...
 
-    def fewest(self, b: Any, given: Sequence[Value] = ()) -> "Split":
+    def fewest(self, b: Any, given: Sequence[Value]) -> "Split":
         """A copy whose residuals take the fewest bytes."""
 
     def extended(self, b: Any, more: Sequence[Any]) -> Graph:

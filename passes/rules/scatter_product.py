@@ -14,7 +14,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape, with_element, with_shape
+from tiduc.dialect.types import element, i64, shape, with_element, with_shape
 from tiduc.passes.rules.associative import prefixes
 from tiduc.passes.rules.landing import count_from_one, landed
 from tiduc.passes.rules.selection import take_elements
@@ -59,7 +59,7 @@ def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
         body.returns(body.compare(x, y, "LT"))
 
     attributes = {
-        "dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
+        "dimension": i64(0),
         "is_stable": ir.BoolAttr.get(True),
     }
     sorted_ = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])

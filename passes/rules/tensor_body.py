@@ -13,8 +13,8 @@ _SAME_FORM = ELEMENTWISE | {"stablehlo.bitcast_convert", "stablehlo.optimization
 """Ops whose scalar form is the same op, with the same attributes, as their tensor form."""
 
 
-def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0) -> list[Any]:
-    """The results of a region of `op` with tensors of one shape in place of its scalar arguments.
+def of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
+    """The results of the region of `op` with tensors of one shape in place of its scalar arguments.
 
     Constants and captured scalars are broadcast. Raises `Unsupported` if the region holds an op that is not
     elementwise.
@@ -24,7 +24,7 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0)
     def spread(scalar: Any) -> Any:
         return b.broadcast_in_dim(scalar, [], sizes) if sizes else scalar
 
-    block = op.regions[region].blocks[0]
+    block = op.regions[0].blocks[0]
     values = dict(zip(block.arguments, operands, strict=True))
     for inside, outside in zip(captured(op.source), op.captures, strict=True):
         if not rank(outside):
@@ -41,4 +41,4 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any], region: int = 0)
             values.update(zip(inner.results, results, strict=True))
         elif inner.name != "stablehlo.return":
             raise unsupported("jvp", op, f"its region holds {inner.name}, which is not elementwise")
-    return [values[y] for y in returned(op, region)]
+    return [values[y] for y in returned(op)]

@@ -126,7 +126,7 @@ def fuse(
     opset: OpSet,
     order: Sequence[Definition],
     outputs: Sequence[Value],
-    separated: Collection[Value] = (),
+    separated: Collection[Value],
 ) -> Fusion:
     """The clusters of a graph with the ops `order`.
 

@@ -93,7 +93,7 @@ class LoopChoice:
     recomputed: tuple[Graph, ...]
 
 
-def loop_choices(view: View, opset: OpSet, graph: Graph, separated: Collection[str] = ()) -> list[LoopChoice]:
+def loop_choices(view: View, opset: OpSet, graph: Graph, separated: Collection[str]) -> list[LoopChoice]:
     """The loops of a flat graph whose memory can be chosen; loops inside of others, or of branches, are left out."""
     outputs = [y for y in graph.outputs if y is not None]
     values = [graph.inputs[key] for key in separated]

@@ -11,11 +11,9 @@ only if they take no more bytes than the sum.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from torch_mlir._mlir_libs import _stablehlo as hlo
-
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.control_ops import sequence_type
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.graph import Definition, Value
@@ -169,8 +167,8 @@ class MovedSums:
             for term in terms:
                 rows = [self._same[x] for x in term.product.operands]
                 of_rows = [stacks.get(x) or self._stack_read(x) for x in rows]
-                numbers = _with_iterations(term.product.attributes["dot_dimension_numbers"])
-                (y,) = b.reapply(term.product, dict(enumerate(of_rows)), {"dot_dimension_numbers": numbers})
+                numbers = {NUMBERS: _with_iterations(term.product)}
+                (y,) = b.reapply(term.product, dict(enumerate(of_rows)), numbers)
                 for op in term.after:
                     (y,) = b.reapply(op, {0: y})
                 sums.append(y)
@@ -209,11 +207,8 @@ def _varying(step: Step) -> set[Value]:
     return varying
 
 
-@cache
-def _with_iterations(numbers: Any) -> Any:
+def _with_iterations(product: Definition) -> Any:
     """The dimension numbers of a product of stacks, which also contracts the first dimension of both."""
-    d = hlo.DotDimensionNumbers(numbers)
-    batches = d.lhs_batching_dimensions, d.rhs_batching_dimensions
-    summed = d.lhs_contracting_dimensions, d.rhs_contracting_dimensions
-    moved = [[i + 1 for i in places] for places in batches]
-    return hlo.DotDimensionNumbers.get(*moved, *([0, *(i + 1 for i in places)] for places in summed))
+    d = Contraction.of(product)
+    batches, summed = ([[i + 1 for i in places] for places in pair] for pair in (d.batches, d.summed))
+    return Contraction.new(batches, [[0, *places] for places in summed]).attribute

@@ -105,9 +105,8 @@ work = prepare.work
 
 
 def with_flags(source: Source, flags: Sequence[str]) -> Source:
-    """The source, and the source that is compiled if that one fails, with more flags."""
-    otherwise = None if source.otherwise is None else with_flags(source.otherwise, flags)
-    return replace(source, flags=(*source.flags, *flags), otherwise=otherwise)
+    """The source, and the sources that are compiled if that one fails, with more flags."""
+    return source.mapped(lambda each: replace(each, flags=(*each.flags, *flags)))
 
 
 @contextmanager
@@ -123,6 +122,7 @@ def left_out(rewrite: str) -> Iterator[None]:
     patterns = {
         op: [entry for entry in known if entry.pattern.__module__ != module] for op, known in PATTERNS.items()
     }
+    assert (entries, patterns) != (pipeline.PIPELINE, PATTERNS), f"{module} has no pass and no pattern"
     with patch.object(pipeline, "PIPELINE", entries), patch.dict(PATTERNS, patterns):
         yield
 

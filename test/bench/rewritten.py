@@ -18,8 +18,8 @@ Program = Callable[[], tuple[str, Sequence[Any]]]
 class Rewrite(NamedTuple):
     """The programs that a rewrite is for, and the flags of IREE that may replace it.
 
-    `part` is a name and its replacement, if the rewrite is a flag or a part of a pass; otherwise the rewrite is a
-    module's passes and patterns.
+    `part` is a name and its replacement, if the rewrite is a flag or a part of a pass; otherwise the rewrite is
+    the passes and patterns of the module of its name in backends/iree/fast/.
     """
 
     programs: Sequence[str]
@@ -35,7 +35,7 @@ CONVOLUTION_GRADIENTS = [
     for argument in ("image", "kernel")
 ]
 REWRITES = {
-    "convolution": Rewrite(
+    "convolutions_to_products": Rewrite(
         ("images", "few channels", "first", "strided", *CONVOLUTION_GRADIENTS),
         ("im2col", "channels-last"),
     ),
@@ -43,10 +43,12 @@ REWRITES = {
         ("ode", "kmeans", "softmax of rows", "rows", "products of rows"),
         part=("tiduc.backends.iree.prepare.REASSOCIATED", ()),
     ),
-    "lanes": Rewrite(
+    "reductions_in_lanes": Rewrite(
         ("rows", "squares", "odd squares", "gelu", "softmax", "softmax of rows", "gmm", "kmeans"), SUMS
     ),
-    "loops": Rewrite(("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")),
+    "loops_to_kernels": Rewrite(
+        ("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")
+    ),
     "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
     "carries": Rewrite(
         ("betainc", "recurrence"),
@@ -59,12 +61,10 @@ REWRITES = {
     "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
     "window_loops": Rewrite(("pooling",)),
     "reversals": Rewrite(("reverse", "cumulative")),
-    "batched_products": Rewrite(("gmm",)),
     "flat_products": Rewrite(("layer",)),
     "padded_sums": Rewrite(("bundle", "lstm")),
     "iotas": Rewrite(("argmax",)),
     "insertion_sort": Rewrite(("short rows", "largest")),
-    "sines": Rewrite(("sine", "sines"), ("multi-use",)),
     "exponentials": Rewrite(("exponential", "tanh", "logistic")),
     "logarithms": Rewrite(("log", "log1p")),
     "remainders": Rewrite(("remainder",)),
@@ -154,8 +154,6 @@ PROGRAMS: dict[str, Program] = {
     "argmax": of(lambda x: jnp.argmax(x, 0), (500, 400)),
     "short rows": of(lambda x: jnp.sort(x, 1), (200, 16)),
     "largest": of(lambda x: jnp.sum(lax.top_k(x, 5)[0] ** 2), (64, 200), wrt=(0,)),
-    "sine": of(jnp.sin, MANY),
-    "sines": of(lambda x: jnp.sum(jnp.sin(x) * jnp.cos(x)), MANY, wrt=(0,)),
     "exponential": of(jnp.exp, MANY, dtype=F64),
     "tanh": of(jnp.tanh, MANY, dtype=F64),
     "logistic": of(jax.nn.sigmoid, MANY, dtype=F64),

@@ -15,7 +15,6 @@ from harness.xla import by_xla
 import tiduc
 from tiduc.backends.iree.fast import (
     convolution_form,
-    large_kernels,
     patches,
     products,
 )
@@ -105,8 +104,7 @@ def gathered(b: Any, x: Any, dimensions: Any, starts: Any, to: Any) -> Any:
 def interpreted() -> Iterator[None]:
     """Emits StableHLO alone, so that the interpreter runs the rewritten convolutions."""
     with ExitStack() as stack:
-        for module in (products, large_kernels):
-            stack.enter_context(patch.object(module, "patches", gathered))
+        stack.enter_context(patch.object(products, "patches", gathered))
         for module in (patches, products, convolution_form):
             stack.enter_context(patch.object(module, "in_own_dispatch", lambda b, type_, fill: fill(b)))
         yield

@@ -51,9 +51,9 @@ class Cost:
     def bytes(self) -> int:
         return sum(op.bytes for op in self.ops)
 
-    def most_expensive(self, count: int = 5) -> list[OpCost]:
-        """The ops with the most FLOPs; among equals, with the most bytes."""
-        return sorted(self.ops, key=lambda op: (op.flops, op.bytes), reverse=True)[:count]
+    def most_expensive(self) -> list[OpCost]:
+        """The five ops with the most FLOPs; among equals, with the most bytes."""
+        return sorted(self.ops, key=lambda op: (op.flops, op.bytes), reverse=True)[:5]
 
 
 @stage

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.attributes import location_name, named_attributes
 from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import ParseError, TiducError, Unsupported
+from tiduc.dialect.errors import ParseError, TiducError, Unsupported, first_line
 from tiduc.dialect.verify import NAME
 from tiduc.linking import link
 from tiduc.models.constants import entry_of, lift
@@ -77,7 +77,7 @@ def _exported(
     except TiducError:
         raise
     except Exception as error:  # raised by the function itself, or by tracing
-        raise TiducError(f"JAX cannot export the function: {_line(error)}") from error
+        raise TiducError(f"JAX cannot export the function: {first_line(error)}") from error
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
@@ -177,7 +177,3 @@ def _with_derivatives(module: Any, derivatives: Mapping[OwnDerivative, bytes]) -
     linked = link(modules)
     name_derivatives(linked, {own.name: own.attribute for own in derivatives})
     return linked
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
+from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported, first_line
 from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
@@ -100,7 +100,7 @@ def _serialized(proto: Any) -> bytes:
     try:
         return bytes(proto.SerializeToString())
     except Exception as error:  # raised by protobuf where the model exceeds 2 GiB without its weights
-        raise Unsupported(f"the model cannot be serialized: {_line(error)}") from error
+        raise Unsupported(f"the model cannot be serialized: {first_line(error)}") from error
 
 
 def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
@@ -143,7 +143,7 @@ def _read(onnx: Any, path: Path) -> tuple[Any, str]:
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", str(path)) from None
     except Exception as error:  # raised by protobuf
-        raise ParseError(f"not an ONNX model: {_line(error)}", str(path)) from error
+        raise ParseError(f"not an ONNX model: {first_line(error)}", str(path)) from error
     if not model.graph.node and not model.graph.output:
         raise ParseError("not an ONNX model", str(path))
     return model, os.path.dirname(path) or "."
@@ -240,7 +240,7 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # raised by the operating system or by onnx
-        raise TiducError(f"cannot read the arrays of {name!r}: {_line(error)}") from error
+        raise TiducError(f"cannot read the arrays of {name!r}: {first_line(error)}") from error
 
 
 # ---- torch-mlir --------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _imported(proto: Any, functions: Sequence[Any]) -> Any:
         try:
             define(graph, module.operation, private=model is not proto).import_all()
         except Exception as error:  # types and ops that the importer does not know
-            raise Unsupported(f"torch-mlir cannot import the model: {_line(error)}") from error
+            raise Unsupported(f"torch-mlir cannot import the model: {first_line(error)}") from error
     return module
 
 
@@ -271,7 +271,3 @@ def _own_inputs(graph: Any, weights: Sequence[str]) -> list[str]:
     """The names of the graph's inputs that the importer treats as inputs, without the weights."""
     initialized = {tensor.name for tensor in graph.initializer}.union(weights)
     return [x.name for x in graph.input if x.name not in initialized]
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).partition("\n")[0]

@@ -20,6 +20,7 @@ from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import operations
 from tiduc.dialect.shardy import DIALECT as SHARDY
+from tiduc.dialect.types import i64
 
 
 class _Sizes(Emitter):
@@ -216,7 +217,7 @@ def _size(b: _Sizes, x: Any, dimension: int) -> Any:
     if not x.type.is_dynamic_dim(dimension):
         return int(x.type.shape[dimension])
     scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    number = i64(dimension)
     return b.emit("stablehlo.get_dimension_size", (x,), scalar, {"dimension": number})
 
 

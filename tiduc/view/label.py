@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.activity import GRAPHS, callees, name_of
 from tiduc.dialect.attributes import location_name
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.control_ops import TARGET, call_target
 from tiduc.dialect.graph import operations
 from tiduc.dialect.verify import ACTIVE, NAME
@@ -90,11 +90,9 @@ def _slice(op: Any) -> str:
 
 def _dot_general(op: Any) -> str:
     """The contracting dimensions, and the batching dimensions if any."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
-    summed = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
-    said = f"over {summed[0]} x {summed[1]}"
-    return f"{said}, batch {batch[0]} x {batch[1]}" if batch[0] else said
+    of = Contraction.of(op)
+    batches, summed = (" x ".join(str(list(own)) for own in pair) for pair in (of.batches, of.summed))
+    return f"over {summed}, batch {batches}" if of.batches[0] else f"over {summed}"
 
 
 def clipped(text: str, width: int) -> str:

@@ -5,11 +5,11 @@
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
                                                             toward_kernels, toward_depthwise, pointwise and planes
-    reductions_in_lanes, sines_to_kernels                   further passes
+    reductions_in_lanes                                     a pass
     select_reruns, stored_values                            passes on barriers, for less memory
-    batched_products, exponentials, insertion_sort,         patterns for single ops
-    logarithms, padded_sums, remainders, reversals,
-    scatter_loops, window_loops, ...
+    exponentials, insertion_sort, iotas, logarithms,        patterns for single ops
+    padded_sums, remainders, reversals, scatter_loops,
+    window_loops
     kernels, workgroups, vectors                            dispatches written as loops: of one thread, of several, and
                                                             over vectors
     kernel_forms, work                                      replacements for ops within kernels; estimates of work

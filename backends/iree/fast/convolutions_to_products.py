@@ -19,7 +19,6 @@ their order in memory: 0.5 to 0.9 times the time of the other forms, and no patc
 """
 
 import math
-from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -61,10 +60,10 @@ _WORK_DILATED = 2**14
 @stage
 def convolutions_to_products(module: Any, settings: Settings = DEFAULT) -> int:
     """Rewrites convolutions in place where that is faster; gives their number."""
-    return rewrite(module, {"stablehlo.convolution": partial(_faster, wide=settings.wide)})
+    return rewrite(module, {"stablehlo.convolution": _faster}, settings)
 
 
-def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
+def _faster(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a convolution, computed by other ops; None if these would not be faster."""
     (x, w), y = op.operands, op.results[0]
     types = (x.type, w.type, y.type)
@@ -75,9 +74,9 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     c = Convolution.of(op)
     groups, batches = group_counts(op)
     if batches > 1:
-        result = _of_batch_groups(b, c, batches, wide)
+        result = _of_batch_groups(b, c, batches)
         return None if result is None else [result.in_layout(b, c.layout.output)]
-    in_vectors = wide and takes_vectors(c)
+    in_vectors = b.settings.wide and takes_vectors(c)
     if groups > 1 and not (in_vectors or groups == c.features == c.outputs or has_small_groups(c)):
         return None
     holes = math.prod(c.window.base) > 1
@@ -93,13 +92,13 @@ def _faster(b: Emitter, op: Any, wide: bool) -> list[Any] | None:
     return None if result is None else [result.in_layout(b, c.layout.output)]
 
 
-def _of_batch_groups(b: Emitter, c: Convolution, groups: int, wide: bool) -> Result | None:
+def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
     """The result with batch groups; None for little work, or if a group has several images or outputs."""
     if not groups == c.batch == c.outputs or set(c.window.base) != {1} or c.groups > 1:
         return None
     if c.outputs * math.prod(c.places) * c.summed < _WORK_DEPTHWISE:
         return None
-    return toward_depthwise(b, c) if wide and c.keeps_order else of_batch_groups(b, c, groups)
+    return toward_depthwise(b, c) if b.settings.wide and c.keeps_order else of_batch_groups(b, c, groups)
 
 
 def takes_vectors(c: Convolution) -> bool:

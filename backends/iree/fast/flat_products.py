@@ -17,13 +17,13 @@ from itertools import pairwise
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_static, rewrite, rewriting
 from tiduc.backends.iree.fast.kernels import KERNEL
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect import functions
 from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import shape, with_shape
 
@@ -49,32 +49,28 @@ def _read_in_place(transpose: Any) -> bool:
     if any(op.name != _PRODUCT or _stays(op) for op in products):
         return False
     sides = [use.operand_number for use in uses]
-    given = [_numbers(op) for op in products]
-    if not all(batches[i] + summed[i] for i, (batches, summed) in zip(sides, given, strict=True)):
+    given = [Contraction.of(op) for op in products]
+    if not all(of.batches[i] + of.summed[i] for i, of in zip(sides, given, strict=True)):
         return False
     for op, i in zip(products, sides, strict=True):
-        batches, summed = _numbers(op)
-        batches[i], summed[i] = ([1 - d for d in own] for own in (batches[i], summed[i]))
-        op.attributes["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get(*batches, *summed)
+        of = Contraction.of(op)
+        turned = (
+            [[1 - d for d in own] if side == i else own for side, own in enumerate(pair)]
+            for pair in (of.batches, of.summed)
+        )
+        op.attributes[NUMBERS] = Contraction.new(*turned).attribute
         op.operands[i] = x
     transpose.operation.erase()
     return True
 
 
-def _exchanged(product: Any, batches: list[list[int]], summed: list[list[int]]) -> dict[str, Any]:
+def _exchanged(product: Any) -> dict[str, Any]:
     """The attributes of a product of the exchanged operands."""
     given = {name: product.attributes[name] for name in product.attributes}
-    given["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get(*batches[::-1], *summed[::-1])
+    given[NUMBERS] = Contraction.of(product).exchanged.attribute
     if "precision_config" in given:
         given["precision_config"] = ir.ArrayAttr.get(list(given["precision_config"])[::-1])
     return given
-
-
-def _numbers(product: Any) -> tuple[list[list[int]], list[list[int]]]:
-    """The batch dimensions of each operand, and the contracted ones."""
-    numbers = hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
-    batches = [list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)]
-    return batches, [list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)]
 
 
 def _exchange(transpose: Any) -> bool:
@@ -82,14 +78,15 @@ def _exchange(transpose: Any) -> bool:
     product = defined_by(transpose.operands[0], _PRODUCT)
     if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
         return False
-    (x, y), (batches, summed) = product.operands, _numbers(product)
-    first = len(shape(x)) - len(summed[0])  # the first dimension of the result that y keeps
-    exchanged = [*range(first, len(shape(product.results[0]))), *range(len(batches[0]), first)]
-    if list(transpose.attributes["permutation"]) != [*range(len(batches[0])), *exchanged]:
+    (x, y), of = product.operands, Contraction.of(product)
+    count = len(of.batches[0])
+    first = len(shape(x)) - len(of.summed[0])  # the first dimension of the result that y keeps
+    exchanged = [*range(first, len(shape(product.results[0]))), *range(count, first)]
+    if list(transpose.attributes["permutation"]) != [*range(count), *exchanged]:
         return False
-    given = _exchanged(product, batches, summed)
     with rewriting(product) as b:
-        functions.replace(transpose, [b.emit(_PRODUCT, [y, x], transpose.results[0].type, given)])
+        z = b.emit(_PRODUCT, [y, x], transpose.results[0].type, _exchanged(product))
+        functions.replace(transpose, [z])
     product.operation.erase()
     return True
 
@@ -99,40 +96,35 @@ def _flat(b: Emitter, op: Any) -> list[Any] | None:
     y = op.results[0]
     if _stays(op):
         return None
-    batches, contracted = _numbers(op)
-    pairs = sorted(zip(*contracted, strict=True))
+    of = Contraction.of(op)
+    pairs = sorted(zip(*of.summed, strict=True))
     summed = [[pair[side] for pair in pairs] for side in (0, 1)]
-    kept = [
-        [d for d in range(len(shape(x))) if d not in (*own, *over)]
-        for x, own, over in zip(op.operands, batches, summed, strict=True)
-    ]
+    kept = [of.kept(side, len(shape(x))) for side, x in enumerate(op.operands)]
     runs = (*kept, *summed)
     if all(len(run) < 2 for run in runs) or not all(map(_adjoin, runs)):
         return None
     operands, moved = [], []
-    for x, own, *merged in zip(op.operands, batches, kept, summed, strict=True):
+    for x, own, *merged in zip(op.operands, of.batches, kept, summed, strict=True):
         groups = sorted([*([d] for d in own), *(run for run in merged if run)])
         operands.append(b.reshape(x, [math.prod(shape(x)[d] for d in group) for group in groups]))
         moved.append([[groups.index([d]) for d in own], [groups.index(merged[1])] if merged[1] else []])
-    sizes = shape(y)[: len(batches[0])]
+    sizes = shape(y)[: len(of.batches[0])]
     sizes += [math.prod(shape(x)[d] for d in run) for x, run in zip(op.operands, kept, strict=True) if run]
     given = {name: op.attributes[name] for name in op.attributes}
-    (left, over_left), (right, over_right) = moved
-    given["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get(left, right, over_left, over_right)
+    given[NUMBERS] = Contraction.new(*zip(*moved, strict=True)).attribute
     z = b.emit(_PRODUCT, operands, with_shape(y.type, sizes), given)
     return [b.reshape(z, shape(y))]
 
 
 def _of_one_row(b: Emitter, op: Any) -> list[Any] | None:
     """The product of a row and a matrix whose rows are multiplied: IREE would transpose the second operand."""
-    (x, w), y, (batches, summed) = op.operands, op.results[0], _numbers(op)
-    if _stays(op) or batches[0] or len(shape(w)) != 2 or summed[1] != [1]:
+    (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
+    if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):
         return None
-    if shape(x)[summed[0][0]] != math.prod(shape(x)):
+    if shape(x)[of.summed[0][0]] != math.prod(shape(x)):
         return None
-    given = _exchanged(op, batches, summed)
     sizes = [shape(w)[0], *([1] * (len(shape(x)) - 1))]
-    return [b.reshape(b.emit(_PRODUCT, [w, x], with_shape(y.type, sizes), given), shape(y))]
+    return [b.reshape(b.emit(_PRODUCT, [w, x], with_shape(y.type, sizes), _exchanged(op)), shape(y))]
 
 
 def _stays(op: Any) -> bool:

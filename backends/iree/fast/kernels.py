@@ -15,9 +15,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.missing.dynamic.sizes import Size, read
+from tiduc.dialect.bodies import Fill
 from tiduc.dialect.context import context
 from tiduc.dialect.dependences import defined_by, traced
-from tiduc.dialect.types import element
+from tiduc.dialect.types import element, i64
 
 KERNEL = "flow.dispatch.region"
 """The op whose body is a kernel."""
@@ -57,7 +58,7 @@ class Kernel(Emitter):
     def compared(self, predicate: str, x: Any, y: Any) -> Any:
         """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
         name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
-        number = ir.IntegerAttr.get(signless(64), numbers[predicate])
+        number = i64(numbers[predicate])
         pair = self.index(x), self.index(y)
         return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
@@ -224,11 +225,16 @@ class Kernel(Emitter):
 
 
 def dispatch(
-    b: Emitter, types: Sequence[Any], fill: Callable[[Kernel], Sequence[Any]], sizes: Sequence[Any] = ()
+    b: Emitter,
+    types: Sequence[Any],
+    fill: Callable[[Kernel], Sequence[Any]],
+    sizes: Sequence[Any] = (),
+    divided: bool = False,
 ) -> tuple[Any, ...]:
     """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.
 
-    If the types have dynamic dimensions, all arrays have these `sizes`.
+    If the types have dynamic dimensions, all arrays have these `sizes`. One thread runs the dispatch, unless it is
+    `divided`: then IREE divides it among threads.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -236,7 +242,8 @@ def dispatch(
     body = kernel.region((), fill, "flow.return")
     of_results = kernel.dynamic(sizes) * len(types)
     segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
-    results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, once])
+    count: Fill = (lambda region: None) if divided else once
+    results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, count])
     b.emitted += kernel.emitted
     return results
 
@@ -247,22 +254,14 @@ def in_own_dispatch(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> An
     Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers to the end, and the ops
     between two of them become a separate command buffer, which takes as long to compile as a small dispatch.
     """
-    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
-    kernel = Kernel(b.place, b.location)
-    body = kernel.region((), lambda k: [fill(k)], "flow.return")
-    segments = ir.DenseI32ArrayAttr.get([0, 0])
-    results = kernel.emit_all(
-        KERNEL, (), [type_], {"operandSegmentSizes": segments}, [body, lambda region: None]
-    )
-    b.emitted += kernel.emitted
-    return results[0]
+    return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
 
 
 LARGEST = 2**20
 """The most elements of an array that a kernel, which has one thread, should process."""
 
 
-def is_kernel_array(type_: Any, least: int = 1) -> bool:
+def is_kernel_array(type_: Any, least: int) -> bool:
     """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
     if not type_.has_static_shape or is_unsigned(type_):
         return False

@@ -13,7 +13,8 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
+from tiduc.backends.iree.fast.patches import product, zero
+from tiduc.backends.iree.fast.products import PLACES, WINDOW, patch_matrix
 from tiduc.dialect.types import shape
 
 _VECTOR = 16
@@ -56,12 +57,8 @@ def _is_large(c: Convolution) -> bool:
 
 
 def _kernel_first(b: Emitter, c: Convolution) -> Result:
-    batch, features, *spatial = c.layout.input
-    w, n, m = c.window, c.batch, c.summed // math.prod(c.window.sizes)
-    x, columns = b.transpose(c.x, [features, batch, *spatial]), n * math.prod(c.places)
-    at = [Along(m, 0), *along(w.sizes, w.dilation, 2), Along(n, 1), *along(c.places, w.strides, 2)]
-    matrix = patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.summed, columns])
-    matrix = _widened(b, matrix)
+    n, columns = c.batch, c.batch * math.prod(c.places)
+    matrix = _widened(b, patch_matrix(b, c, FEATURES, WINDOW, BATCH, PLACES))
     y = b.cut(product(b, b.reshape(c.w, [c.outputs, c.summed]), matrix), 1, 0, columns)
     return Result(b.reshape(y, [c.outputs, n, *c.places]), (FEATURES, BATCH, *range(c.rank)))
 

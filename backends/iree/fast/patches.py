@@ -42,11 +42,6 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
     return b.reshape(y, to)
 
 
-def along(sizes: Sequence[int], steps: Sequence[int], first: int) -> list[Along]:
-    """One dimension of the patches for each spatial dimension of the array; these begin with dimension `first`."""
-    return [Along(n, first + d, step) for d, (n, step) in enumerate(zip(sizes, steps, strict=True))]
-
-
 def zero(b: Emitter, x: Any) -> Any:
     """0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))

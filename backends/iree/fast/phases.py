@@ -48,15 +48,14 @@ class Phase(NamedTuple):
 
 def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolution], Any]) -> Result | None:
     """The result; each phase is computed by `compute`, or by IREE if that gives None. None if there are many phases."""
-    w = c.window
-    if any(a > 1 and s > 1 for a, s in zip(w.base, w.strides, strict=True)) or math.prod(w.base) > _PHASES:
+    counts = _counts(c)
+    if counts is None:
         return None
-    counts = tuple(-(-n // a) for n, a in zip(c.places, w.base, strict=True))
     x, kernel = b.stored(c.image(b)), b.stored(c.kernel(b))
     type_ = with_shape(x.type, [1, c.batch, *counts, c.outputs])
     order = (BATCH, *range(c.rank), FEATURES)
     parts = []
-    for phases in itertools.product(*(_phases(w, d) for d in range(c.rank))):
+    for phases in itertools.product(*(_phases(c.window, d) for d in range(c.rank))):
         part = _part(b, c, (x, kernel), phases, counts)
         if part is None:
             parts.append(b.constant(0, type_))
@@ -65,18 +64,15 @@ def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolutio
         # Without the barrier, IREE would compute the operands of all phases first, and keep them in memory.
         y = b.transpose(b.stored(y.value), [y.axes.index(label) for label in order])
         parts.append(b.reshape(y, type_.shape))
-    return _interleaved(b, b.concatenate(parts, 0), c, counts)
+    return _interleaved(b, b.stored(b.concatenate(parts, 0)), c, counts, order)
 
 
 def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
     """The result; each phase has channels first (channels_first.py) and reads some elements of the kernel in place."""
-    w, base = c.window, c.window.base
-    if any(a > 1 and s > 1 for a, s in zip(base, w.strides, strict=True)) or math.prod(base) > _PHASES:
+    counts = _counts(c)
+    if counts is None or not has_channels_first(c):
         return None
-    if not has_channels_first(c):
-        return None
-    counts = tuple(-(-n // a) for n, a in zip(c.places, base, strict=True))
-    along = [_phases(w, d) for d in range(c.rank)]
+    along = [_phases(c.window, d) for d in range(c.rank)]
     alone = [[p for p in phases if p.size] for phases in along]
     if all(len(phases) == 1 for phases in alone):
         y = _among_zeros(b, c, along, counts)
@@ -84,12 +80,15 @@ def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
         pairs = [_together(phases) for phases in along]
         part = replace(c, window=_window(c, tuple(p for p, _ in pairs), counts), places=counts)
         y = channels_first(b, part, [elements for _, elements in pairs]).value
-    y = b.reshape(y, [*base, c.batch, c.outputs, *counts])
-    order = [d for pair in ((c.rank + 2 + d, d) for d in range(c.rank)) for d in pair]
-    y = b.transpose(y, [c.rank, c.rank + 1, *order])
-    y = b.reshape(y, [c.batch, c.outputs, *(n * a for n, a in zip(counts, base, strict=True))])
-    y = b.slice(y, [0] * (c.rank + 2), [c.batch, c.outputs, *c.places], [1] * (c.rank + 2))
-    return Result(y, (BATCH, FEATURES, *range(c.rank)))
+    return _interleaved(b, y, c, counts, (BATCH, FEATURES, *range(c.rank)))
+
+
+def _counts(c: Convolution) -> tuple[int, ...] | None:
+    """The places of each phase; None if the window has strides along a dilated dimension, or for too many phases."""
+    base = c.window.base
+    if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
+        return None
+    return tuple(-(-n // a) for n, a in zip(c.places, base, strict=True))
 
 
 def _among_zeros(
@@ -169,18 +168,21 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
     return Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(image, counts)
 
 
-def _interleaved(b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...]) -> Result:
-    """The result from its phases, (phases, batch, places..., features), in the layout of the convolution's result."""
+def _interleaved(
+    b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
+) -> Result:
+    """The result in its layout, from the dimensions (phases, *labels) of its phases."""
     base, rank = c.window.base, c.rank
-    parts = b.reshape(b.stored(parts), [*base, c.batch, *counts, c.outputs])
+    sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
+    parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])
     # A spatial dimension of the result consists of its places and, as the minor part, its phases.
-    of = {BATCH: [rank], FEATURES: [2 * rank + 1]} | {d: [rank + 1 + d, d] for d in range(rank)}
-    labels = [BATCH, FEATURES, *range(rank)]
-    axes = tuple(labels[c.layout.output.index(d)] for d in range(rank + 2))
+    of = {label: [rank + i, *([label] if label >= 0 else [])] for i, label in enumerate(labels)}
+    names = [BATCH, FEATURES, *range(rank)]
+    axes = tuple(names[c.layout.output.index(d)] for d in range(rank + 2))
     y = b.transpose(parts, [i for label in axes for i in of[label]])
-    sizes = {BATCH: c.batch, FEATURES: c.outputs} | {d: counts[d] * base[d] for d in range(rank)}
+    sizes |= {d: counts[d] * base[d] for d in range(rank)}
     y = b.reshape(y, [sizes[label] for label in axes])
-    ends = {**sizes, **dict(enumerate(c.places))}
+    ends = sizes | dict(enumerate(c.places))
     if ends != sizes:
         y = b.slice(y, [0] * len(axes), [ends[label] for label in axes], [1] * len(axes))
     return Result(y, axes)

@@ -15,8 +15,11 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.kernels import in_own_dispatch
-from tiduc.backends.iree.fast.patches import Along, along, patches, product, zero
+from tiduc.backends.iree.fast.patches import Along, patches, product, zero
 from tiduc.dialect.types import shape, with_shape
+
+PLACES, WINDOW = 0, 1
+"""The labels of the dimensions of patches, beside `BATCH` and `FEATURES`."""
 
 _COUNT = 128
 """The largest number of places or offsets."""
@@ -40,13 +43,15 @@ def by_places(b: Emitter, c: Convolution) -> Result | None:
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     kernel = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
     if c.outputs > c.summed:
-        y = b.stored(product(b, kernel, b.transpose(_rows(b, c), [1, 0])))
+        y = b.stored(
+            product(b, kernel, b.transpose(patch_matrix(b, c, BATCH, PLACES, FEATURES, WINDOW), [1, 0]))
+        )
         return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *spatially))
     parts = _parts(c.outputs, c.summed, rows)
     if c.batch >= _COLUMNS or parts > 1:
-        y = b.stored(_summed_product(b, kernel, _columns(b, c), parts))
+        y = b.stored(_summed_product(b, kernel, patch_matrix(b, c, FEATURES, WINDOW, PLACES, BATCH), parts))
         return Result(b.reshape(y, [c.outputs, *c.places, c.batch]), (FEATURES, *spatially, BATCH))
-    y = b.stored(product(b, _rows(b, c), b.transpose(kernel, [1, 0])))
+    y = b.stored(product(b, patch_matrix(b, c, BATCH, PLACES, FEATURES, WINDOW), b.transpose(kernel, [1, 0])))
     return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *spatially, FEATURES))
 
 
@@ -73,22 +78,24 @@ def _summed_product(b: Emitter, x: Any, y: Any, parts: int) -> Any:
     return b.reduce(z, zero(b, z), [0])
 
 
-def _rows(b: Emitter, c: Convolution) -> Any:
-    """The patches of all places as a matrix: (batch and places, features and window)."""
-    batch, features, *spatial = c.layout.input
-    w, m = c.window, c.summed // math.prod(c.window.sizes)
-    x = b.transpose(c.x, [batch, features, *spatial])
-    at = [Along(c.batch, 0), *along(c.places, w.strides, 2), Along(m, 1), *along(w.sizes, w.dilation, 2)]
-    return patches(b, x, at, [0, 0, *(-lo for lo in w.low)], [c.batch * math.prod(c.places), c.summed])
+def patch_matrix(b: Emitter, c: Convolution, *order: int) -> Any:
+    """The patches of all places as a matrix; `order` has the labels of its two row and two column dimensions.
 
-
-def _columns(b: Emitter, c: Convolution) -> Any:
-    """The patches of all places as a matrix: (features and window, places and batch)."""
-    batch, features, *spatial = c.layout.input
-    w, m, end = c.window, c.summed // math.prod(c.window.sizes), c.rank + 1
-    x = b.transpose(c.x, [features, *spatial, batch])
-    at = [Along(m, 0), *along(w.sizes, w.dilation, 1), *along(c.places, w.strides, 1), Along(c.batch, end)]
-    return patches(b, x, at, [0, *(-lo for lo in w.low), 0], [c.summed, math.prod(c.places) * c.batch])
+    x is transposed first, such that its dimensions are in the order of the patches' last dimensions along them.
+    """
+    (batch, features, *spatial), w = c.layout.input, c.window
+    groups = {
+        BATCH: [(batch, c.batch, 1)],
+        FEATURES: [(features, c.summed // math.prod(w.sizes), 1)],
+        PLACES: list(zip(spatial, c.places, w.strides, strict=True)),
+        WINDOW: list(zip(spatial, w.sizes, w.dilation, strict=True)),
+    }
+    sizes = [math.prod(n for label in of for _, n, _ in groups[label]) for of in (order[:2], order[2:])]
+    along = [each for label in order for each in groups[label]]
+    moved = list(dict.fromkeys(d for d, *_ in along[::-1]))[::-1]
+    low = dict(zip(spatial, w.low, strict=True))
+    at, starts = [Along(n, moved.index(d), step) for d, n, step in along], [-low.get(d, 0) for d in moved]
+    return patches(b, b.transpose(c.x, moved), at, starts, sizes)
 
 
 def by_offsets(b: Emitter, c: Convolution) -> Result | None:
@@ -96,13 +103,6 @@ def by_offsets(b: Emitter, c: Convolution) -> Result | None:
     count, rows = math.prod(c.window.sizes), c.batch * math.prod(c.places)
     if count > _COUNT or rows * c.summed * c.width > _BYTES:
         return None
-    w, features, end = c.window, c.summed // count, c.rank + 1
-    at = [
-        Along(c.batch, 0),
-        *along(c.places, w.strides, 1),
-        *along(w.sizes, w.dilation, 1),
-        Along(features, end),
-    ]
-    matrix = patches(b, c.image(b), at, [0, *(-lo for lo in w.low), 0], [rows, c.summed])
+    matrix = patch_matrix(b, c, BATCH, PLACES, WINDOW, FEATURES)
     y = product(b, matrix, b.reshape(c.kernel(b), [c.summed, c.outputs]))
     return Result(b.reshape(y, [c.batch, *c.places, c.outputs]), (BATCH, *range(c.rank), FEATURES))

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_static, rewrite
 from tiduc.backends.iree.fast import tiles
@@ -23,6 +22,7 @@ from tiduc.backends.iree.fast.tiles import Matrix
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, shape
 
@@ -51,9 +51,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
         return None
     if len({element(v) for v in (*op.operands, y)}) > 1 or is_in_loop(op):
         return None
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    left = _matrix(op.operands[0], numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions)
-    right = _matrix(op.operands[1], numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions)
+    left, right = (_matrix(x, Contraction.of(op), side) for side, x in enumerate(op.operands))
     if left is None or right is None or not pays(left, right):
         return None
     return [in_tiles(b, left, right)]
@@ -72,10 +70,9 @@ def is_large(element_type: Any, sizes: Sequence[int], count: int = 1) -> bool:
     return of_floats and is_in_range and count * math.prod(sizes) >= _WORK
 
 
-def _matrix(x: Any, batches: Sequence[int], summed: Sequence[int]) -> Matrix | None:
+def _matrix(x: Any, of: Contraction, side: int) -> Matrix | None:
     """An operand as a matrix; None if several dimensions are kept, or summed."""
-    batches = tuple(batches)
-    kept = [d for d in range(len(shape(x))) if d not in (*batches, *summed)]
+    batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None
     transpose = defined_by(x, "stablehlo.transpose")

@@ -21,7 +21,6 @@ from itertools import count
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, is_static, rewriting, signless, within
 from tiduc.backends.iree.fast.work import work
@@ -30,6 +29,7 @@ from tiduc.backends.iree.known import known_number
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.dependences import defined_by, read_by, traced
 from tiduc.dialect.graph import operations
@@ -86,11 +86,8 @@ def _read_in_place(block: Any) -> None:
 
 def _is_matrix(op: Any, i: int) -> bool:
     """Whether operand i of a product is a matrix, or batches of matrices, but for a reshape that moves no elements."""
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batches = [numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions][i]
-    summed = [numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions][i]
-    rank = len(op.operands[i].type.shape)
-    kept = [d for d in range(rank) if d not in batches and d not in summed]
+    of, rank = Contraction.of(op), len(op.operands[i].type.shape)
+    batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
     return is_static(op.operands[i].type) and list(range(rank)) in orders
 

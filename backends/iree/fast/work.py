@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import is_static, within
 from tiduc.backends.iree.fast.loops_by_count import trip_count
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.windows import Layout
 
 TILED = 1024
@@ -86,19 +86,14 @@ def _places(op: Any) -> int:
 
 def contracted_size(op: Any) -> int:
     """The number of products that a dot or dot_general adds for each element of its result."""
-    if op.name == "stablehlo.dot":
-        return int(op.operands[0].type.shape[-1])
-    numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    return math.prod(op.operands[0].type.shape[i] for i in numbers.lhs_contracting_dimensions)
+    return math.prod(op.operands[0].type.shape[d] for d in Contraction.of(op).summed[0])
 
 
 def _product(op: Any) -> tuple[int, int, int]:
     """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
-    summed, batches = contracted_size(op), 1
-    if op.name == "stablehlo.dot_general":
-        numbers = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-        batches = max(math.prod(x[i] for i in numbers.lhs_batching_dimensions), 1)
+    summed = contracted_size(op)
+    batches = max(math.prod(x[d] for d in Contraction.of(op).batches[0]), 1)
     rows = math.prod(x) // max(batches * summed, 1)
     columns = math.prod(y) // max(batches * summed, 1)
     return min(rows, columns, summed), result * summed // batches, batches

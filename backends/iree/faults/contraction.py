@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize
@@ -11,7 +10,7 @@ from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, is_complex, shape, with_element, with_shape
+from tiduc.dialect.types import element, i64, is_complex, shape, with_element, with_shape
 from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
 from tiduc.passes.rules.batch_norm import gradient
 
@@ -93,7 +92,7 @@ def _grouped(b: Emitter, op: Any) -> Any:
     groups = [(x, dimension, shape(x)[dimension] // count) for x, dimension in along]
     whole, to = op.results[0].type, d.output_feature_dimension
     sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
-    parts, one = list[Any](), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
+    parts, one = list[Any](), i64(1)
     single = {"feature_group_count": one, "batch_group_count": one}
     for k in range(count):
         x, y = (b.cut(x, dimension, k * n, (k + 1) * n) for x, dimension, n in groups)

@@ -20,6 +20,7 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.dialect.bodies import reducer
+from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dependences import computed_from, is_constant, reached, traced
 from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL
 from tiduc.dialect.types import element
@@ -122,5 +123,4 @@ def _is_partial(op: Any, sizes: Sequence[int], dimensions: Sequence[int]) -> boo
 
 def _is_outer(op: Any) -> bool:
     """Whether a product of arrays contracts no dimension, or dimensions of size 1 only."""
-    contracted = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
-    return all(op.operands[0].type.shape[d] == 1 for d in contracted)
+    return all(op.operands[0].type.shape[d] == 1 for d in Contraction.of(op).summed[0])

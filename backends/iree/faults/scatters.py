@@ -16,7 +16,7 @@ from tiduc.backends.iree.missing.dynamic.elements import starts
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, is_complex, is_empty, shape
+from tiduc.dialect.types import element, i64, is_complex, is_empty, shape
 
 
 @legalize("stablehlo.scatter", where=DYNAMIC)
@@ -150,8 +150,7 @@ def _with_spare_row(b: Emitter, x: Any, rows: Any, width: Any) -> Any:
         return b.emit("stablehlo.constant", (), type_, {"value": value})
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
     parts = arrays.in_shape(b, x, [rows, width]), arrays.repeated(b, zero, [1, width])
-    dimension = ir.IntegerAttr.get(signless(64), 0)
-    return b.emit("stablehlo.concatenate", parts, type_, {"dimension": dimension})
+    return b.emit("stablehlo.concatenate", parts, type_, {"dimension": i64(0)})
 
 
 STEPS = 2**15

@@ -24,9 +24,7 @@ from tiduc.dialect.types import element, is_float
 
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
 """1 / 2 pi, in units of 2^-256: it converts radians to turns."""
-NEAR = 2.0**46
-"""Arguments below this bound use all bits of 1 / pi."""
-_REGIONS = (NEAR, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
+_REGIONS = (2.0**46, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
 """Pairs (start, count): an argument from `start` on leaves out `count` bits of 1 / 2 pi."""
 
 _SINE = hexadecimal("""
@@ -46,41 +44,34 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
-    return [FUNCTIONS[op.name](b, x, isinstance(element(x), ir.F16Type))]
+    functions = {"stablehlo.sine": _sine, "stablehlo.cosine": _cosine, "stablehlo.tan": _tangent}
+    wide = b.convert(x, ir.F64Type.get())
+    return [b.convert(functions[op.name](b, wide, isinstance(element(x), ir.F16Type)), element(x))]
 
 
-def sine(b: Emitter, x: Any, near: bool) -> Any:
-    """sin(x) for floats of up to 32 bits; `near` promises that all are below `NEAR`."""
-    return b.convert(_sine(b, b.convert(x, ir.F64Type.get()), near), element(x))
-
-
-def cosine(b: Emitter, x: Any, near: bool) -> Any:
-    """cos(x), as sin(pi / 2 - x); see `sine`.
+def _cosine(b: Emitter, x: Any, near: bool) -> Any:
+    """cos(x), as sin(pi / 2 - x).
 
     cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
     """
-    return b.convert(_sine(b, b.negate(b.convert(x, ir.F64Type.get())), near, 0.5), element(x))
+    return _sine(b, b.negate(x), near, 0.5)
 
 
-def tangent(b: Emitter, x: Any, near: bool) -> Any:
-    """sin(x) / cos(x) from one range reduction, see `sine`; cos(pi g) is sin(pi (1/2 - |g|))."""
-    wide = b.convert(x, ir.F64Type.get())
-    most, last, sign = _reduced(b, wide, near)
+def _tangent(b: Emitter, x: Any, near: bool) -> Any:
+    """sin(x) / cos(x) from one range reduction; cos(pi g) is sin(pi (1/2 - |g|))."""
+    most, last, sign = _reduced(b, x, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
-    left = b.subtract(b.constant(0.5, wide), b.abs(most))
-    bits, others = (b.bitcast(v, signless(64)) for v in (wide, most))
+    left = b.subtract(b.constant(0.5, x), b.abs(most))
+    bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
     rest = b.negate(b.bitcast(turned, ir.F64Type.get()))
-    numerator = _sine_of(b, _sum(b, wide, [last], most), sign)
-    return b.convert(b.divide(numerator, _sine_of(b, _sum(b, rest, [last], left), sign)), element(x))
-
-
-FUNCTIONS = {"stablehlo.sine": sine, "stablehlo.cosine": cosine, "stablehlo.tan": tangent}
-"""The functions by op name."""
+    return b.divide(
+        _sine_of(b, _sum(b, x, [last], most), sign), _sine_of(b, _sum(b, rest, [last], left), sign)
+    )
 
 
 def _sine(b: Emitter, x: Any, near: bool, more: float | None = None) -> Any:
-    """sin(x + pi `more`) for f64 numbers that were f32."""
+    """sin(x + pi `more`) for f64 numbers that were f32; `near` promises that all are below the first of `_REGIONS`."""
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 

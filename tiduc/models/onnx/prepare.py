@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.errors import ParseError, Unsupported, first_line
 from tiduc.models.onnx.at_run_time import AT_RUN_TIME
 from tiduc.models.onnx.declared import fix_operands, select_axes
 from tiduc.models.onnx.functions import expand
@@ -61,11 +61,7 @@ def _with_shapes(onnx: Any, model: Any) -> Any:
     try:
         return onnx.shape_inference.infer_shapes(model, check_type=True, data_prop=True)
     except Exception as error:  # raised by onnx
-        raise ParseError(f"the shapes of the ONNX model disagree: {_line(error)}") from error
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).partition("\n")[0]
+        raise ParseError(f"the shapes of the ONNX model disagree: {first_line(error)}") from error
 
 
 def _nodes(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Nodes:

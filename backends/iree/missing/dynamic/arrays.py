@@ -21,7 +21,7 @@ from tiduc.dialect.context import context
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.dynamic.origins import DYNAMIC
 from tiduc.dialect.graph import terminator
-from tiduc.dialect.types import dims, element, is_dynamic, with_element
+from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
 
@@ -200,7 +200,7 @@ def computed(
     k = Kernel(b.place, b.location, b.settings)
 
     def at_place(k: Kernel, _: Any) -> Any:
-        numbers = [{"dim": ir.IntegerAttr.get(signless(64), d)} for d in range(len(sizes))]
+        numbers = [{"dim": i64(d)} for d in range(len(sizes))]
         return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
 
     y = k.generic([], k.empty(type_of(sizes, _signed(element_type)), sizes), at_place)

@@ -4,11 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir._mlir_libs import _stablehlo as hlo
-
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, spread, type_of
+from tiduc.dialect.contractions import MATRICES, NUMBERS, Contraction
 
 
 @legalize("stablehlo.dot_general", where=DYNAMIC)
@@ -22,8 +21,8 @@ from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, sprea
 def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A product of matrices, or sums of products of elements if a matrix is a row or a column."""
     x, y = op.operands
-    d = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    batch, contracted = list(d.lhs_batching_dimensions), list(d.lhs_contracting_dimensions)
+    d = Contraction.of(op)
+    batch, contracted = d.batches[0], d.summed[0]
     are_matrices = all(len(v.type.shape) == 2 and 1 not in v.type.shape for v in (x, y))
     if not batch and are_matrices and len(contracted) == 1:
         return None
@@ -31,10 +30,8 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     kept = [of_x[i] for i in batch] if any(of_x[i] != 1 for i in batch) else []
     if kept and any(of_x[i] != 1 for i in contracted):
         return None
-    left, outer, common = _matrices(b, x, batch, contracted, kept, last=True)
-    right, inner, _ = _matrices(
-        b, y, d.rhs_batching_dimensions, d.rhs_contracting_dimensions, kept, last=False
-    )
+    left, outer, common = _matrices(b, x, d, 0, kept)
+    right, inner, _ = _matrices(b, y, d, 1, kept)
     type_ = op.results[0].type
     rows, columns = math.prod(outer), math.prod(inner)
     if 1 in (rows, common, columns):
@@ -46,22 +43,22 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
         z = b.reduce_sum(elements, [n + 1])
     else:
         attributes = {name: op.attributes[name] for name in op.attributes}
-        attributes["dot_dimension_numbers"] = hlo.DotDimensionNumbers.get([], [], [1], [0])
+        attributes[NUMBERS] = MATRICES.attribute
         z = b.emit(op.name, (left, right), type_of([rows, columns], type_.element_type), attributes)
     return [in_shape(b, z, [*(of_x[i] for i in batch), *outer, *inner])]
 
 
 def _matrices(
-    b: Emitter, x: Any, batch: Sequence[int], contracted: Sequence[int], kept: Sequence[Any], last: bool
+    b: Emitter, x: Any, d: Contraction, side: int, kept: Sequence[Any]
 ) -> tuple[Any, list[Any], Any]:
-    """x as matrices, one for each place of a batch of the sizes `kept`, whose columns (`last`) or rows are contracted.
+    """An operand as matrices, one for each place of a batch of the sizes `kept`; columns of the left one are summed.
 
     Also the other sizes, and the number of elements that are contracted.
     """
-    free = [i for i in range(len(x.type.shape)) if i not in contracted and i not in batch]
-    order = [*batch, *free, *contracted] if last else [*batch, *contracted, *free]
+    contracted, free = d.summed[side], d.kept(side, len(x.type.shape))
+    order = [*d.batches[side], *(contracted if side else free), *(free if side else contracted)]
     sizes = sizes_of(b, x)
     outer = [sizes[i] for i in free]
     pair = [math.prod(outer), math.prod(sizes[i] for i in contracted)]
     x = b.transpose(x, order)
-    return in_shape(b, x, [*kept, *(pair if last else pair[::-1])]), outer, pair[1]
+    return in_shape(b, x, [*kept, *(pair[::-1] if side else pair)]), outer, pair[1]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, type_of
 from tiduc.backends.iree.missing.dynamic.sizes import larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.types import dims, element
 from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of, window_of_convolution
 
@@ -115,7 +115,7 @@ def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
     type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
-    attributes = {"dot_dimension_numbers": hlo.DotDimensionNumbers.get([], [], [rank + 1], [0])}
+    attributes = {NUMBERS: Contraction(((), ()), ((rank + 1,), (0,))).attribute}
     if "precision_config" in op.attributes:
         attributes["precision_config"] = op.attributes["precision_config"]
     total = None

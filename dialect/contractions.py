@@ -1,0 +1,66 @@
+"""Contraction: the dimension numbers of dot_general and dot, as a record that passes read and change."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+NUMBERS = "dot_dimension_numbers"
+"""The attribute of dot_general that holds its dimension numbers."""
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Matching dimensions of the left and the right operand."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The batch dimensions of both operands, and the contracted dimensions, over which products are summed."""
+
+    batches: Pair
+    summed: Pair
+
+    @staticmethod
+    def of(op: Any) -> "Contraction":
+        """The contraction of a dot_general or dot, an MLIR operation or a definition."""
+        return _of(op.attributes[NUMBERS]) if NUMBERS in op.attributes else _of_dot(op.operands[0].type.rank)
+
+    @staticmethod
+    def new(batches: Iterable[Iterable[int]], summed: Iterable[Iterable[int]]) -> "Contraction":
+        """The contraction of these dimensions, each given for both operands."""
+        (left, right), (over_left, over_right) = (map(tuple, pair) for pair in (batches, summed))
+        return Contraction((left, right), (over_left, over_right))
+
+    @property
+    def attribute(self) -> Any:
+        """The dimension numbers as an attribute."""
+        return hlo.DotDimensionNumbers.get(*map(list, (*self.batches, *self.summed)))
+
+    @property
+    def exchanged(self) -> "Contraction":
+        """The contraction of the exchanged operands."""
+        return Contraction(self.batches[::-1], self.summed[::-1])
+
+    def kept(self, side: int, count: int) -> list[int]:
+        """The dimensions of an operand, 0 or 1, of `count` dimensions that are neither batches nor contracted."""
+        return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
+
+
+@cache  # networks repeat few kinds of contractions thousands of times
+def _of(attribute: Any) -> Contraction:
+    d = hlo.DotDimensionNumbers(attribute)
+    return Contraction.new(
+        (d.lhs_batching_dimensions, d.rhs_batching_dimensions),
+        (d.lhs_contracting_dimensions, d.rhs_contracting_dimensions),
+    )
+
+
+@cache
+def _of_dot(count: int) -> Contraction:
+    """The contraction of a dot whose left operand has `count` dimensions."""
+    return Contraction(((), ()), ((count - 1,), (0,)))
+
+
+MATRICES = Contraction(((), ()), ((1,), (0,)))
+"""The contraction of a product of two matrices."""
