@@ -87,7 +87,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits long sums and extrema along the last dimensions, for CPUs, so that they are loops over vectors.",
+        "Splits long sums and extrema to one number into parts, for CPUs, and makes no product of matrices of other sums.",
     ),
     Entry(
         "speed",

@@ -5,7 +5,7 @@
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
                                                             toward_kernels, toward_depthwise, pointwise and planes
-    reductions_in_lanes                                     a pass
+    reductions_in_lanes                                     a pass on sums and extrema
     select_reruns, stored_values                            passes on barriers, for less memory
     exponentials, insertion_sort, iotas, logarithms,        patterns for single ops
     padded_sums, remainders, reversals, scatter_loops,
