@@ -87,7 +87,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits long sums and extrema to one number into parts, for CPUs, and makes no product of matrices of other sums.",
+        "Splits long sums and extrema to one number into parts, for CPUs; keeps other sums from IREE's products.",
     ),
     Entry(
         "speed",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness.evidence import NOTES, joined
+from harness.order_two import ORDER_TWO
 from harness.samples import mark_slow
 from xla_flags import XLA_FLAGS
 
@@ -100,8 +101,11 @@ def vulkan() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def notes(request: Any) -> Any:
-    """Records what tests of rules check, and the refusals that they meet."""
-    if RULES not in request.path.parents:
+    """Records what tests of rules check and which refusals they meet; fast tests sample order two in grids of cases."""
+    are_rules = RULES in request.path.parents
+    is_sampled = request.config.option.markexpr == "not slow" and hasattr(request.node, "callspec")
+    ORDER_TWO.sample(request.path if are_rules and is_sampled else None)
+    if not are_rules:
         yield
         return
     with NOTES.taken():

@@ -48,6 +48,7 @@ def test_suite() -> None:
     assert not any("fails" in row for row in rows)
 
 
+@pytest.mark.slow
 def test_flags() -> None:
     (row,) = run("flags.py", "--only", "iotas", "--seconds", "0.01")
     assert row[:2] == ["iotas", "argmax"] and {"today", "without", "--no-fast"} < set(row)

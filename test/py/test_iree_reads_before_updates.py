@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.witnesses import Witness, fails_alone
+from harness.one_module import compiled_together, selected
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.dialect.context import parse, stage
+from tiduc.runtime.run import Executable
 
 V, U, M = "tensor<3xf64>", "tensor<1xf64>", "tensor<3x3xf64>"
 ARGUMENTS = f"%p: {V}, %u: {U}, %i: tensor<i32>, %a: {M}"
@@ -99,13 +101,19 @@ CASES: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def compiled(request: pytest.FixtureRequest) -> dict[str, Executable]:
+    names = selected(request, "test_values")
+    return compiled_together({name: text for name, (text, _) in CASES.items() if name in names})
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str) -> None:
-    text, expected = CASES[name]
-    for y, correct in zip(tiduc.load(text).compile("cpu")(*GIVEN), expected, strict=True):
+def test_values(name: str, compiled: dict[str, Executable]) -> None:
+    for y, correct in zip(compiled[name](*GIVEN), CASES[name][1], strict=True):
         np.testing.assert_allclose(np.asarray(y), correct, rtol=1e-12)
 
 
+@pytest.mark.sampled(1)  # the answers change only with IREE's version
 @pytest.mark.parametrize("name", CASES)
 def test_iree_alone_is_wrong(name: str) -> None:
     text, expected = CASES[name]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from harness.one_module import compiled_together, selected
 from harness.xla import by_xla
 
 import tiduc
@@ -11,6 +12,7 @@ import tiduc.runtime
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.targets import TILED
 from tiduc.dialect.context import parse
+from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)
 
@@ -79,8 +81,14 @@ FORMS = {"of_kernel": "dot_general", "line": "[b, 0, f]"}
 """The op or dimension numbers that a convolution gets, if not channels last in two dimensions."""
 
 
+@pytest.fixture(scope="module")
+def convolutions(request: pytest.FixtureRequest) -> dict[str, Executable]:
+    names = selected(request, "test_convolutions")
+    return compiled_together({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
+
+
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name: str) -> None:
+def test_convolutions(name: str, convolutions: dict[str, Executable]) -> None:
     """Without vectors of 512 bits, large windows become products, channels come last, and no image is dilated."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
@@ -91,7 +99,7 @@ def test_convolutions(name: str) -> None:
     assert isinstance(source, str) and FORMS.get(name, "dim_numbers = [b, 0, 1, f]") in source
     assert ("stablehlo.convolution" in source) is (name != "of_kernel")
     assert "lhs_dilate = [2" not in source and "lhs_dilate = [3" not in source
-    np.testing.assert_array_equal(program.compile()(x, w)[0], by_xla(program.text, [x, w])[0])
+    np.testing.assert_array_equal(convolutions[name](x, w)[0], by_xla(program.text, [x, w])[0])
 
 
 @pytest.mark.parametrize(
@@ -125,30 +133,39 @@ def lanes_of(text: str) -> bool:
     return source.count("stablehlo.reduce(") == 2
 
 
-@pytest.mark.parametrize(
-    ("op", "shape", "element"),
-    [
-        ("add", "70x64", "f32"),
-        pytest.param("maximum", "10x512", "f32", marks=pytest.mark.slow),
-        pytest.param("minimum", "10x512", "f32", marks=pytest.mark.slow),
-        ("add", "4099", "f32"),  # padded
-        ("multiply", "1399x3", "f64"),
-        ("add", "71x61", "f64"),  # by rows
-    ],
-)
-def test_reductions_in_lanes(op: str, shape: str, element: str) -> None:
+REDUCTIONS = {
+    "a matrix": ("add", "70x64", "f32"),
+    "maxima": ("maximum", "10x512", "f32"),
+    "minima": ("minimum", "10x512", "f32"),
+    "padded": ("add", "4099", "f32"),
+    "a product": ("multiply", "1399x3", "f64"),
+    "by rows": ("add", "71x61", "f64"),
+}
+"""The op, sizes and element type of a reduction to one number."""
+
+
+def reduction_to_a_number(op: str, shape: str, element: str) -> str:
+    return reduction(op, shape, ", ".join(str(d) for d in range(shape.count("x") + 1)), "", element)
+
+
+@pytest.fixture(scope="module")
+def reductions() -> dict[str, Executable]:
+    return compiled_together({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_in_lanes(name: str, reductions: dict[str, Executable]) -> None:
     """The initial value counts once; a NaN affects the result."""
-    dimensions = ", ".join(str(d) for d in range(shape.count("x") + 1))
-    text = reduction(op, shape, dimensions, "", element)
-    assert lanes_of(text)
-    x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")])
-    x = x.astype(element.replace("f", "float"))
+    op, shape, element = REDUCTIONS[name]
+    assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
+    x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(element.replace("f", "float"))
     init = np.full((), 3 if op in ("add", "multiply") else 1.05, x.dtype)
-    compiled, combine = tiduc.load(text).compile(), getattr(np, op)
+    combine = getattr(np, op)
     expected = combine(combine.reduce(x.astype(np.float64), None), init)
-    np.testing.assert_allclose(compiled(x, init)[0], expected, rtol=1e-5 if element == "f32" else 1e-13)
+    ours = reductions[name](x, init)[0]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5 if element == "f32" else 1e-13)
     x.flat[5] = np.nan
-    assert np.isnan(compiled(x, init)[0])
+    assert np.isnan(reductions[name](x, init)[0])
 
 
 @pytest.mark.parametrize(
@@ -184,32 +201,42 @@ def test_sums_of_products_in_lanes(target: str) -> None:
 # ---- reversed arrays ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("shape", "dimensions", "element", "loops"),
-    [
-        ("70x61", "0, 1", "f32", True),
-        ("8x1x16x33", "1, 3", "ui8", True),
-        ("1x4097x1", "0, 1, 2", "f64", True),
-        ("8x4097", "0", "bf16", True),
-        ("63x65", "0", "f32", False),
-        ("70x61", "0", "i1", False),
-    ],
-)
-def test_large_arrays_are_reversed_by_loops(shape: str, dimensions: str, element: str, loops: bool) -> None:
-    x = f"tensor<{shape}x{element}>"
-    program = tiduc.load(
-        f"""func.func @main(%x: {x}) -> ({x}, {x}) {{
-      %0 = stablehlo.not %x : {x}
+REVERSED = {
+    "two dimensions": ("70x61", "0, 1", "f32", True),
+    "between others": ("8x1x16x33", "1, 3", "ui8", True),
+    "ones": ("1x4097x1", "0, 1, 2", "f64", True),
+    "narrow": ("8x4097", "0", "bf16", True),
+    "small": ("63x65", "0", "f32", False),
+    "predicates": ("70x61", "0", "i1", False),
+}
+"""A shape, dimensions, an element type, and whether IREE gets a loop."""
+
+
+def reversals(shape: str, dimensions: str, element: str) -> str:
+    x, op = f"tensor<{shape}x{element}>", "negate" if "f" in element else "not"
+    return f"""func.func @main(%x: {x}) -> ({x}, {x}) {{
+      %0 = stablehlo.{op} %x : {x}
       %1 = stablehlo.reverse %0, dims = [{dimensions}] : {x}
       %2 = stablehlo.reverse %1, dims = [{dimensions}] : {x}
       return %1, %2 : {x}, {x}
-    }}""".replace("not", "negate" if "f" in element else "not")
-    )
+    }}"""
+
+
+@pytest.fixture(scope="module")
+def turned(request: pytest.FixtureRequest) -> dict[str, Executable]:
+    names = selected(request, "test_large_arrays_are_reversed_by_loops")
+    return compiled_together({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
+
+
+@pytest.mark.parametrize("name", REVERSED)
+def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Executable]) -> None:
+    shape, dimensions, element, loops = REVERSED[name]
+    program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
     dtype = program.signature.inputs[0].type.dtype
     given = RNG.integers(0, 2, [int(n) for n in shape.split("x")]).astype(dtype)
     expected = -given if "f" in element else ~given
-    y, z = program.compile()(given)
+    y, z = turned[name](given)
     np.testing.assert_array_equal(y, np.flip(expected, [int(d) for d in dimensions.split(",")]))
     np.testing.assert_array_equal(z, expected)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.one_module import compiled_together, function_of, module_of, selected
 
 import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
@@ -11,6 +12,7 @@ from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse
+from tiduc.runtime.run import Executable
 
 only_wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
@@ -53,12 +55,18 @@ CASES = {
 """The formula, sizes and element type of a product."""
 
 
+@pytest.fixture(scope="module")
+def layouts(request: pytest.FixtureRequest) -> bytes:
+    names = selected(request, "test_layouts")
+    return module_of({name: product(*CASES[name]) for name in CASES if name in names})
+
+
 @only_wide
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
-@pytest.mark.parametrize("case", list(CASES))
-def test_layouts(case: str, target: str) -> None:
-    """The numbers are NumPy's, for all layouts; IREE's tiles are the alternative."""
-    formula, left, right, kind = CASES[case]
+@pytest.mark.parametrize("name", CASES)
+def test_layouts(name: str, target: str, layouts: bytes) -> None:
+    """The numbers are NumPy's, for all layouts, in one thread and in several; IREE's tiles are the alternative."""
+    formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
     source = program.source()
     assert "flow.executable" in str(source.stablehlo)
@@ -66,7 +74,7 @@ def test_layouts(case: str, target: str) -> None:
     assert "flow.executable" not in str(source.otherwise().stablehlo)
     draw, dtype = np.random.default_rng(0).standard_normal, np.dtype(f"f{int(kind[1:]) // 8}")
     x, y = (draw(n).astype(dtype) for n in (left, right))
-    ours = np.asarray(program.compile(target=target)(x, y)[0])
+    ours = np.asarray(Executable(layouts, target, entry=function_of(name))(x, y)[0])
     expected: Any = np.einsum(formula, x, y, optimize=True)
     tolerance = 2e-5 if kind == "f32" else 1e-13
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
@@ -104,35 +112,60 @@ SIZES = (131, 297, 141), (195, 270, 130), (77, 385, 137)
 """Rows, summed elements and columns of products for which the code is the same."""
 
 
-@only_wide
-@pytest.mark.parametrize("batches", [0, 3])
-@pytest.mark.parametrize("kind", ["f32", "f64"])
-@pytest.mark.parametrize("formula", ["ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"])
-def test_products_of_other_sizes_share_code(formula: str, kind: str, batches: int) -> None:
-    """One executable computes products of other sizes: it reads the sizes at run time."""
-    names = formula.partition("->")[0].split(",")
+FORMULAS = "ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"
+SHARED = {
+    f"{formula} {kind} {batches}": (formula, kind, batches)
+    for formula in FORMULAS
+    for kind in ("f32", "f64")
+    for batches in (0, 3)
+}
+"""Formulas, element types and batches of products of these sizes."""
+
+
+def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
+    """The shapes of the operands and the result of each product."""
+    names = (*formula.partition("->")[0].split(","), "ij")
     head = [batches] if batches else []
-    dims = [[name.index("k") + len(head)] for name in names]
-    arguments, lines, types, arrays = [], [], [], []
-    draw, dtype = np.random.default_rng(0).standard_normal, np.dtype(f"f{int(kind[1:]) // 8}")
-    for n, (rows, summed, columns) in enumerate(SIZES):
-        sizes = {"i": rows, "j": columns if kind == "f32" else columns // 2, "k": summed}
-        shapes = [head + [sizes[d] for d in name] for name in (*names, "ij")]
-        x, y, z = (f"tensor<{'x'.join(map(str, each))}x{kind}>" for each in shapes)
+    every = [
+        {"i": rows, "j": columns if kind == "f32" else columns // 2, "k": summed}
+        for rows, summed, columns in SIZES
+    ]
+    return [[head + [sizes[d] for d in name] for name in names] for sizes in every]
+
+
+def products(formula: str, kind: str, batches: int) -> str:
+    """A program of all products."""
+    head = [0] * bool(batches)
+    contracted = [[name.index("k") + len(head)] for name in formula.partition("->")[0].split(",")]
+    dims = f"batching_dims = {head} x {head}, contracting_dims = {contracted[0]} x {contracted[1]}"
+    arguments, lines, types = [], [], []
+    for n, each in enumerate(shapes(formula, kind, batches)):
+        x, y, z = (f"tensor<{'x'.join(map(str, shape))}x{kind}>" for shape in each)
         arguments += [f"%x{n}: {x}", f"%y{n}: {y}"]
-        batching = f"batching_dims = {[0] * bool(head)} x {[0] * bool(head)}"
-        contracting = f"contracting_dims = {dims[0]} x {dims[1]}"
-        lines.append(
-            f"%z{n} = stablehlo.dot_general %x{n}, %y{n}, {batching}, {contracting} : ({x}, {y}) -> {z}"
-        )
+        lines.append(f"%z{n} = stablehlo.dot_general %x{n}, %y{n}, {dims} : ({x}, {y}) -> {z}")
         types.append(z)
-        arrays += [draw(each).astype(dtype) for each in shapes[:2]]
-    results = ", ".join(types)
-    text = f"func.func @main({', '.join(arguments)}) -> ({results}) {{\n" + "\n".join(lines)
-    program = tiduc.load(f"{text}\nreturn %z0, %z1, %z2 : {results}\n}}")
-    assert str(program.source().stablehlo).count("flow.executable.export") == 1
-    spelled = formula if not head else ",".join("b" + name for name in names) + "->bij"
-    for ours, x, y in zip(program.compile()(*arrays), arrays[::2], arrays[1::2], strict=True):
+    results, body = ", ".join(types), "\n".join(lines)
+    return f"func.func @main({', '.join(arguments)}) -> ({results}) {{\n{body}\nreturn %z0, %z1, %z2 : {results}\n}}"
+
+
+@pytest.fixture(scope="module")
+def of_sizes(request: pytest.FixtureRequest) -> dict[str, Executable]:
+    names = selected(request, "test_products_of_other_sizes_share_code")
+    return compiled_together({name: products(*SHARED[name]) for name in SHARED if name in names})
+
+
+@only_wide
+@pytest.mark.parametrize("name", SHARED)
+def test_products_of_other_sizes_share_code(name: str, of_sizes: dict[str, Executable]) -> None:
+    """One executable computes products of other sizes: it reads the sizes at run time."""
+    formula, kind, batches = SHARED[name]
+    source = str(tiduc.load(products(formula, kind, batches)).source().stablehlo)
+    assert source.count("flow.executable.export") == 1
+    draw, dtype = np.random.default_rng(0).standard_normal, np.dtype(f"f{int(kind[1:]) // 8}")
+    arrays = [draw(shape).astype(dtype) for each in shapes(formula, kind, batches) for shape in each[:2]]
+    left, right = formula.partition("->")[0].split(",")
+    spelled = f"b{left},b{right}->bij" if batches else formula
+    for ours, x, y in zip(of_sizes[name](*arrays), arrays[::2], arrays[1::2], strict=True):
         expected: Any = np.einsum(spelled, x, y, optimize=True)
         tolerance = (2e-5 if kind == "f32" else 1e-13) * abs(expected).max()
         np.testing.assert_allclose(np.asarray(ours), expected, rtol=0, atol=tolerance)

@@ -195,7 +195,7 @@ def steps(a: Any, count: Any) -> Any:
     return lax.fori_loop(0, count, body, a)
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize("target", [slow("cpu"), "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
     """A data-dependent loop with conditionals, called from eight threads, some of which pass a NaN."""
     a = normal(np.float64, 5, 5)
@@ -220,6 +220,7 @@ def test_loops_and_threads(target: str) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_gradient_of_a_batch_in_a_loop() -> None:
     """The derivative contains the primal's ops, so both of its loops use the callback."""
 

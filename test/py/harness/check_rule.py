@@ -5,7 +5,8 @@ For a program f, at a point x, for every subset of its differentiable inputs:
 - the primal outputs of the JVP and VJP programs are f's own;
 - JVP against central differences of fourth order: dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h;
 - VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
-- order two: these checks on the JVP program and on the VJP program, all inputs active.
+- order two: these checks on the JVP program and on the VJP program, all inputs active; `order_two.py` says which fast
+  tests leave this out.
 """
 
 import itertools
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from harness.compare import compare
 from harness.evidence import NOTES, Recorder
 from harness.interpret import interpret_at
+from harness.order_two import ORDER_TWO
 from harness.xla import chosen
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.passes.rules import OPSET
@@ -33,7 +35,7 @@ STEP = 1e-4
 def check_rule(
     text: str,
     *arguments: Any,
-    order: int = 2,
+    order: int | None = None,
     subsets: bool = True,
     rtol: float = 1e-7,
     adjoint_rtol: float = 1e-10,
@@ -45,12 +47,14 @@ def check_rule(
     """Checks the derivatives of the function `main` in a StableHLO text at a point, as described above.
 
     `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (this
-    function in JAX) should decide instead. Differentiable arguments are f64 or complex128.
+    function in JAX) should decide instead. Differentiable arguments are f64 or complex128. `order` is 2 by default.
     """
     rng = np.random.default_rng(seed)
     recorder = Recorder.new() if opset is OPSET else None
     program, point = load(text, opset=recorder or opset), [np.asarray(x) for x in arguments]
     derived = _check(program, point, rng, subsets, rtol, adjoint_rtol, differences, "order 1")
+    if order is None:
+        order = 2 if recorder is None or ORDER_TWO.is_due(recorder, [p for p, *_ in derived]) else 1
     if recorder is not None:
         NOTES.checked(recorder, order)
     for further in range(2, order + 1):  # in all inputs, of which the new ones come last

@@ -4,6 +4,7 @@ A program with loops is compiled alone, or with others as `kernels`: if IREE rej
 compile all programs of the module without kernels.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -51,7 +52,7 @@ def selected(request: pytest.FixtureRequest, test: str) -> set[str]:
 
 def function_of(name: str) -> str:
     """The function for the program `name` in a module."""
-    return f"program_{name.replace(' ', '_')}"
+    return "program_" + re.sub(r"\W", "_", name)
 
 
 @stage

@@ -113,6 +113,7 @@ def test_clamp(low: Any, high: Any) -> None:
         np.array([0.2, 0.3, 1.9]),
         high,
         jax_function=lambda low, x, high: lax.clamp(*(jnp.broadcast_to(v, x.shape) for v in (low, x, high))),
+        order=2,
     )
 
 

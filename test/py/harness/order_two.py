@@ -1,0 +1,42 @@
+"""Which checks of rules go on to order two in the fast tests.
+
+Order two differentiates the programs that rules emit, which takes two thirds of a check's time. In the fast tests, a
+case of a parametrized test goes on to order two if it asks for a rule, or a rule emits a kind of op, that no earlier
+case of its file did. A test that passes `order=2`, such as one at a zero or a kink, always goes on, and so does a test
+without parameters. `python -m pytest test/py/rules` goes on in all checks.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.evidence import Recorder
+from tiduc.program import Program
+
+_OP = re.compile(r"\b(?:stablehlo|chlo|tidu)\.\w+|@[\w.]+")
+"""A kind of op, or the target of a custom call."""
+
+
+class OrderTwo:
+    """The rules, and the kinds of ops that they emit, that a file has checked to order two."""
+
+    def __init__(self) -> None:
+        self._last: Path | None = None
+        self._is_sampled = False
+        self._reached: set[object] = set()
+
+    def sample(self, file: Path | None) -> None:
+        """Samples the checks of this file of tests from now on; without a file, all checks go on to order two."""
+        if file and file != self._last:
+            self._last, self._reached = file, set()
+        self._is_sampled = file is not None
+
+    def is_due(self, recorder: Recorder, derived: Iterable[Program]) -> bool:
+        """Whether the check of a program with these derivatives goes on to order two."""
+        reached = {*recorder.met, *(op for program in derived for op in _OP.findall(str(program)))}
+        is_due = not self._is_sampled or not reached <= self._reached
+        self._reached |= reached
+        return is_due
+
+
+ORDER_TWO = OrderTwo()
