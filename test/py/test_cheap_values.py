@@ -75,6 +75,12 @@ def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.Monke
     assert gradient().text.count("chlo.erf") > COUNT
 
 
+def test_backends_know_every_barrier_of_a_plan() -> None:
+    """Those of second runs that read the value that was computed last, too."""
+    text = gradient().rematerialize("min").text
+    assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
+
+
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
     """The bytes of each op's results in the model: a transposed array, its readers, and a product."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
