@@ -44,7 +44,7 @@ def cheaper(graph: Graph, model: Liveness, seconds: float) -> Liveness:
     base = unchanged(model)
     if base.peak - model.throughout <= SMALL:
         return model
-    peak = int(model.live(range(len(model.ops))).argmax())
+    peak = _before_fused(model, int(model.live(range(len(model.ops))).argmax()))
     fused, best = _fuse_operands(model, peak), base
     costs = _seconds_of_second_runs(model, peak, fused)
     for readers in (fused, range(len(model.ops))):
@@ -53,6 +53,13 @@ def cheaper(graph: Graph, model: Liveness, seconds: float) -> Liveness:
         if choice.peak - model.throughout <= _GAIN * (best.peak - model.throughout):
             best = choice
     return best.model
+
+
+def _before_fused(model: Liveness, peak: int) -> int:
+    """The place of the last op up to the peak that does not compute elements: elementwise ops at it may recompute."""
+    while peak > 0 and (not model.size[peak] or model.ops[peak].name in ELEMENTWISE):
+        peak -= 1
+    return peak
 
 
 def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) -> dict[Definition, float]:

@@ -159,7 +159,6 @@ class _Emitter:
     def _behind_barrier(self, held: Sequence[Value]) -> dict[Value, Value]:
         """The values behind a barrier, by the value; the barrier also takes the latest value."""
         waited = [self.latest] if self.latest is not None and self.latest not in held else []
-        attributes = {RECOMPUTED: ir.UnitAttr.get()} if waited else None
         types = [x.type for x in (*held, *waited)]
-        behind = self.b.emit_all(BARRIER, [*held, *waited], types, attributes)
+        behind = self.b.emit_all(BARRIER, [*held, *waited], types, {RECOMPUTED: ir.UnitAttr.get()})
         return dict(zip(held, behind, strict=False))

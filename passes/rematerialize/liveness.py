@@ -4,15 +4,14 @@
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
 reader. Three kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements or give a contiguous part of an array, those of elementwise ops, pads and updates of zeros with a single,
-elementwise reader, and arrays in another order that only products read: transposed matrices, and convolution kernels
-that are reversed. A product whose batches its only reader adds up, or whose rows and columns that reader exchanges, is
-one op with this reader.
-Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live throughout:
-compilers allocate results before the first op runs. A dynamic dimension counts as 1.
+elements or give a contiguous part of an array, those of ops that are fused with all their readers (`fused_ops`), and
+arrays in another order that only products read: transposed matrices, and convolution kernels that are reversed. A
+product whose batches its only reader adds up, or whose rows and columns that reader exchanges, is one op with this
+reader. Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live
+throughout: compilers allocate results before the first op runs. A dynamic dimension counts as 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -34,7 +33,7 @@ from tiduc.dialect.updates import is_update_of_zeros
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
-_MOST_ROOTS = 8
+MOST_ROOTS = 8
 """A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
 
 
@@ -110,6 +109,7 @@ def liveness(graph: Graph) -> Liveness:
             reader[j] = ops[i]
     for i in outputs:
         readers[i] += 2
+    fused = fused_ops(ops, needs, outputs)
     results, in_loops = set(outputs), {j for i, op in enumerate(ops) if is_control(op) for j in needs[i]}
     written = results | _written_in_order(ops, number)
     merged = {i for i in range(len(ops)) if readers[i] == 1 and _is_one_product(ops[i], reader[i])}
@@ -118,10 +118,9 @@ def liveness(graph: Graph) -> Liveness:
     roots: list[tuple[int, ...]] = []
     for i, op in enumerate(ops):
         behind = tuple(dict.fromkeys(j for k in needs[i] for j in roots[k]))
-        is_fused = readers[i] == 1 and _is_fused(op, reader[i])
-        is_fused |= i not in written and readers[i] > 0
+        is_fused = fused[i] or (i not in written and readers[i] > 0)
         is_fused |= not merged.isdisjoint(needs[i])
-        if len(behind) <= _MOST_ROOTS and (is_fused or _is_renaming(op, i in results, i in in_loops)):
+        if len(behind) <= MOST_ROOTS and (is_fused or _is_renaming(op, i in results, i in in_loops)):
             reads.append(())
             roots.append(behind)
         else:
@@ -130,6 +129,32 @@ def liveness(graph: Graph) -> Liveness:
             roots.append((i,))
     kept = _kept(graph, size, roots, number)
     return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
+
+
+def fused_ops(
+    ops: Sequence[Definition], needs: Sequence[Iterable[int]], results: Collection[int]
+) -> list[bool]:
+    """For each op, whether compilers compute it in the kernel that reads it: all its readers are elementwise ops there.
+
+    An op whose elements several ops of the kernel read is elementwise; one that a single op reads may be a pad or an
+    update of zeros. `needs` are by op, and each op comes after those that it needs; `results` are stored in any case.
+    """
+    kernel = list(range(len(ops)))  # by op: the number of the last op of its kernel
+    readers = [0] * len(ops)
+    of_readers: list[int | None] = [None] * len(ops)  # None before a reader is seen, -1 for several kernels
+    for i in results:
+        of_readers[i] = -1
+    for i in reversed(range(len(ops))):
+        op, of = ops[i], of_readers[i]
+        is_elementwise = op.name in ELEMENTWISE
+        if of is not None and of >= 0:
+            if is_elementwise or (readers[i] == 1 and (op.name in FUSED or is_update_of_zeros(op))):
+                kernel[i] = of
+        for j in needs[i]:
+            readers[j] += 1
+            before = of_readers[j]
+            of_readers[j] = kernel[i] if is_elementwise and before in (None, kernel[i]) else -1
+    return [kernel[i] != i for i in range(len(ops))]
 
 
 def _kept(
@@ -143,11 +168,6 @@ def _kept(
             bytes_ = size_in_bytes(y) if len(behind) == 1 else size[j]
             kept[j] = min(size[j], kept.get(j, 0) + bytes_)
     return kept
-
-
-def _is_fused(op: Definition, reader: Definition) -> bool:
-    """Whether compilers compute an op where its only reader reads it."""
-    return reader.name in ELEMENTWISE and (op.name in FUSED or is_update_of_zeros(op))
 
 
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:

@@ -24,7 +24,7 @@ from tiduc.dialect.costs import seconds
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.traits import COLLECTIVES, DRAWING, ELEMENTWISE, STATEFUL, TRAITS
 from tiduc.dialect.verify import CHECKPOINT
-from tiduc.passes.rematerialize.liveness import Liveness
+from tiduc.passes.rematerialize.liveness import MOST_ROOTS, Liveness, fused_ops
 from tiduc.passes.rematerialize.search import searched
 
 _PRICES = 5
@@ -318,16 +318,21 @@ class _Reruns:
     def _model(self) -> Liveness:
         """The model of the new schedule, with ops numbered by place."""
         old, taken = self.model, self.taken
+        ops = [old.ops[j] for j in taken]
+        kept = {self.place[i]: count for i, count in old.kept.items()}
+        fused = fused_ops(ops, self.needs, kept)
+        size: list[int] = []
         reads: list[tuple[int, ...]] = []
         roots: list[tuple[int, ...]] = []
         for i, j in enumerate(taken):
             behind = tuple(dict.fromkeys(k for need in self.needs[i] for k in roots[need]))
-            reads.append(behind if old.size[j] else ())
-            roots.append((i,) if old.size[j] else behind)
-        kept = {self.place[i]: count for i, count in old.kept.items()}
+            is_virtual = not old.size[j] or (fused[i] and len(behind) <= MOST_ROOTS)
+            size.append(0 if is_virtual else old.size[j])
+            reads.append(() if is_virtual else behind)
+            roots.append(behind if is_virtual else (i,))
         return Liveness(
-            [old.ops[j] for j in taken],
-            [old.size[j] for j in taken],
+            ops,
+            size,
             self.needs,
             reads,
             roots,

@@ -29,16 +29,20 @@ GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims 
 """A product, and a GELU as PyTorch exports it: its factor is computed from a constant."""
 
 
-def gradient() -> tiduc.Program:
-    """The gradient of layers with GELUs in all inputs."""
-    body = "".join(GELU.format(i=i, next=i + 1) for i in range(COUNT))
+def gradient(head: bool = False) -> tiduc.Program:
+    """The gradient of layers with GELUs in all inputs; with `head`, squares of a product follow the last GELU."""
+    body, y = "".join(GELU.format(i=i, next=i + 1) for i in range(COUNT)), f"%x{COUNT}"
+    if head:
+        product = f"stablehlo.dot_general {y}, %w0, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}"
+        body += f"  %p = {product}\n  %q = stablehlo.multiply %p, %p : {X}\n"
+        y = "%q"
     arguments = ", ".join([f"%x0: {X}", *(f"%w{i}: {W}" for i in range(COUNT))])
     return tiduc.load(f"""func.func @main({arguments}) -> tensor<f32> {{
   %one = stablehlo.constant dense<1.0> : {X}
   %half = stablehlo.constant dense<0.5> : {X}
   %root = stablehlo.constant dense<0.7071067811865476> : tensor<1xf64>
 {body}  %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %sum = stablehlo.reduce(%x{COUNT} init: %zero) applies stablehlo.add across dimensions = [0, 1]
+  %sum = stablehlo.reduce({y} init: %zero) applies stablehlo.add across dimensions = [0, 1]
       : ({X}, tensor<f32>) -> tensor<f32>
   return %sum : tensor<f32>
 }}
@@ -55,7 +59,6 @@ def test_a_gelu_keeps_its_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     for gain in (0.0, cheap._GAIN):
         monkeypatch.setattr(cheap, "_GAIN", gain)
         program = gradient()
-        # the gradient of the last layer does not read the result of its GELU, and runs at the peak
         assert (program.text.count("chlo.erf") > COUNT) is (gain > 0)
         compiled = program.compile()
         values.append(compiled(*arguments))
@@ -70,6 +73,12 @@ def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.Monke
     assert gradient().text.count("chlo.erf") == COUNT
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient().text.count("chlo.erf") > COUNT
+
+
+def test_backends_know_every_barrier_of_a_plan() -> None:
+    """Those of second runs that read the value that was computed last, too."""
+    text = gradient().rematerialize("min").text
+    assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
@@ -120,6 +129,66 @@ def test_reversed_kernels_take_no_memory() -> None:
     assert sizes("%w", "2, 3") == [0, 400]
     assert sizes("%w", "0, 2") == [1152, 400]
     assert sizes("%x", "2, 3") == [800, 400]
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "results", "sizes"),
+    [
+        ("multiply %a, %m", "add %a, %b", "%d", [64, 64]),
+        ("multiply %a, %a", "subtract %b, %a", "%d", [64, 64]),
+        ("multiply %a, %m", "add %a, %b", "%d, %a", [64, 64, 64]),
+        ("multiply %a, %m", "add %a, %b", "%d, %b", [64, 64, 64, 64]),
+        ("dot_general %a, %x, contracting_dims = [1] x [0]", "add %a, %b", "%d", [64, 64, 64, 64]),
+        ("transpose %a, dims = [1, 0]", "add %a, %b", "%d", [64, 64, 64, 64]),
+    ],
+)
+def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
+    b: str, c: str, results: str, sizes: list[int]
+) -> None:
+    """The sine %a is computed in the kernel of %b and %c, unless that of %b is another one, or a result needs %a."""
+    x = "tensor<4x4xf32>"
+    types = ", ".join([x] * len(results.split()))
+    kinds = {"dot_general": f"({x}, {x}) -> {x}", "transpose": f"({x}) -> {x}"}
+    model = liveness(
+        tiduc.load(f"""func.func @main(%x: {x}) -> ({types}) {{
+          %m = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %a = stablehlo.sine %m : {x}
+          %b = stablehlo.{b} : {kinds.get(b.split()[0], x)}
+          %c = stablehlo.{c} : {x}
+          %d = stablehlo.dot_general %c, %c, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          return {results} : {types}
+        }}""").merged
+    )
+    assert [size for size in model.size if size] == [64, *sizes]
+
+
+def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader() -> None:
+    """Two products read the first run of a softmax's quotient, and one elementwise op the second."""
+    x, s = "tensor<4x4xf32>", "tensor<4xf32>"
+    model = liveness(
+        tiduc.load(f"""func.func @main(%x: {x}, %s: {s}) -> {x} {{
+          %e = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %r = stablehlo.broadcast_in_dim %s, dims = [0] : ({s}) -> {x}
+          %p = stablehlo.divide %e, %r : {x}
+          %a = stablehlo.dot_general %p, %x, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %b = stablehlo.dot_general %p, %a, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %c = stablehlo.multiply %p, %b : {x}
+          %d = stablehlo.dot_general %c, %e, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          return %d : {x}
+        }}""").merged
+    )
+    names = [op.name for op in model.ops]
+    quotient = names.index("stablehlo.divide")
+    after = evicting(unchanged(model), names.index("stablehlo.multiply") - 1, {quotient}).model
+    first, second = (i for i, op in enumerate(after.ops) if op == model.ops[quotient])
+    assert (after.size[first], after.size[second]) == (64, 0)
+    assert after.roots[second] == (names.index("stablehlo.dot_general"),)
+
+
+def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak is at the derivative of the last GELU, which a product follows."""
+    monkeypatch.setattr(cheap, "_SHARE", 1.0)
+    assert gradient(head=True).text.count("chlo.erf") == 2 * COUNT
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,26 @@ def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
 
 
+def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum would else be computed where it is read, after the second run, and what it reads be live until then."""
+
+    def f(x: Any, w: Any) -> Any:
+        y = jnp.sin(x @ w)
+        sums = jnp.sum(y * y, axis=1)
+        z, _ = lax.optimization_barrier((x, sums))
+        return jnp.sum((jnp.sin(z @ w) - sums[:, None]) ** 2, axis=0), y[0]
+
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((37, 60)), random.standard_normal((60, 45))
+    plain = exported(f, x, w)
+    program = tiduc.load(plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}"))
+    stored = r"flow.tensor.reshape.*-> tensor<1x37xf64>"
+    assert len(re.findall(stored, str(program.source().stablehlo))) == 1
+    agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
+    monkeypatch.setattr(select_reruns, "_store_waited", lambda op: None)
+    assert not re.search(stored, str(program.source().stablehlo))
+
+
 def test_equal_products_that_run_again_stay_two() -> None:
     """Two second runs of one product, whose barriers take both operands: one operand of each is selected."""
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, rewriting, signless, within
+from tiduc.backends.iree.emitter import STORED, Emitter, is_static, rewriting, signless, within
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import known_number
@@ -48,12 +48,29 @@ def select_reruns(module: Any, settings: Settings) -> int:
             _read_in_place(block)
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
         for op in reruns:
+            _store_waited(op)
             with rewriting(op) as b:
                 for x, y in zip(op.operands, op.results, strict=True):
                     if len(list(y.uses)):
                         y.replace_all_uses_with(selected(b, hidden_number(b, function, next(numbers)), x))
             op.erase()
     return next(numbers)
+
+
+def _store_waited(op: Any) -> None:
+    """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
+
+    Otherwise IREE computes it in the kernel of its readers, which come later, and keeps what it reads until then.
+    """
+    for x, y in zip(op.operands, op.results, strict=True):
+        reduction = defined_by(x, "stablehlo.reduce")
+        if reduction is None or list(y.uses) or any(STORED in use.owner.attributes for use in x.uses):
+            continue
+        uses = [(use.owner, use.operand_number) for use in x.uses]
+        b = Emitter(ir.InsertionPoint.after(reduction), op.location)
+        stored = b.stored(x)
+        for owner, number in uses:
+            owner.operands[number] = stored
 
 
 def _read_in_place(block: Any) -> None:
