@@ -25,7 +25,7 @@ from tiduc.passes.rematerialize.inside import total_seconds, with_inside
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
 from tiduc.passes.rematerialize.order import SMALL, ordered, with_virtual_late
-from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
+from tiduc.passes.rematerialize.recompute import curve, lowest, unchanged, without_checkpointed
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -54,9 +54,12 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     first = _planned(view, graph)
     peak = first.peak(range(len(first.ops)))
     budget = budget_in_bytes(memory, peak, first.throughout)
+    unbounded = unchanged(first)
     if peak > budget:
         first = _planned(view, graph, has_budget=True)
     plan = planned_within(graph, first, budget, loops, partial(_planned, view, has_budget=True))
+    if plan.choice.peak >= max(peak, budget):
+        plan = Plan(graph, unbounded, unbounded.time)
     if memory != LEAST and plan.choice.peak > budget:
         least = shown_bytes(plan.choice.peak)
         raise RequestError(
@@ -66,9 +69,13 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
 
 
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops."""
+    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops.
+
+    Within a budget, many ops run again behind barriers, and compilers store more of them: estimates of memory are
+    better if none is fused with its readers.
+    """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
-    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph))).model
+    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph), waits=has_budget)).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
