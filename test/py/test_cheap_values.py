@@ -76,7 +76,7 @@ def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.Monke
 
 
 def test_backends_know_every_barrier_of_a_plan() -> None:
-    """Those of second runs that read the value that was computed last, too."""
+    """Barriers of second runs that read the value that was computed last are marked, too."""
     text = gradient().rematerialize("min").text
     assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
 

@@ -6,7 +6,7 @@
       func.func private @name_workgroup(%x, %out, %i) { ... }
     }
 
-What a workgroup computes is a function of its own, so that `compile.py` can keep it from the phases of IREE's compiler
+The code of one workgroup is a function of its own, so that `compile.py` can keep it from the phases of IREE's compiler
 that only schedule dispatches; later, IREE inlines it. The MLIR bindings do not define the dialect `flow`, so its ops
 are written in generic form.
 """
@@ -130,15 +130,13 @@ def declare_workgroup(code: Any) -> tuple[str, str]:
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
     # The text goes to another file, which has no definitions of `#loc1` or `#map1`.
-    name, text = (
-        symbol(function),
-        function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True),
-    )
+    text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
+    name = symbol(function)
     attributes = {each: function.attributes[each] for each in function.attributes}
     place = ir.InsertionPoint(function)
     ir.Operation.create("func.func", attributes=attributes, regions=1, loc=function.location, ip=place)
     function.erase()
-    return name, str(text)
+    return name, text
 
 
 def _executable(
@@ -183,7 +181,7 @@ def _executable(
 
 
 class _Takes(NamedTuple):
-    """What the code of a dispatch takes: arrays of these types, numbers, and its place in an array of workgroups."""
+    """The arguments of the code of a dispatch: arrays of these types, numbers, and a place in an array of workgroups."""
 
     types: Sequence[Any]  # the last one is the result's
     numbers: int
