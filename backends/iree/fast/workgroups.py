@@ -181,7 +181,7 @@ def _executable(
 
 
 class _Takes(NamedTuple):
-    """The arguments of the code of a dispatch: arrays of these types, numbers, and a place in an array of workgroups."""
+    """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
 
     types: Sequence[Any]  # the last one is the result's
     numbers: int
