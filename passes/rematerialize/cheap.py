@@ -36,10 +36,10 @@ _GAIN = 0.95
 """Values are recomputed only if the peak, without arguments and results, falls to this share or less."""
 
 
-def cheaper(graph: Graph, model: Liveness, seconds: float, waits: bool) -> Liveness:
+def cheaper(graph: Graph, model: Liveness, seconds: float, stored: bool) -> Liveness:
     """The schedule in which readers after the peak recompute cheap values; `model` if the gain is too small.
 
-    `seconds` is the estimated time of the graph; `waits` says whether second runs are stored, as in `evicting`.
+    `seconds` is the estimated time of the graph; `stored` says whether all second runs take memory, as in `evicting`.
     """
     base = unchanged(model)
     if base.peak - model.throughout <= SMALL:
@@ -48,7 +48,7 @@ def cheaper(graph: Graph, model: Liveness, seconds: float, waits: bool) -> Liven
     fused, best = _fuse_operands(model, peak), base
     costs = _seconds_of_second_runs(model, peak, fused)
     for readers in (fused, range(len(model.ops))):
-        candidates = _Candidates(graph, model, peak, readers, costs, waits)
+        candidates = _Candidates(graph, model, peak, readers, costs, stored)
         choice = candidates.within_time(_SHARE * seconds)
         if choice.peak - model.throughout <= _GAIN * (best.peak - model.throughout):
             best = choice
@@ -86,7 +86,7 @@ class _Candidates:
     peak: int
     readers: Collection[int]
     costs: Mapping[Definition, float]
-    waits: bool
+    stored: bool
 
     def within_time(self, seconds: float) -> Choice:
         """The schedule of most recomputation, within a time."""
@@ -106,7 +106,7 @@ class _Candidates:
     def _recomputing(self, rate: float) -> Choice:
         """The schedule of least bytes, if a second of recomputation is worth `rate` bytes."""
         evicted = self._evicted(rate)
-        model = evicting(unchanged(self.model), self.peak, evicted, self.waits).model
+        model = evicting(unchanged(self.model), self.peak, evicted, self.stored).model
         return unchanged(ordered(model, has_budget=True))
 
     def _time(self, model: Liveness) -> float:

@@ -241,12 +241,12 @@ def _segments(model: Liveness, evictable: Sequence[_Candidate], count: int) -> _
 # ---- second runs -----------------------------------------------------------------------------------------------
 
 
-def evicting(base: Choice, peak: int, evicted: Collection[int], waits: bool = True) -> Choice:
+def evicting(base: Choice, peak: int, evicted: Collection[int], stored: bool = True) -> Choice:
     """The schedule in which readers after the place `peak` read second runs of the evicted ops.
 
-    Second runs that wait at a barrier are stored; others are fused with their readers, as first runs are.
+    If second runs count as stored, all take memory; else those that are fused with their readers take none.
     """
-    reruns = _Reruns(base.model, peak, evicted, waits)
+    reruns = _Reruns(base.model, peak, evicted, stored)
     model = reruns.schedule()
     return Choice(model, model.peak(range(len(model.ops))), base.time + reruns.time)
 
@@ -254,8 +254,8 @@ def evicting(base: Choice, peak: int, evicted: Collection[int], waits: bool = Tr
 class _Reruns:
     """Builds a schedule with second runs of ops, for the readers after a place."""
 
-    def __init__(self, model: Liveness, peak: int, evicted: Collection[int], waits: bool) -> None:
-        self.model, self.peak, self.evicted, self.waits = model, peak, evicted, waits
+    def __init__(self, model: Liveness, peak: int, evicted: Collection[int], stored: bool) -> None:
+        self.model, self.peak, self.evicted, self.stored = model, peak, evicted, stored
         self.time = 0.0
         self.again: dict[int, int] = {}  # by op: the place of its second run in the new schedule
         self.place: list[int] = []  # by op: its place in the new schedule
@@ -323,7 +323,7 @@ class _Reruns:
         old, taken = self.model, self.taken
         ops = [old.ops[j] for j in taken]
         kept = {self.place[i]: count for i, count in old.kept.items()}
-        fused = [False] * len(ops) if self.waits else fused_ops(ops, self.needs, kept)
+        fused = [False] * len(ops) if self.stored else fused_ops(ops, self.needs, kept)
         size: list[int] = []
         reads: list[tuple[int, ...]] = []
         roots: list[tuple[int, ...]] = []

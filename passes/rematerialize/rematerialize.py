@@ -71,11 +71,11 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops.
 
-    Within a budget, many ops run again behind barriers, and compilers store more of them: estimates of memory are
-    better if none is fused with its readers.
+    Within a budget, all second runs count as stored. Many ops then run again, IREE stores more of them than the model
+    of fused ops says, and plans that rely on it take up to twice the memory (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
-    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph), waits=has_budget)).model
+    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph), stored=has_budget)).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
