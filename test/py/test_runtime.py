@@ -18,6 +18,7 @@ from iree.runtime.dtypes import map_dtype_to_hal_element_type
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.dialect.errors import InputError, RequestError, TiducError
+from tiduc.runtime import devices
 from tiduc.runtime.devices import open_device
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import (
@@ -268,7 +269,14 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
     assert not left()
 
 
+@pytest.fixture
+def new_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The devices are opened anew: arrays of other tests in this process count towards an allocator's limit."""
+    monkeypatch.setattr(devices, "_OPEN", {})
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
+@pytest.mark.usefixtures("new_devices")
 def test_memory_of_large_results_is_reused() -> None:
     resource = pytest.importorskip("resource")
     body = "%y = stablehlo.negate %x : tensor<100000xf32>\n%z = stablehlo.abs %x : tensor<100000xf32>"
@@ -286,6 +294,7 @@ def test_memory_of_large_results_is_reused() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
+@pytest.mark.usefixtures("new_devices")
 def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
     """The small ones are as many as the results of a network's gradient, which are freed together after a call."""
     resource = pytest.importorskip("resource")
