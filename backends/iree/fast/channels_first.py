@@ -10,17 +10,16 @@ computed in one dispatch: each phase reads a different subset of the kernel's el
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.image_parts import Elements, Form, ImagePart, Sizes, Tile
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.pointwise import pointwise
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
-from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
-from tiduc.backends.iree.missing.dynamic.sizes import larger, read, smaller
+from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes
+from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.dialect.types import shape, with_shape
 
 _BLOCK = 2**19
@@ -33,34 +32,6 @@ _PARTS = 8
 """The parts of a result that has so many tiles of features, for threads to share; more parts read the kernel slower."""
 _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
-
-
-@dataclass(frozen=True)
-class Elements:
-    """The elements of the kernel that each phase of the result takes, along one dimension.
-
-    Phase r takes `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of them is multiplied by what
-    the planes' window reads at offset `shifts[r] + j * dilation`.
-    """
-
-    sizes: tuple[int, ...]
-    first: tuple[int, ...] = (0,)
-    step: int = 1
-    shifts: tuple[int, ...] = (0,)
-    dilation: int = 1
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Sums that are computed together: for `features` features and `vectors` vectors of places."""
-
-    features: int
-    vectors: int
-
-    @property
-    def cycles(self) -> float:
-        """The cycles of one step; a load across cache lines counts twice."""
-        return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
 def _tiles() -> list[Tile]:
@@ -131,246 +102,108 @@ def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
 ) -> Any:
     """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
-    group, width, rows = c.outputs // c.groups, lanes(c.x), _rows_of_part(c, planes)
-    phases = math.prod(len(each.sizes) for each in elements)
-    steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
-    tile = Shape(group, planes.flat(rows), width, c.features // c.groups * steps).best()
+    form, sizes = _planned(c, planes, elements, swapped)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
     x = b.reshape(x, [c.batch, c.features, *planes.image])
-    # Where rows are shorter than a vector, places between rows are cut off later.
-    between = planes.places[1] < min(width - 1, planes.pitch)
-    padded = planes.pitch if between else planes.places[1]
-    part = _Part(c, planes, elements, tile, rows, padded, swapped)
-    x = planes.filled(b, x, (planes.places[0] - rows) * planes.pitch + part.last + part.width)
-    type_ = with_shape(x.type, [*part.order(phases * c.batch, c.outputs), planes.places[0] * padded])
-    counts = [phases * c.batch, planes.places[0] // rows, c.groups * part.parts]
+    x = planes.filled(b, x, _last_row(planes, sizes.rows) + sizes.last + form.width)
+    sizes = sizes._replace(elements=shape(x)[3])
+    type_ = with_shape(x.type, [*form.order(sizes.results, c.outputs), sizes.places])
+    counts = [sizes.results, planes.places[0] // sizes.rows, c.groups * sizes.parts]
+    window = dict(zip(form.kernel, ("summed", "outputs"), strict=False))
+    shared = Shared.named(
+        sizes,
+        ["images", "channels", "blocks"],
+        ("images", "inputs", None, "elements"),
+        [window.get(d) for d in range(len(form.kernel))],
+        (*form.order("results", "outputs"), "places"),
+    )
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
+        x, w, *numbers = inputs
+        return ImagePart(form, Sizes(*numbers), x, w).one(k, place)
 
-    y = in_workgroups(b, "convolution", part, [x, c.w], type_, counts, one)
-    if padded > planes.places[1]:
-        y = b.reshape(y, [*shape(y)[:2], planes.places[0], padded])
+    y = in_workgroups(b, "convolution", form, [x, c.w], type_, counts, one, shared)
+    if sizes.columns > planes.places[1]:
+        y = b.reshape(y, [*shape(y)[:2], planes.places[0], sizes.columns])
         y = b.cut(y, 3, 0, planes.places[1])
     return y
 
 
-class _Taken(NamedTuple):
-    """The elements of the kernel along one dimension that one phase takes, as in `Elements`."""
-
-    size: Any
-    first: Any
-    shift: Any
+def _last_row(planes: Planes, rows: int) -> int:
+    """The place of the first one of the last `rows` rows."""
+    return (planes.places[0] - rows) * planes.pitch
 
 
-class _Place(NamedTuple):
-    """A tile: its image; what its phase takes; its first channel in x and in w; its features in w; its place t in x."""
+def _planned(
+    c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
+) -> tuple[Form, Sizes]:
+    """The properties of a convolution on which its code depends, and the sizes of its parts."""
+    group, summed, width, rows = (
+        c.outputs // c.groups,
+        c.features // c.groups,
+        lanes(c.x),
+        _rows_of_part(c, planes),
+    )
+    flat = planes.flat(rows)
+    phases = math.prod(len(each.sizes) for each in elements)
+    steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
+    tile = Shape(group, flat, width, summed * steps).best()
+    # Where rows are shorter than a vector, places between rows are cut off later.
+    between = planes.places[1] < min(width - 1, planes.pitch)
+    columns = planes.pitch if between else planes.places[1]
+    channels = _channels(c, summed)
+    blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))
+    features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
+    # The last tile overlaps the one before unless that would add channels twice.
+    last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
+    form = Form(
+        tile,
+        width,
+        tuple(c.layout.kernel),
+        c.reversed,
+        elements,
+        replace(planes.offsets, pitch=None),
+        swapped,
+        even=group % features == 0,
+        between=columns == planes.pitch,
+        full=columns == planes.pitch and last + tile.vectors * width <= rows * columns,
+    )
+    sizes = Sizes(
+        images=c.batch,
+        results=phases * c.batch,
+        inputs=c.features,
+        outputs=c.outputs,
+        summed=summed,
+        group=group,
+        channels=channels,
+        blocks=blocks,
+        features=features,
+        parts=-(-group // features),
+        rows=rows,
+        columns=columns,
+        pitch=planes.pitch,
+        tiles=tiles,
+        last=last,
+        elements=0,  # of planes that are not yet there
+        places=planes.places[0] * columns,
+    )
+    return form, sizes
 
-    image: Any
-    taken: Sequence[_Taken]
-    of_image: Any
-    channel: Any
-    features: Sequence[Any]
-    t: Any
 
+def _channels(c: Convolution, summed: int) -> int:
+    """The channels that are added before the next tile: all, or some if the kernel has them as its outer dimension.
 
-@dataclass(frozen=True)
-class _Part:
-    """Emits a part of a convolution: some features and `rows` rows, each of `columns` elements.
-
-    In the code of a dispatch, `x` are the images as planes, and `w` is the kernel. If `swapped`, as in some gradients
-    toward kernels, the features are the first dimension of the result, and the images the second one.
+    The CPU fetches the elements of a kernel before they are needed only if it reads few parts of it at a time.
     """
-
-    c: Convolution
-    planes: Planes
-    elements: tuple[Elements, ...]
-    tile: Tile
-    rows: int
-    columns: int
-    swapped: bool
-    x: Any = field(default=None, repr=False)
-    w: Any = field(default=None, repr=False)
-
-    def order(self, image: Any, feature: Any) -> list[Any]:
-        """Numbers of an image and of a feature, in the order of the result's dimensions."""
-        return [feature, image] if self.swapped else [image, feature]
-
-    @property
-    def group(self) -> int:
-        """The features of the result in a group."""
-        return self.c.outputs // self.c.groups
-
-    @property
-    def phases(self) -> int:
-        """The number of phases."""
-        return math.prod(len(each.sizes) for each in self.elements)
-
-    @property
-    def summed(self) -> int:
-        """The channels of a group."""
-        return self.c.features // self.c.groups
-
-    @property
-    def channels(self) -> int:
-        """The channels that are added before the next tile: all, or some if the kernel has them as its outer dimension.
-
-        The CPU fetches the elements of a kernel before they are needed only if it reads few parts of it at a time.
-        """
-        if self.c.layout.kernel[0] > self.c.layout.kernel[1] or self.summed <= _CHANNELS:
-            return self.summed
-        return next(n for n in range(_CHANNELS, 0, -1) if self.summed % n == 0)
-
-    @property
-    def blocks(self) -> int:
-        """The number of times that each tile adds channels; from the second time on, to what the result has already."""
-        return self.summed // self.channels
-
-    @property
-    def features(self) -> int:
-        """The features of a part."""
-        if self.blocks == 1:
-            return self.tile.features
-        others = self.phases * self.c.batch * self.c.groups * self.planes.places[0] // self.rows
-        tiles = -(-self.group // self.tile.features)
-        return self.tile.features * min(_TILES_OF_PART, -(-tiles // -(-_PARTS // others)))
-
-    @property
-    def parts(self) -> int:
-        """The parts of a group."""
-        return -(-self.group // self.features)
-
-    @property
-    def width(self) -> int:
-        """The places of a tile."""
-        return self.tile.vectors * lanes(self.c.x)
-
-    @property
-    def last(self) -> int:
-        """The place of the last tile. It overlaps the one before unless that would add channels twice."""
-        flat = self.planes.flat(self.rows)
-        return max(flat - self.width, 0) if self.blocks == 1 else (flat - 1) // self.width * self.width
-
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
-        """The part at a place: all its tiles."""
-        result, rows, number = place
-        phase = k.held(quotient(result, self.c.batch)) if self.phases > 1 else 0
-        image, taken = k.held(result - phase * self.c.batch), self.taken(k, phase)
-        row = k.held(rows * self.rows)
-        group = k.held(quotient(number, self.parts))
-        start = k.held((number - group * self.parts) * self.features)
-        even = self.group % self.features == 0
-        count = self.features if even else k.held(smaller(self.group - start, self.features))
-        feature = k.held(group * self.group + start)
-        starts = [*self.order(result, feature), k.held(row * self.columns)]
-        sizes = [*self.order(1, count), self.rows * self.columns]
-
-        def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
-            channel, feature = k.held(place[0] * self.channels), k.held(place[1] * self.tile.features)
-            t = k.held(smaller(place[2] * self.width, self.last))
-            # Features beyond the group are computed as copies of the last one, and not stored.
-            each = [start + feature + r for r in range(self.tile.features)]
-            features = [
-                k.held(group * self.group + (o if even else smaller(o, self.group - 1))) for o in each
-            ]
-            of_image = k.held(group * self.summed + channel)
-            at = _Place(image, taken, of_image, channel, features, k.held(row * self.planes.pitch + t))
-            targets = self.targets(k, t, feature, count)
-            for v, to in zip(self.sums(k, at, self.before(k, targets, out)), targets, strict=True):
-                for place, mask in to:
-                    out = k.store(v, out, place, mask)
-            return [out]
-
-        counts = [
-            self.blocks,
-            self.features // self.tile.features,
-            -(-self.planes.flat(self.rows) // self.width),
-        ]
-        out = k.array(sizes)
-        out = k.cleared(out, sizes[:2]) if self.blocks > 1 else out
-        return Part(k.nest(counts, [out], tile)[0], starts, sizes)
-
-    def taken(self, k: Vectors, phase: Any) -> list[_Taken]:
-        """The elements of the kernel that a phase takes, and their shift, along each dimension."""
-        taken, inner = [], self.phases
-        for each in self.elements:
-            inner //= len(each.sizes)
-            number = k.held(quotient(phase, inner) % len(each.sizes))
-            taken.append(
-                _Taken(*(_entry(k, table, number) for table in (each.sizes, each.first, each.shifts)))
-            )
-        return taken
-
-    def before(self, k: Vectors, targets: Sequence[Any], out: Any) -> list[Any]:
-        """The sums of the channels that have been added to the part `out`."""
-        if self.blocks == 1:
-            return [k.zeros()] * len(targets)
-        parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
-        return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
-
-    def sums(self, k: Vectors, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
-        """The sums of a tile, with some channels more."""
-
-        def step(k: Vectors, place: Sequence[Any], *sums: Any) -> list[Any]:
-            channel, *numbers = place
-            each = zip(at.taken, numbers, self.elements, strict=True)
-            offset = [taken.shift + j * of.dilation for taken, j, of in each]
-            plane, shift = (k.held(n) for n in self.planes.read([0] * (2 - self.c.rank) + offset))
-            image, first = (at.image, k.held(at.of_image + channel), plane), k.held(at.t + shift)
-            xs = [k.load(self.x, [*image, first + v * k.width]) for v in range(self.tile.vectors)]
-            begin = k.held(at.channel + channel)
-            places = [self.element(o, begin, at.taken, numbers) for o in at.features]
-            return k.plus_products([k.splat(k.element(self.w, *place)) for place in places], xs, sums)
-
-        return k.nest([self.channels, *(each.size for each in at.taken)], before, step)
-
-    def element(
-        self, feature: Any, channel: Any, taken: Sequence[_Taken], numbers: Sequence[Any]
-    ) -> list[Any]:
-        """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
-        layout = self.c.layout.kernel
-        place: list[Any] = [0] * len(layout)
-        place[layout[0]], place[layout[1]] = channel, feature
-        for d, (each, j) in enumerate(zip(taken, numbers, strict=True)):
-            at, size = each.first + j * self.elements[d].step, shape(self.w)[layout[2 + d]]
-            place[layout[2 + d]] = size - 1 - at if d in self.c.reversed else at
-        return place
-
-    def targets(self, k: Vectors, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
-        """For each vector of a tile at place t, its places in the part, and the lanes to store there.
-
-        If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
-        """
-        vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.tile.vectors)]
-        targets = []
-        for r in range(self.tile.features):
-            inside = [] if isinstance(count, int) else [k.splat(k.at_most(feature + (r + 1), count))]
-            here = self.order(0, feature + r)
-            targets += [[([*here, at], k.every(inside + masks)) for at, masks in v] for v in vs]
-        return targets
-
-    def _of_vector(self, k: Vectors, t: Any) -> list[tuple[Any, list[Any]]]:
-        """The columns of the part for the places from t on, and masks of their lanes."""
-        pitch, columns = self.planes.pitch, self.columns
-        size = self.rows * columns
-        if columns == pitch:
-            return [(t, [] if self.last + self.width <= size else [k.first(size - t)])]
-        row = k.held(quotient(t, pitch))
-        column = k.held(t - row * pitch)
-        place = k.held(row * columns + column)
-        here = k.first(smaller(columns - column, size - place))
-        behind = k.held(larger(place + columns - pitch, 0))
-        there = k.except_for(k.first(size - behind), k.first(pitch - column))
-        return [(place, [here]), (behind, [there])]
+    if c.layout.kernel[0] > c.layout.kernel[1] or summed <= _CHANNELS:
+        return summed
+    return next(n for n in range(_CHANNELS, 0, -1) if summed % n == 0)
 
 
-def _entry(k: Vectors, table: Sequence[int], number: Any) -> Any:
-    """The entry of this number in a table; an integer if all entries are equal."""
-    if len(set(table)) == 1:
-        return table[0]
-
-    def chosen(x: Any, entry: tuple[int, int]) -> Any:
-        return k.select_scalar(k.equal(number, entry[0]), entry[1], x)
-
-    return read(reduce(chosen, list(enumerate(table))[1:], k.index(table[0])))
+def _features(tile: Tile, group: int, others: int, blocks: int) -> int:
+    """The features of a part, for a group of features; there are `others` parts of equal features."""
+    if blocks == 1:
+        return tile.features
+    tiles = -(-group // tile.features)
+    return tile.features * min(_TILES_OF_PART, -(-tiles // -(-_PARTS // others)))

@@ -18,8 +18,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.channels_first import Elements, channels_first, has_channels_first
+from tiduc.backends.iree.fast.channels_first import channels_first, has_channels_first
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
+from tiduc.backends.iree.fast.image_parts import Elements
 from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import Window
 

@@ -7,22 +7,48 @@ t + i pitch + j has the elements for the places t, t + 1, ... of all rows. The r
 the next. With strides, there is one such plane for each remainder of rows and columns, without holes:
 
     stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
+
+The code that reads or writes planes reads their sizes at run time, so that images of many sizes share it.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import Convolution
 from tiduc.backends.iree.fast.patches import Along, patches
 from tiduc.backends.iree.fast.vectors import Vectors, quotient
-from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
+from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.dialect.types import shape, with_shape
 
 Pair = tuple[int, int]
 """A number for rows and a number for columns."""
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """What the offsets of a window read: with other pitches, that of planes of other sizes.
+
+    `remainders` are the remainders of rows, and of columns, for which there are planes.
+    """
+
+    strides: Pair
+    dilation: Pair
+    remainders: tuple[tuple[int, ...], ...]
+    pitch: Any = None
+
+    def read(self, offset: Sequence[Any]) -> tuple[Any, Any]:
+        """The plane that an offset of the window reads, and the distance in it from the window's place."""
+        plane, at = 0, 0
+        for d, j in enumerate(offset):
+            planes, far = self.remainders[d], j * self.dilation[d]
+            shift = quotient(far, self.strides[d])
+            if len(planes) > 1:
+                plane = plane * len(planes) + quotient(far - shift * self.strides[d], planes[1])
+            at = at + shift * (1 if d else self.pitch)
+        return plane, at
 
 
 @dataclass(frozen=True)
@@ -62,6 +88,12 @@ class Planes:
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
         return list(range(0, stride, math.gcd(stride, step)))
+
+    @property
+    def offsets(self) -> Offsets:
+        """What the offsets of the window read."""
+        remainders = tuple(tuple(self.remainders(d)) for d in range(2))
+        return Offsets(self.strides, self.dilation, remainders, self.pitch)
 
     @property
     def count(self) -> int:
@@ -108,13 +140,21 @@ class Planes:
             return b.reshape(x, [n, m, 1, size])
         if self.strides[1] > 2:
             return self._gathered(b, x, rows)
-        type_, sizes = with_shape(x.type, [n, m, self.count, size]), [1, 1, self.count, size]
+        type_ = with_shape(x.type, [n, m, self.count, size])
+        numbers = _Numbers(n, m, image[0], image[1], size, self.pitch, self.kept(0)[2], self.kept(1)[2])
+        shared = Shared.named(
+            numbers,
+            ["images"],
+            ("images", "channels", "height", "width"),
+            ("images", "channels", None, "size"),
+        )
+        copies = _Copies(self.strides, self.offsets.remainders, self.low)
 
-        def one(k: Vectors, image: Sequence[Any], inputs: Sequence[Any]) -> Part:
-            out = k.cleared(k.array(sizes), sizes[:-1])
-            return Part(self._copied(k, inputs[0], image, out), [*image, 0, 0], sizes)
+        def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+            x, *numbers = inputs
+            return replace(copies, x=x, numbers=_Numbers(*numbers)).one(k, place)
 
-        return in_workgroups(b, "planes", self, [x], type_, [n, m], one)
+        return in_workgroups(b, "planes", copies, [x], type_, [n, m], one, shared)
 
     def _gathered(self, b: Emitter, x: Any, rows: int) -> Any:
         """The planes, by a loop over their elements."""
@@ -129,58 +169,85 @@ class Planes:
         ]
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
-    def _copied(self, k: Vectors, x: Any, image: Sequence[Any], out: Any) -> Any:
-        """The planes with the elements of an image."""
-        skipped, low, count = self.kept(0)
-        for i, remainder in enumerate(self.remainders(0)):
-            # Row r of the plane is row r * stride + remainder - low of the image.
-            begin, end = (-((remainder - low - n) // self.strides[0]) for n in (0, count))
-            plane, shift = i * len(self.remainders(1)), remainder - low + skipped
-
-            def row(k: Vectors, r: Any, out: Any, plane: int = plane, shift: int = shift) -> list[Any]:
-                source = [*image, k.held(r * self.strides[0] + shift)]
-                return [self._row(k, x, source, k.held(r * self.pitch), plane, out)]
-
-            (out,) = k.loop(begin, end, 1, [out], row)
-        return out
-
-    def _row(self, k: Vectors, x: Any, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
-        """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
-        width, stride, remainders = k.width, self.strides[1], self.remainders(1)
-        skipped, low, count = self.kept(1)
-        whole = count // (width * stride) * width * stride
-
-        def some(k: Vectors, q: Any, out: Any) -> Any:
-            last = isinstance(q, int)
-            masks = [k.first(count - q - v * width) if last else None for v in range(stride)]
-            vs = [k.load(x, [*source, q + (skipped + v * width)], mask) for v, mask in enumerate(masks)]
-            for e, v in enumerate(k.deinterleaved(*vs) if stride == 2 else vs):
-                begin, remainder = divmod(e + low, stride)
-                if remainder in remainders:
-                    to, place = plane + remainders.index(remainder), quotient(q, stride)
-                    mask = k.first(-((e - count) // stride) - place) if last else None
-                    out = k.store(v, out, [0, 0, to, at + begin + place], mask)
-            return out
-
-        (out,) = k.loop(0, whole, width * stride, [out], lambda k, q, out: [some(k, q, out)])
-        return some(k, whole, out) if whole < count else out
-
-    def read(self, offset: Sequence[Any]) -> tuple[Any, Any]:
-        """The plane that an offset of the window reads, and the distance in it from the window's place."""
-        plane, at = 0, 0
-        for d, j in enumerate(offset):
-            planes, far = self.remainders(d), j * self.dilation[d]
-            shift = quotient(far, self.strides[d])
-            if len(planes) > 1:
-                plane = plane * len(planes) + quotient(far - shift * self.strides[d], planes[1])
-            at = at + shift * (1 if d else self.pitch)
-        return plane, at
-
     def kept(self, d: int) -> tuple[int, int, int]:
         """Along dimension d, the first elements of the image, which no window reads, the padding, and those read."""
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
         return skipped, low, max(0, min(self.image[d] - skipped, reached - low))
+
+
+class _Numbers(NamedTuple):
+    """The sizes of images and planes, the distance of rows, and the rows and columns of an image that windows read."""
+
+    images: Any
+    channels: Any
+    height: Any
+    width: Any
+    size: Any
+    pitch: Any
+    rows: Any
+    columns: Any
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Emits the planes of an image. In the code of a dispatch, `x` are the images; `numbers` are read at run time."""
+
+    strides: Pair
+    remainders: tuple[tuple[int, ...], ...]
+    low: Pair
+    x: Any = field(default=None, repr=False)
+    numbers: Any = field(default=None, repr=False)
+
+    @property
+    def count(self) -> int:
+        """The number of planes."""
+        return math.prod(map(len, self.remainders))
+
+    def one(self, k: Vectors, image: Sequence[Any]) -> Part:
+        """The planes with the elements of an image."""
+        n, stride, first = self.numbers, self.strides[0], max(0, -self.low[0])
+        sizes = [1, 1, self.count, n.size]
+        out = k.cleared(k.array(sizes), sizes)
+        for i, remainder in enumerate(self.remainders[0]):
+            # Row r of the plane is row r * stride + shift of the image.
+            shift = remainder - self.low[0]
+            begin = -((shift - first) // stride)
+            end = k.held(quotient(n.rows + (first - shift + stride - 1), stride))
+
+            def row(k: Vectors, r: Any, out: Any, i: int = i, shift: int = shift) -> list[Any]:
+                source = [*image, k.held(r * stride + shift)]
+                return [self.row(k, source, k.held(r * n.pitch), i * len(self.remainders[1]), out)]
+
+            (out,) = k.loop(begin, end, 1, [out], row)
+        return Part(out, [*image, 0, 0], sizes)
+
+    def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
+        """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
+        step, count = k.width * self.strides[1], self.numbers.columns
+        whole = k.held(quotient(count, step) * step)
+
+        def some(k: Vectors, q: Any, out: Any) -> list[Any]:
+            return [self.some(k, source, at, plane, q, out, None)]
+
+        (out,) = k.loop(0, whole, step, [out], some)
+        return self.some(k, source, at, plane, whole, out, k.held(count - whole))
+
+    def some(
+        self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
+    ) -> Any:
+        """The planes with the elements of a row from number q of those that windows read: all, or `count` if given."""
+        stride, remainders = self.strides[1], self.remainders[1]
+        low, skipped = max(0, self.low[1]), max(0, -self.low[1])
+        masks = [None if count is None else k.first(count - v * k.width) for v in range(stride)]
+        vs = [k.load(self.x, [*source, q + (skipped + v * k.width)], mask) for v, mask in enumerate(masks)]
+        for e, v in enumerate(k.deinterleaved(*vs) if stride == 2 else vs):
+            begin, remainder = divmod(e + low, stride)
+            if remainder in remainders:
+                place = at + begin + quotient(q, stride)
+                mask = None if count is None else k.first(quotient(count + (stride - 1 - e), stride))
+                out = k.store(v, out, [0, 0, plane + remainders.index(remainder), place], mask)
+        return out
 
 
 def _two(values: Any, fill: int) -> Pair:

@@ -81,7 +81,7 @@ class _Part:
         """The sums of a tile at the offsets from (i, j) on: vectors."""
         rows, columns = self.planes.places
         offsets = [
-            [k.held(n) for n in self.planes.read([i + di, j + dj])]
+            [k.held(n) for n in self.planes.offsets.read([i + di, j + dj])]
             for di in range(self.rows)
             for dj in range(self.columns)
         ]

@@ -7,20 +7,22 @@ panels of a tile's features. A tile is some features, some channels c and some o
 registers: each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
 channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
 end, blocks of a tile are transposed, since the features are not the last dimension of the result.
+
+The code reads the sizes of arrays at run time, so that gradients of many sizes share it.
 """
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.planes import Planes
+from tiduc.backends.iree.fast.planes import Offsets, Planes
 from tiduc.backends.iree.fast.pointwise import toward_pointwise
 from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
-from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
+from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.dialect.types import shape, with_shape
 
@@ -115,129 +117,135 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
         return None
     n, m, *_ = shape(c.x)
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
-    part, whole = _Part(c, planes, tile, by_channels), math.prod(planes.sizes)
-    w = part.in_panels(b)
-    type_ = with_shape(c.x.type, [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole])
-    counts = [part.panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
+    even = c.outputs % (tile.vectors * lanes(c.x)) == 0
+    part = _Part(
+        tile,
+        lanes(c.x),
+        c.layout.input[1],
+        by_channels,
+        even,
+        planes.sizes,
+        replace(planes.offsets, pitch=None),
+    )
+    w = _in_panels(b, c, part, count)
+    panels, _, filled, _ = shape(w)
+    whole = math.prod(planes.sizes)
+    sizes = [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole]
+    shared = Shared.named(
+        _Numbers(
+            c.outputs,
+            c.features,
+            c.batch,
+            *planes.places,
+            planes.pitch,
+            shape(x)[3],
+            panels,
+            filled,
+            sizes[-1],
+        ),
+        ["images"],
+        (*_swapped(part.images, "images", "channels"), None, "elements"),
+        ("panels", "images", "filled", None),
+        ("channels", "outputs", None) if by_channels else ("outputs", "last"),
+    )
+    counts = [panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        return replace(part, x=inputs[0], w=inputs[1]).one(k, place)
+        x, w, *numbers = inputs
+        return part.reading(x, w, _Numbers(*numbers)).one(k, place)
 
-    return in_workgroups(b, "toward_kernel", part, [x, w], type_, counts, one)
+    return in_workgroups(b, "toward_kernel", part, [x, w], with_shape(c.x.type, sizes), counts, one, shared)
+
+
+class _Numbers(NamedTuple):
+    """The numbers that the code reads: features o, images n, channels c; places of a cotangent, the distance of rows.
+
+    The others are sizes of arrays: the elements of a plane, panels and their places, and the result's last dimension.
+    """
+
+    outputs: Any
+    images: Any
+    channels: Any
+    rows: Any
+    columns: Any
+    pitch: Any
+    elements: Any
+    panels: Any
+    filled: Any
+    last: Any
 
 
 @dataclass(frozen=True)
 class _Part:
     """Emits a part of a gradient: the sums of one tile. `by_channels` if these are the first dimension of the result.
 
-    In the code of a dispatch, `x` are the images as planes, and `w` is the cotangent in panels.
+    `images` is their dimension in x, `even` says whether all panels are full, and `sizes` are those of the result. In
+    the code of a dispatch, `x` are the images as planes, and `w` is the cotangent in panels.
     """
 
-    c: Convolution
-    planes: Planes
     tile: Tile
+    vector: int
+    images: int
     by_channels: bool
+    even: bool
+    sizes: tuple[int, int]
+    offsets: Offsets
     x: Any = field(default=None, repr=False)
     w: Any = field(default=None, repr=False)
+    numbers: Any = field(default=None, repr=False)
+
+    def reading(self, x: Any, w: Any, numbers: _Numbers) -> "_Part":
+        """The part in the code of a dispatch."""
+        return replace(self, x=x, w=w, numbers=numbers, offsets=replace(self.offsets, pitch=numbers.pitch))
 
     @property
     def width(self) -> int:
         """The features of a panel."""
-        return self.tile.vectors * lanes(self.c.x)
-
-    @property
-    def panels(self) -> int:
-        """The number of panels."""
-        return -(-self.c.outputs // self.width)
-
-    @property
-    def even(self) -> bool:
-        """Whether all panels are full."""
-        return self.c.outputs % self.width == 0
-
-    def in_panels(self, b: Emitter) -> Any:
-        """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
-        c, vector, count = self.c, lanes(self.c.x), math.prod(self.planes.places)
-        squares = -(-count // vector)
-        each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
-        w = b.reshape(c.w, [*shape(c.w)[:2], count])
-        type_ = with_shape(w.type, [self.panels, c.features, squares * vector, self.width])
-
-        def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-            panel, image, block = place
-            start = k.held(block * each)
-
-            def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
-                i, v = (k.held(n * vector) for n in place)
-                mask = k.first(count - (start + i)) if count % vector else None
-                features = [self.feature(k, panel, v + e) for e in range(vector)]
-                places = [[*self._swapped(image, o), start + i] for o in features]
-                for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
-                    out = k.store(row, out, [0, 0, i + r, v])
-                return [out]
-
-            sizes = [1, 1, each, self.width]
-            (out,) = k.nest([each // vector, self.tile.vectors], [k.array(sizes)], square)
-            return Part(out, [panel, image, start, 0], sizes)
-
-        key = c.layout.kernel[0], self.width
-        return in_workgroups(
-            b, "panels", key, [w], type_, [self.panels, c.features, squares * vector // each], one
-        )
-
-    def _swapped(self, image: Any, feature: Any) -> list[Any]:
-        """Numbers of an image and of a feature, in the order of the cotangent's dimensions."""
-        return _swapped(self.c.layout.kernel[0], image, feature)
-
-    def feature(self, k: Vectors, panel: Any, i: Any) -> Any:
-        """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
-        o = panel * self.width + i
-        return k.held(o if self.even else smaller(o, self.c.outputs - 1))
+        return self.tile.vectors * self.vector
 
     def one(self, k: Vectors, place: Sequence[Any]) -> Part:
         """The part at a place: a tile."""
         panel, block, number = place
-        tile, (_, columns) = self.tile, self.planes.sizes
+        tile, (_, columns) = self.tile, self.sizes
         channel = k.held(block * tile.channels)
         row = k.held(quotient(number, columns // tile.columns) * tile.rows)
         column = k.held(number * tile.columns - quotient(row, tile.rows) * columns)
         feature = k.held(panel * self.width)
-        count = self.width if self.even else k.held(smaller(self.c.outputs - feature, self.width))
+        count = self.width if self.even else k.held(smaller(self.numbers.outputs - feature, self.width))
         offset, height = k.held(row * columns + column), tile.rows * tile.columns
         if self.by_channels:
             starts, sizes = [channel, feature, offset], [1, count, height]
         else:
-            whole = math.prod(self.planes.sizes)
+            whole = math.prod(self.sizes)
             starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
         out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
         return Part(out, starts, sizes)
 
     def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
         """The sums of a tile: for each channel and offset, vectors of features."""
-        tile, layout = self.tile, self.c.layout
+        tile, n = self.tile, self.numbers
         offsets = itertools.product(range(tile.rows), range(tile.columns))
-        reads = [[k.held(n) for n in self.planes.read([row + i, column + j])] for i, j in offsets]
+        reads = [[k.held(n) for n in self.offsets.read([row + i, column + j])] for i, j in offsets]
         channels = [k.held(channel + m) for m in range(tile.channels)]
-        rows, columns = self.planes.places
 
         def of_row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
             image, p = place
-            begin, first = k.held(p * columns), k.held(p * self.planes.pitch)
+            begin, first = k.held(p * n.columns), k.held(p * n.pitch)
 
             def step(k: Vectors, q: Any, *sums: Any) -> list[Any]:
                 at = [panel, image, k.held(begin + q)]
                 ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
                 here = k.held(first + q)
                 elements = (
-                    k.element(self.x, *_swapped(layout.input[1], image, m), plane, here + far)
+                    k.element(self.x, *_swapped(self.images, image, m), plane, here + far)
                     for m in channels
                     for plane, far in reads
                 )
                 return k.plus_products((k.splat(x) for x in elements), ws, sums)
 
-            return k.loop(0, columns, 1, sums, step)
+            return k.loop(0, n.columns, 1, sums, step)
 
-        return k.nest([self.c.features, rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
+        return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
     def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
         """The part `out` with the sums of a tile, of which `count` features are stored."""
@@ -253,6 +261,57 @@ class _Part:
                     row, out, [*([0] if self.by_channels else []), o, begin], k.every(masks + inside)
                 )
         return out
+
+
+class _Panels(NamedTuple):
+    """The numbers that the copy to panels reads: panels, images, features, places, those of a panel and a part."""
+
+    panels: Any
+    images: Any
+    outputs: Any
+    places: Any
+    filled: Any
+    each: Any
+
+
+def _in_panels(b: Emitter, c: Convolution, part: _Part, count: int) -> Any:
+    """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
+    images, vector, width, even = c.layout.kernel[0], part.vector, part.width, part.even
+    panels, squares = -(-c.outputs // width), -(-count // vector)
+    each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
+    w = b.reshape(c.w, [*shape(c.w)[:2], count])
+    type_ = with_shape(w.type, [panels, c.features, squares * vector, width])
+    shared = Shared.named(
+        _Panels(panels, c.features, c.outputs, count, squares * vector, each),
+        ["images"],
+        (*_swapped(images, "images", "outputs"), "places"),
+        ("panels", "images", "filled", None),
+    )
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        (panel, image, block), n = place, _Panels(*inputs[1:])
+        start = k.held(block * n.each)
+
+        def feature(k: Vectors, i: Any) -> Any:
+            """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
+            o = panel * width + i
+            return k.held(o if even else smaller(o, n.outputs - 1))
+
+        def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+            i, v = (k.held(at * vector) for at in place)
+            mask = k.first(n.places - (start + i))
+            features = [feature(k, v + e) for e in range(vector)]
+            places = [[*_swapped(images, image, o), start + i] for o in features]
+            for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
+                out = k.store(row, out, [0, 0, i + r, v])
+            return [out]
+
+        sizes = [1, 1, n.each, width]
+        (out,) = k.nest([quotient(n.each, vector), part.tile.vectors], [k.array(sizes)], square)
+        return Part(out, [panel, image, start, 0], sizes)
+
+    counts = [panels, c.features, squares * vector // each]
+    return in_workgroups(b, "panels", (images, width, even), [w], type_, counts, one, shared)
 
 
 def _swapped(index: int, x: Any, y: Any) -> list[Any]:

@@ -101,15 +101,15 @@ class Vectors(Kernel):
         )
 
     def cleared(self, x: Any, sizes: Sequence[Any]) -> Any:
-        """Array x, which has these sizes along all dimensions but the last, with zeros."""
-        zero, size = self.zeros(), x.type.shape[-1]
-        whole = size // self.width * self.width
+        """Array x, which has these sizes, with zeros."""
+        zero, *outer, size = self.zeros(), *sizes
+        whole = self.held(quotient(size, self.width) * self.width)
 
         def row(k: "Vectors", place: Sequence[Any], x: Any) -> list[Any]:
             (x,) = k.loop(0, whole, k.width, [x], lambda k, i, x: [k.store(zero, x, [*place, i])])
-            return [k.store(zero, x, [*place, whole], k.first(size - whole)) if whole < size else x]
+            return [x if size == whole else k.store(zero, x, [*place, whole], k.first(size - whole))]
 
-        return self.nest(sizes, [x], row)[0]
+        return self.nest(outer, [x], row)[0]
 
     def first(self, n: Any) -> Any:
         """The mask of the first n lanes: all if n is larger than their number, none if n is negative."""

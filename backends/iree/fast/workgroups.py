@@ -35,6 +35,10 @@ _WORKGROUP = "_workgroup"
 """The end of the name of the function of a workgroup, which the function of a dispatch calls."""
 
 
+_MOST = 2**31
+"""The code reads numbers below this limit, as integers of 32 bits."""
+
+
 class Part(NamedTuple):
     """A part of an array: its value, its starts there, and its sizes; the value may lack dimensions of size 1."""
 
@@ -47,20 +51,56 @@ class Part(NamedTuple):
 class Shared:
     """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes share it.
 
-    `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size.
+    `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size. The
+    code depends on the numbers of the indices `known`; it does not read them.
     """
 
     numbers: tuple[int, ...]
     sizes: tuple[tuple[tuple[int, int], ...], ...]
+    known: frozenset[int] = frozenset()
+
+    @staticmethod
+    def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "Shared":
+        """The numbers of a named tuple; `dimensions` name the sizes of each input and the result.
+
+        A size that the code knows has no name. The code also knows which of the numbers named in `ones` are 1, since
+        it then needs no loop.
+        """
+        at = {name: i for i, name in enumerate(numbers._fields)}
+        sizes = tuple(
+            tuple((d, at[name]) for d, name in enumerate(names) if name is not None) for names in dimensions
+        )
+        known = [i for name, i in at.items() if (name in ones and numbers[i] == 1) or numbers[i] >= _MOST]
+        return Shared(tuple(numbers), sizes, frozenset(known))
+
+    @property
+    def read(self) -> list[int]:
+        """The numbers that the code reads."""
+        return [n for i, n in enumerate(self.numbers) if i not in self.known]
+
+    @property
+    def fixed(self) -> list[tuple[int, int]]:
+        """The numbers on which the code depends, and their indices."""
+        return [(i, self.numbers[i]) for i in sorted(self.known)]
 
     def types(self, types: Sequence[Any]) -> list[Any]:
         """The types of the inputs and the result in the code."""
         unknown = ir.ShapedType.get_dynamic_size()
-        dynamic = [dict.fromkeys((d for d, _ in sizes), unknown) for sizes in self.sizes]
+        dynamic = [{d for d, i in sizes if i not in self.known} for sizes in self.sizes]
         return [
-            with_shape(type_, [sizes.get(d, n) for d, n in enumerate(type_.shape)])
-            for type_, sizes in zip(types, dynamic, strict=True)
+            with_shape(type_, [unknown if d in those else n for d, n in enumerate(type_.shape)])
+            for type_, those in zip(types, dynamic, strict=True)
         ]
+
+    def all(self, read: Sequence[Any]) -> list[Any]:
+        """All numbers, of which the code reads these."""
+        values = iter(read)
+        return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
+
+    def dynamic(self, read: Sequence[Any]) -> list[list[Any]]:
+        """The sizes of each array that the code reads."""
+        numbers = self.all(read)
+        return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
 
 
 Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
@@ -81,7 +121,7 @@ def in_workgroups(
     IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches
     with equal names, plans and types share their code, which is emitted once, at the end of the module: what `fill`
     emits must depend on the plan and the types alone. With `shared`, neither the code nor its types depend on the
-    counts and on the numbers there, which `fill` takes after the inputs.
+    counts and on the numbers that the code reads; `fill` takes all numbers after the inputs.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     module = b.place.block.owner
@@ -93,8 +133,8 @@ def in_workgroups(
         types = shared.types(types)
         k = Kernel(b.place, b.location)
         workload = [k.index(n) for n in _three(counts)]
-        numbers = [k.number(n, signless(32)) for n in shared.numbers]
-    of = (*types, len(numbers)) if shared else (*types, *counts)
+        numbers = [k.number(n, signless(32)) for n in shared.read]
+    of = (*types, len(numbers), shared.fixed) if shared else (*types, *counts)
     key = hashlib.blake2b(repr((plan, *map(str, of))).encode(), digest_size=8).hexdigest()
     name = "_".join((name, *("x".join(map(str, (*_known(t), element(t)))) for t in types[:-1]), key))
     block = module.regions[0].blocks[0]
@@ -144,8 +184,10 @@ def _executable(
 ) -> None:
     """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
-    words = [signless(32)] * (len(shared.numbers) if shared else 0)
-    takes = _Takes(types, len(words), len(counts), shared.sizes if shared else ((),) * len(types))
+    by_size = shared is not None
+    shared = shared or Shared((), ((),) * len(types))
+    words = [signless(32)] * len(shared.read)
+    takes = _Takes(types, shared, len(counts))
     arguments = [*bound[:-1], *words, bound[-1]]
     passed = [*bound, *[ir.IndexType.get()] * (len(words) + len(counts))]
     symbol = {"sym_name": ir.StringAttr.get(name)}
@@ -159,7 +201,7 @@ def _executable(
 
     def filled(region: Any) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
-        if shared is None:
+        if not by_size:
             count = k.region((), lambda k: [k.index(n) for n in _three(counts)], "flow.return")
         else:
             count = k.region([ir.IndexType.get()] * 3, lambda k, *given: given, "flow.return")
@@ -184,20 +226,17 @@ class _Takes(NamedTuple):
     """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
 
     types: Sequence[Any]  # the last one is the result's
-    numbers: int
+    shared: Shared
     dimensions: int  # of the place
-    sizes: Sequence[Sequence[tuple[int, int]]]  # of each array, as in `Shared`
-
-    def dynamic(self, numbers: Sequence[Any]) -> list[list[Any]]:
-        """The sizes of each array that are read at run time."""
-        return [[numbers[i] for _, i in sizes] for sizes in self.sizes]
 
 
 def _enter(k: Vectors, given: Sequence[Any], takes: _Takes, called: str) -> None:
     """Emits the function of a dispatch: it calls that of a workgroup."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
-    arrays = [_sized(k, x, each) for x, each in zip((*inputs, out), takes.dynamic(numbers), strict=True)]
+    arrays = [
+        _sized(k, x, each) for x, each in zip((*inputs, out), takes.shared.dynamic(numbers), strict=True)
+    ]
     place = [
         k.emit("flow.dispatch.workgroup.id", (), ir.IndexType.get(), {"dimension": _index(d)})
         for d in reversed(range(takes.dimensions))
@@ -210,13 +249,14 @@ def _compute(k: Vectors, given: Sequence[Any], takes: _Takes, fill: Body) -> Non
     """Emits the function of a workgroup, which stores one part of the result."""
     count = len(takes.types)
     *inputs, out = given[:count]
-    numbers, place = given[count : count + takes.numbers], given[count + takes.numbers :]
-    known = takes.dynamic(numbers)
+    end = count + len(takes.shared.read)
+    numbers, place = given[count:end], given[end:]
+    known = takes.shared.dynamic(numbers)
     loaded = [
         k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
         for type_, y, each in zip(takes.types, inputs, known, strict=False)
     ]
-    part = fill(k, [read(i) for i in place], [*loaded, *map(read, numbers)])
+    part = fill(k, [read(i) for i in place], [*loaded, *takes.shared.all([read(n) for n in numbers])])
     at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
     segments = [1, 1, len(known[-1])]
     operands = part.value, out, *known[-1], *at
