@@ -232,9 +232,9 @@ def test_reruns_of_reversals(stride: int) -> None:
         convolutions_to_products(module, Settings(wide=True))
     module.operation.verify()
     (dispatch,) = re.findall(
-        r'"flow.dispatch"\((.*?)\) {entry_points = \[@convolution_[^]]*_1x8x3x3xf32', str(module)
+        r'"flow.dispatch"\((.*?)\) {entry_points = \[@convolution_.*tensor<1x8x3x3xf32>', str(module)
     )
-    (reshaped,) = re.findall(rf"{dispatch.split(', ')[1]} = stablehlo.reshape (%\w+) ", str(module))
+    (reshaped,) = re.findall(rf"{dispatch.split(', ')[4]} = stablehlo.reshape (%\w+) ", str(module))
     assert reshaped == reverse[2]
 
 
