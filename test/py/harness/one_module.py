@@ -1,21 +1,28 @@
 """Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
 
+`compiled_together` has a function for each program. Each function still takes IREE's compiler a quarter of a second, as
+it gathers the patterns of its passes for each, so `joined` makes one function of functions whose ops do not depend on
+what is around them.
+
 A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
 compile all programs of the module without kernels.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.prepare import source_of
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import parse, stage
 from tiduc.dialect.graph import operations
 from tiduc.program import Program, load
 from tiduc.runtime.run import Executable
@@ -65,3 +72,44 @@ def _joined(programs: Mapping[str, Program]) -> Any:
         copy.attributes["sym_name"] = ir.StringAttr.get(symbol)
         joined.body.append(copy)
     return joined
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The functions of `joined` by name. A call of one runs all, the others on `examples`, arguments by name."""
+
+    run: Executable
+    examples: Mapping[str, Sequence[NDArray[Any]]]
+    counts: Mapping[str, int]
+    """The number of results of each function, in the order of the arguments."""
+
+    def __call__(self, name: str) -> Callable[..., tuple[NDArray[Any], ...]]:
+        def call(*arguments: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+            given = [x for n in self.counts for x in (arguments if n == name else self.examples[n])]
+            results = iter(self.run(*given))
+            return {n: tuple(next(results) for _ in range(k)) for n, k in self.counts.items()}[name]
+
+        return call
+
+
+@stage
+def joined(functions: Iterable[str]) -> tuple[str, dict[str, int]]:
+    """A module whose function `main` has the arguments and results of all functions, and their numbers of results."""
+    text = "\n".join(functions)
+    parameters, lines, results, counts = [], [], [], {}
+    for function in operations(parse(text).body):
+        type_ = ir.TypeAttr(function.attributes["function_type"]).value
+        name = ir.StringAttr(function.attributes["sym_name"]).value
+        names = [f"%x{len(parameters) + i}" for i in range(len(type_.inputs))]
+        parameters += [f"{x}: {t}" for x, t in zip(names, type_.inputs, strict=True)]
+        own = [(f"%y{len(results) + i}", str(t)) for i, t in enumerate(type_.results)]
+        lines.append(f"{', '.join(y for y, _ in own)} = func.call @{name}({', '.join(names)}) : {type_}")
+        results, counts[name] = results + own, len(own)
+    values, types = (", ".join(some) for some in zip(*results, strict=True))
+    body = "\n".join([*lines, f"return {values} : {types}"])
+    module = parse(f"{text}\nfunc.func @main({', '.join(parameters)}) -> ({types}) {{\n{body}\n}}")
+    for function in operations(module.body):
+        if ir.StringAttr(function.attributes["sym_name"]).value in counts:
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
+    return str(module), counts
