@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.check_rule import check_rule
-from harness.one_module import compiled_as_one
+from harness.one_module import compiled_together
 from harness.tensors import normal, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,7 +118,7 @@ MIXED = {"".join(e): e for e in (("f32", "f32", "f64"), ("f64", "f64", "f32"), (
 def of_mixed() -> dict[str, Any]:
     """The VJPs, compiled by IREE: the reference interpreter rejects mixed element types."""
     texts = {name: dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], each) for name, each in MIXED.items()}
-    return compiled_as_one({name: load(text).vjp().text for name, text in texts.items()})
+    return compiled_together({name: load(text).vjp().text for name, text in texts.items()})
 
 
 @pytest.mark.parametrize("name", MIXED)
