@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness.one_module import compiled_together, selected
+from harness.one_module import Call, compiled_as_one, selected
 from harness.xla import by_xla
 
 import tiduc
@@ -12,7 +12,6 @@ import tiduc.runtime
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.targets import TILED
 from tiduc.dialect.context import parse
-from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)
 
@@ -82,13 +81,13 @@ FORMS = {"of_kernel": "dot_general", "line": "[b, 0, f]"}
 
 
 @pytest.fixture(scope="module")
-def convolutions(request: pytest.FixtureRequest) -> dict[str, Executable]:
+def convolutions(request: pytest.FixtureRequest) -> dict[str, Call]:
     names = selected(request, "test_convolutions")
-    return compiled_together({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
+    return compiled_as_one({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name: str, convolutions: dict[str, Executable]) -> None:
+def test_convolutions(name: str, convolutions: dict[str, Call]) -> None:
     """Without vectors of 512 bits, large windows become products, channels come last, and no image is dilated."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
@@ -149,12 +148,12 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def reductions() -> dict[str, Executable]:
-    return compiled_together({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
+def reductions() -> dict[str, Call]:
+    return compiled_as_one({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_in_lanes(name: str, reductions: dict[str, Executable]) -> None:
+def test_reductions_in_lanes(name: str, reductions: dict[str, Call]) -> None:
     """The initial value counts once; a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
@@ -223,13 +222,13 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def turned(request: pytest.FixtureRequest) -> dict[str, Executable]:
+def turned(request: pytest.FixtureRequest) -> dict[str, Call]:
     names = selected(request, "test_large_arrays_are_reversed_by_loops")
-    return compiled_together({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
+    return compiled_as_one({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
 
 
 @pytest.mark.parametrize("name", REVERSED)
-def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Executable]) -> None:
+def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Call]) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
