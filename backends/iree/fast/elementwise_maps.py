@@ -12,6 +12,7 @@ An op joins the map of the ops that read its result if these all are in one map,
 IREE would fuse these ops, so that the kernels and the values stay as they are.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE
-from tiduc.dialect.types import dims, element, with_shape
+from tiduc.dialect.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
 """The types of floats for which IREE needs no other types in loop nests."""
@@ -57,17 +58,20 @@ def _groups(block: Any) -> list[list[Any]]:
 
 def _is_of_scalars(op: Any) -> bool:
     """Whether an op computes each element from the elements at the same place and from constant numbers."""
-    if op.name not in ELEMENTWISE or not is_static(op.results[0].type) or not op.results[0].type.shape:
+    if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
-    sizes = op.results[0].type.shape
-    arrays = all(x.type.shape == sizes for x in op.operands if splat(x) is None)
-    return arrays and all(map(_has_plain_type, (*op.operands, *op.results)))
+    read = [(x, _sizes(x.type)) for x in op.operands]
+    return all(of == sizes or (of is not None and splat(x) is not None) for x, of in read)
 
 
-def _has_plain_type(x: Any) -> bool:
-    """Whether the elements of an array are floats or signless integers."""
-    kind = element(x)
-    return isinstance(kind, _FLOATS) or (isinstance(kind, ir.IntegerType) and kind.is_signless)
+@functools.cache
+def _sizes(type_: Any) -> tuple[int, ...] | None:
+    """The sizes of an array of static shape, of floats or signless integers; None for another type."""
+    if not is_static(type_):
+        return None
+    kind = type_.element_type
+    is_plain = isinstance(kind, _FLOATS) or (isinstance(kind, ir.IntegerType) and kind.is_signless)
+    return tuple(type_.shape) if is_plain else None
 
 
 def _map(group: Sequence[Any]) -> bool:
