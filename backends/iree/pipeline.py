@@ -88,7 +88,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits long sums and extrema to one number into parts, for CPUs; keeps other sums from IREE's products.",
+        "Splits sums to one number into parts, for CPUs; keeps others from IREE's products; negates after sums.",
     ),
     Entry(
         "speed",

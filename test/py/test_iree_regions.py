@@ -69,6 +69,16 @@ def of_layers() -> tuple[tiduc.Program, list[Any]]:
     return network(12, 256, 256)
 
 
+def of_softmax() -> tuple[tiduc.Program, list[Any]]:
+    """The gradient of attention, in which two products read one value, and one of them another value last."""
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return jnp.sum((jax.nn.softmax(jnp.einsum("bid,bjd->bij", q, k)) @ v) ** 2)
+
+    x = [np.random.default_rng(i).standard_normal((4, 256, 32)).astype(np.float32) for i in range(3)]
+    return tiduc.load(exported(f, *x)).grad(), x
+
+
 def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
     """A result of the first region that the second region reads, one result twice, and an argument as a result."""
 
@@ -315,3 +325,12 @@ def test_iree_allocates_less(memory: str, most: float) -> None:
     compiled = program.rematerialize(memory).compile()
     compiled(*arguments)
     assert allocated(compiled.vmfb, arguments) < most
+
+
+# ---- the order of dispatches ---------------------------------------------------------------------------------------
+
+
+def test_dispatches_run_in_the_order_of_the_program() -> None:
+    """Arrays of 1 MiB: three are live at once, four if products that do not need each other run at once."""
+    program, arguments = of_softmax()
+    assert peak(program, arguments) < 768 + 3 * 1024 + 200

@@ -197,6 +197,60 @@ def test_sums_of_products_in_lanes(target: str) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
+def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str) -> str:
+    """A sum over elements that `elements` computes as %x from the arrays %a and %b, with an initial value."""
+    of = f"tensor<{shape}x{element}>"
+    text = reduction("add", shape, dimensions, result, element).replace("%x:", f"%a: {of}, %b:")
+    return text.replace("%0 =", elements.format(of=of) + "\n%0 =")
+
+
+PRODUCT, NEGATED = "%x = stablehlo.multiply %a, %b : {of}", "%x = stablehlo.negate %a : {of}"
+NEGATED_PRODUCT = PRODUCT.replace("%x", "%y") + "\n" + NEGATED.replace("%a", "%y")
+REPEATED = """%r = stablehlo.slice %a [0:1, 0:57] : ({of}) -> tensor<1x57xf32>
+  %s = stablehlo.reshape %r : (tensor<1x57xf32>) -> tensor<57xf32>
+  %t = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<57xf32>) -> {of}
+  %x = stablehlo.multiply %t, %b : {of}"""
+SUMS = {
+    "columns of products": (PRODUCT, "131x57", "0", "57x", "f32", "fma"),
+    "products between others": (PRODUCT, "7x65x33", "1", "7x33x", "f64", "fma"),
+    "few sums of products": (PRODUCT, "1000x8", "0", "8x", "f32", "multiply"),
+    "products of matrices": (REPEATED, "131x57", "0", "57x", "f32", "multiply"),
+    "negated rows": (NEGATED, "131x57", "1", "131x", "f32", ""),
+    "negated columns": (NEGATED, "131x57", "0", "57x", "f64", ""),
+    "negated products": (NEGATED_PRODUCT, "131x57", "0", "57x", "f32", "fma"),
+    "one negated number": (NEGATED_PRODUCT, "131x57", "0, 1", "", "f32", "fma"),
+}
+"""What a sum adds, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
+
+
+@pytest.fixture(scope="module")
+def sums() -> dict[str, Executable]:
+    return compiled_together({name: sum_of(*each[:5]) for name, each in SUMS.items()})
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Executable]) -> None:
+    """The initial value counts once, and signs of zeros are those of a sum that starts from zero."""
+    elements, shape, dimensions, _, element, product = SUMS[name]
+    source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
+    assert isinstance(source, str) and "stablehlo.negate" not in source
+    for op in ("fma", "multiply"):
+        assert (f".{op} " in source or f".{op}(" in source) is (op == product), op
+    over = tuple(int(d) for d in dimensions.split(", "))
+    dtype = element.replace("f", "float")
+    a, b = RNG.standard_normal((2, *[int(n) for n in shape.split("x")])).astype(dtype)
+    a[:, 0] = 0
+    exact = {PRODUCT: a.astype(np.float64) * b, NEGATED: -a.astype(np.float64)}
+    exact |= {NEGATED_PRODUCT: -exact[PRODUCT], REPEATED: a[0] * b.astype(np.float64)}
+    for init in (0.0, 3.0):
+        (y,) = sums[name](a, b, np.asarray(init, dtype))
+        expected = init + np.sum(exact[elements], over)
+        np.testing.assert_allclose(
+            y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
+        )
+        assert not np.any(np.signbit(y[y == 0]))
+
+
 # ---- reversed arrays ----------------------------------------------------------------------------------------
 
 
