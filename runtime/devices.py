@@ -12,6 +12,7 @@ import iree.runtime as rt
 import numpy as np
 
 from tiduc.dialect.errors import InputError, TiducError
+from tiduc.runtime.process import memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -46,6 +47,15 @@ class Device:
             )
         except (ValueError, RuntimeError) as error:
             raise TiducError(f"cannot copy an argument to the device: {first_line(error)}") from error
+
+    def trim(self) -> None:
+        """On CPUs, returns the memory of freed arrays to the system.
+
+        The caching allocator reuses memory for arrays of its exact size only. At its limit, it returns the memory
+        that was freed last, so that sizes of past programs would stay, and those in use would be allocated anew.
+        """
+        if self.on_host and not is_inherited(self.name):
+            self.hal.allocator.trim()
 
     def lend(self, array: Array, element: int) -> Any:
         """A buffer view of the memory of an array that no one writes to, without a copy; a copy where IREE cannot.
@@ -192,10 +202,12 @@ def open_device(name: str, target: str, location: str = "") -> Device:
 
 
 _OPENING = Lock()
-_ALLOCATOR = "caching:*=*;1gib;512"
-"""The caching allocator keeps up to 512 free buffers, and up to 1 GiB including the buffers in use.
+_ALLOCATOR = f"caching:*=*;{max(1024, memory() // 4)}mib;512"
+"""The caching allocator keeps up to 512 free buffers, and with the buffers in use up to a quarter of the memory.
 
-A network's gradient has a hundred results or more, which are freed together and would displace other buffers.
+A network's gradient has a hundred results or more, which are freed together and would displace other buffers. The
+gradient of a language model with 124M parameters takes 760 MiB beside its arguments: without these buffers, a quarter
+of the time of a call goes to page faults.
 """
 
 

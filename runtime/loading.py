@@ -61,6 +61,8 @@ class Loaded:
         self._reflections = _reflections(module, name)
         wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
+        for device in opened:
+            device.trim()  # this module's arrays have other sizes
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
         if self._reflected(LAPACK):
@@ -68,6 +70,7 @@ class Loaded:
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
         _LOADED.add(self)
+        weakref.finalize(self, self.device.trim).atexit = False
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.carries_in_place import carries_in_place
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
@@ -87,7 +88,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits long sums and extrema to one number into parts, for CPUs; keeps other sums from IREE's products.",
+        "Splits sums to one number into parts, for CPUs; keeps others from IREE's products; negates after sums.",
     ),
     Entry(
         "speed",
@@ -132,7 +133,12 @@ PIPELINE = (
     Entry(
         "regions",
         stored_values,
-        "Replaces barriers that only prevent fusions, for CPUs, so that IREE plans more memory at once; last of all.",
+        "Replaces barriers that only prevent fusions, for CPUs, so that IREE plans more memory at once.",
+    ),
+    Entry(
+        "regions",
+        elementwise_maps,
+        "Makes maps of elementwise ops that IREE fuses, for CPUs, so that IREE compiles them faster; last of all.",
     ),
 )
 

@@ -16,6 +16,7 @@ from tiduc.backends.iree.pipeline import Stage, legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import (
+    IN_ORDER,
     IN_TILES,
     INLINED,
     KERNELS,
@@ -63,7 +64,7 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     if not (settings.cpu and settings.fast):
         return _described(program, module, kernels, Source("", target.name, name))
     threaded = planned.threaded or work(module).threaded
-    flags = (*REASSOCIATED, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
+    flags = (*REASSOCIATED, *IN_ORDER, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     device = "local-task" if alone and threaded else ""
     otherwise = None
     if counted:

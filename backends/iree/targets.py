@@ -53,6 +53,12 @@ _LLVM = (
 )
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
 """Vector code for reductions of floats: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
+IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
+"""Dispatches run one after the other, in the order of the program, in place of those that are independent at once.
+
+IREE then reuses the memory of a value right after the dispatch that reads it last. Each dispatch has work for all
+threads. The setting that IREE names after least memory has no effect.
+"""
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`fast/work.py`)."""
 # sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates

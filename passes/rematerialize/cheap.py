@@ -19,7 +19,7 @@ from tiduc.dialect.rates import rates
 from tiduc.dialect.traits import CHEAP, DOUBLE, ELEMENTWISE, VECTORIZED
 from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
-from tiduc.passes.rematerialize.order import SMALL, ordered
+from tiduc.passes.rematerialize.order import ordered
 from tiduc.passes.rematerialize.recompute import Choice, can_rerun, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
@@ -27,6 +27,10 @@ _RECOMPUTED = CHEAP | VECTORIZED
 
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation takes."""
+
+SMALL = 2**20
+"""Graphs whose peak beside arguments and results is at most this many bytes recompute nothing: they fit into caches,
+and their ops take so little time that a second run takes more than its share."""
 
 _RATES = 1e9, 3.2e10
 """The least and the largest number of bytes that are worth a second of recomputation; numbers between are tried."""

@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from tiduc.passes.rematerialize.liveness import Liveness
 
-SMALL = 2**20
-"""Without a budget, graphs whose peak beside arguments and results is below this many bytes keep their order: they fit
-into caches."""
+SMALL = 2**12
+"""Without a budget, graphs whose peak beside arguments and results is below this many bytes keep their order."""
 
 _GAIN = 0.98
 """Without a budget, the order changes only if the peak beside arguments and results falls to this share or less."""

@@ -6,6 +6,7 @@ For the networks of networks.py, in f32, the gradient of the loss toward all par
     PyTorch          PyTorch's, op by op
     torch.compile    PyTorch's, compiled
     XLA              tiduc's gradient, compiled by XLA
+    iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites; with --threads 1 only
 
 The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, results
 included and arguments left out; and the processor time in seconds to compile: for tiduc, its own passes included.
@@ -28,7 +29,7 @@ import torch_functions
 from convolutions import least
 from flags import source_of
 from networks import NETWORKS, made
-from suite import PAGE, allocated, by_xla, machine
+from suite import PAGE, Compiled, allocated, by_iree, by_xla, machine
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
@@ -36,8 +37,8 @@ from tiduc.dialect.resources import inlined
 
 BEGIN, END = "<!-- real_sizes.py -->", "<!-- end of real_sizes.py -->"
 MIB = 2**20
-TIDUC, TORCH, COMPILED, XLA = WAYS = "tiduc compile", "PyTorch", "torch.compile", "XLA"
-WITH_COMPILER = TIDUC, COMPILED, XLA
+TIDUC, TORCH, COMPILED, XLA, IREE = WAYS = "tiduc compile", "PyTorch", "torch.compile", "XLA", "iree-compile"
+WITH_COMPILER = TIDUC, COMPILED, XLA, IREE
 
 
 class Way(NamedTuple):
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
     parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each network")
-    parser.add_argument("--without", nargs="+", choices=(COMPILED, XLA), default=(), metavar="WAY")
+    parser.add_argument("--without", nargs="+", choices=(COMPILED, XLA, IREE), default=(), metavar="WAY")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
@@ -92,10 +93,11 @@ def measured(name: str, threads: int, seconds: float, without: Sequence[str] = (
         TIDUC: lambda: of_tiduc(gradient.text, arguments, threads),
         TORCH: lambda: of_torch(module, module, image),
         COMPILED: lambda: of_torch(module, torch.compile(module), image),
-        XLA: lambda: of_xla(gradient.text, arguments),
+        XLA: lambda: of_compiler(by_xla, gradient.text, arguments),
+        IREE: lambda: of_compiler(by_iree, gradient.text, arguments),
     }
     ways, failed = {}, {}
-    for way in (way for way in WAYS if way not in without):
+    for way in (way for way in WAYS if way not in without and (way != IREE or threads == 1)):
         try:
             ways[way] = makers[way]()
         except Exception as error:  # a missing compiler, or an op that it lacks
@@ -103,7 +105,7 @@ def measured(name: str, threads: int, seconds: float, without: Sequence[str] = (
             if way in (TIDUC, TORCH):
                 raise
     expected = ways[TORCH].call()
-    error = max(distance(ways[way].call(), expected) for way in (TIDUC, *(ways.keys() & {XLA})))
+    error = max(distance(ways[way].call(), expected) for way in ways.keys() & {TIDUC, XLA, IREE})
     times = least(
         {way: of.call for way, of in ways.items()},
         seconds,
@@ -146,11 +148,13 @@ def of_torch(module: Any, forward: Callable[[Any], Any], image: Any) -> Way:
     return Way(call, torch_functions.allocated(call), seconds)
 
 
-def of_xla(text: str, arguments: Sequence[Any]) -> Way:
-    """tiduc's gradient by XLA, which has copies of the arguments."""
+def of_compiler(
+    compiler: Callable[[str, Sequence[Any]], Compiled], text: str, arguments: Sequence[Any]
+) -> Way:
+    """tiduc's gradient by another compiler of StableHLO."""
     before = used()
     with jax.enable_x64(True):
-        compiled = by_xla(inlined(text), arguments)
+        compiled = compiler(inlined(text), arguments)
     seconds = used() - before
 
     def call() -> Sequence[Any]:

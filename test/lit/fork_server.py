@@ -1,6 +1,6 @@
-"""Runs `tiduc` and `filecheck` for lit, in forks of one process that has loaded their libraries.
+"""Runs `tiduc` and `filecheck` for tests of pages, in forks of one process that has loaded their libraries.
 
-Loading the libraries takes ten times as long as the work of a typical RUN line. The commands in `bin/` pass their
+Loading the libraries takes ten times as long as the work of a typical command. The commands in `bin/` pass their
 arguments, environment and standard streams to this server (`fork_client.py`). A fork of the server runs the command and
 answers with the exit status. The server ends when its standard input closes.
 
@@ -17,29 +17,15 @@ import signal
 import socket
 import sys
 import tempfile
-import traceback
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-import filecheck.main
+from forked import status_of
 
-import tiduc.__main__
 import tiduc.cli
 
-
-def run_code() -> int:
-    """Runs the code in the first argument as a program of its own."""
-    try:
-        exec(compile(sys.argv[1], "<code>", "exec"), {"__name__": "__main__"})
-    except Exception:
-        traceback.print_exc()
-        return 1
-    return 0
-
-
-MAINS = {"filecheck": filecheck.main.main, "forked_python": run_code, "tiduc": tiduc.__main__.main}
 _CHUNK = 1 << 16
 
 
@@ -79,26 +65,11 @@ def answer(connection: socket.socket) -> NoReturn:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        # Files of Python remember whether they can seek: a file may have become a pipe.
-        sys.stdin, sys.stdout, sys.stderr = (open(i, mode, closefd=False) for i, mode in enumerate("rww"))
         os.chdir(request["folder"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        sys.argv = request["arguments"]
-        status = _status(Path(sys.argv[0]).name)
+        status = status_of(request["arguments"], request["environment"])
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
         connection.sendall(bytes([status]))
         os._exit(0)
-
-
-def _status(name: str) -> int:
-    try:
-        code = MAINS[name]()
-    except SystemExit as ending:
-        code = ending.code
-    return code if isinstance(code, int) else int(code is not None)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,21 @@
 """The lit suite: one folder a stage, one file an op.
 
-`tiduc` and `filecheck` are those of this Python, and run in forks of one process (`fork_server.py`).
+`tiduc` and `filecheck` are those of this Python, and run in forks of lit's own processes, which have loaded their
+libraries: loading takes ten times as long as the work of a typical RUN line.
 """
 
+import atexit
+import gc
+import multiprocessing
 import os
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 
 import lit.formats
+
+import tiduc.cli
 
 config.name = "tiduc"  # noqa: F821
 config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
@@ -15,16 +23,13 @@ config.suffixes = [".mlir"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 config.test_source_root = os.path.dirname(__file__)  # noqa: F821
 
-commands = os.path.join(config.test_source_root, "bin")  # noqa: F821
-config.environment["PATH"] = os.pathsep.join([commands, os.path.dirname(sys.executable), os.environ["PATH"]])  # noqa: F821
+config.environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # noqa: F821
 config.environment["TIDUC_CACHE"] = "off"  # nothing of the tests is left with the user  # noqa: F821
 
-reading, _writing = os.pipe()  # the server ends when lit does, whose end closes the pipe
-server = subprocess.Popen(
-    [sys.executable, os.path.join(config.test_source_root, "fork_server.py")],  # noqa: F821
-    stdin=reading,
-    stdout=subprocess.PIPE,
-    text=True,
-)
-config.environment["TIDUC_FORK_SERVER"] = server.stdout.readline().strip()  # noqa: F821
-config.environment["TIDUC_FORK_PYTHON"] = sys.executable  # noqa: F821
+sys.path.append(config.test_source_root)  # noqa: F821
+subprocess.Popen = import_module("forked").Popen
+multiprocessing.set_start_method("fork", force=True)  # lit's processes keep the libraries
+for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
+    import_module(module.name)
+gc.freeze()  # a collection would write to the memory of these objects, which forks share
+atexit.register(gc.unfreeze)  # bindings report objects that the interpreter's end does not free

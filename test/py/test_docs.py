@@ -150,7 +150,7 @@ def check_mlir(code: str, directory: Path, where: str) -> None:
     suite = directory / "lit"
     if not suite.exists():
         suite.mkdir()
-        for name in ("lit.cfg.py", "fork_server.py", "fork_client.py", "bin"):
+        for name in ("lit.cfg.py", "forked.py"):
             (suite / name).symlink_to(LIT / name)
     (suite / "block.mlir").write_text(code)
     run([sys.executable, "-m", "lit.main", "-v", str(suite)], directory, where)

@@ -63,6 +63,7 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
+@pytest.mark.slow
 def test_every_page_is_there(pages: dict[Path, Page], site: Path) -> None:
     for page in (ROOT / "docs").glob("*.md"):
         assert site / f"{page.stem}.html" in pages, page.name
@@ -73,6 +74,7 @@ def test_every_page_is_there(pages: dict[Path, Page], site: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_links(pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         for link in page.links:
@@ -85,6 +87,7 @@ def test_links(pages: dict[Path, Page]) -> None:
                 assert anchor in pages[file].ids, f"{path.name}: {link}"
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         for loaded in page.loaded:
@@ -92,6 +95,7 @@ def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page]) -> None:
             assert (path.parent / loaded.split("?")[0]).resolve().is_file(), f"{path.name}: {loaded}"
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
     ids = set().union(*(page.ids for page in pages.values()))
     for name in tiduc.__all__:
@@ -101,6 +105,13 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
             continue  # an op set, which is a value
         assert getattr(import_module(module), value.__qualname__) is value
         assert f"{module}.{value.__qualname__}" in ids, f"{module}.{name} is in no page of docs/site.py"
+
+
+def test_navigation() -> None:
+    """The navigation names each page, and each page that it names is there."""
+    _, _, settings = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    named = re.findall(r"\b(\w+\.md)$", settings.partition("\n\n")[0], re.MULTILINE)
+    assert sorted(named) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
 def test_the_picture_is_of_the_example() -> None:

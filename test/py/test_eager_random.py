@@ -129,7 +129,7 @@ def eager(steps: list[Step], points: list[np.ndarray]) -> tuple[Array, list[Arra
     return run(np, steps, inputs), inputs
 
 
-SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @SETTINGS
@@ -147,7 +147,7 @@ def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
 
 
-@settings(SETTINGS, max_examples=4)
+@settings(SETTINGS, max_examples=3)
 @given(PROGRAMS)
 def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)
@@ -158,7 +158,7 @@ def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
         np.testing.assert_allclose(ct.data, wanted, rtol=1e-9, atol=1e-12)
 
 
-@settings(SETTINGS, max_examples=8)
+@settings(SETTINGS, max_examples=5)
 @given(PROGRAMS)
 def test_order_two(steps: list[Step]) -> None:
     """A Hessian-vector product by a recorded backward, against differences of gradients."""
@@ -195,7 +195,7 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
     return x, draw(st.one_of(*kinds))
 
 
-@settings(SETTINGS, max_examples=80)
+@settings(SETTINGS, max_examples=40)
 @given(indexed())
 def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
     """Reads and writes by indices, writes to the result of a read, and derivatives of reads."""

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from harness.one_module import compiled_together
+from harness.one_module import compiled_as_one
 from numpy.typing import NDArray
 
 import tiduc
@@ -55,7 +55,7 @@ def test_pairs(target: str, kinds: Sequence[tuple[str, str]]) -> None:
     signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
     pairs = np.array(list(itertools.product(signed, signed)))
     programs = {f"{op} {element}": program(op, len(pairs), element) for op, element in kinds}
-    by_iree = compiled_together(programs, target)
+    by_iree = compiled_as_one(programs, target=target)
     for op, element in kinds:
         x, y = pairs.T.astype(element.replace("f", "float"))
         (actual,) = by_iree[f"{op} {element}"](x, y)
@@ -148,7 +148,7 @@ def test_remainders(target: str) -> None:
 def test_remainders_of_narrow_floats() -> None:
     """The remainders equal those of the same numbers in f32, which are exact."""
     dtypes = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
-    by_iree = compiled_together({element: program("remainder", 2000, element) for element in dtypes})
+    by_iree = compiled_as_one({element: program("remainder", 2000, element) for element in dtypes})
     for element, dtype in dtypes.items():
         rng = np.random.default_rng(0)
         x = (rng.standard_normal(2000) * 1000).astype(dtype)
@@ -161,9 +161,7 @@ def test_remainders_of_narrow_floats() -> None:
 def test_cube_roots() -> None:
     exact = np.array([s * v for v in (*CORNERS, 1e-30, 7) for s in (1, -1)] + [np.nan])
     tolerances = {"f32": 1.5e-6, "f64": 1e-15}
-    by_iree = compiled_together(
-        {element: program("cbrt", len(exact), element, "%x") for element in tolerances}
-    )
+    by_iree = compiled_as_one({element: program("cbrt", len(exact), element, "%x") for element in tolerances})
     for element, tolerance in tolerances.items():
         x = exact.astype(element.replace("f", "float"))
         (actual,) = by_iree[element](x, x)
@@ -180,7 +178,7 @@ def test_whole_numbers() -> None:
     numbers = {element: x[~np.isnan(x)] for element, x in numbers.items()}
     exact = {"floor": np.floor, "ceil": np.ceil}
     cases = list(itertools.product(exact, numbers))
-    by_iree = compiled_together(
+    by_iree = compiled_as_one(
         {f"{op} {element}": program(op, len(numbers[element]), element, "%x") for op, element in cases}
     )
     for op, element in cases:

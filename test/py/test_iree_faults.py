@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from cases.iree_case import function
 from cases.iree_cases import CASES
 from cases.iree_host_programs import HOST_PROGRAMS
 from cases.iree_programs import PROGRAMS
 from cases.witnesses import compiled_alone, fails_alone, find_witness
 from faults import unneeded, witnessed
-from harness.one_module import selected
+from harness.one_module import Joined, joined, selected
 from harness.vulkan import skip_without_device
 
 import tiduc
@@ -39,7 +40,7 @@ REJECTED_TOGETHER = "parts_of_products"
 """A witness that IREE compiles, but not beside others."""
 ALONE = [name for name in FAULTS if name not in TOGETHER]
 """Witnesses that IREE compiles one by one, or rejects."""
-SAMPLE = {*ALONE[::24], *TOGETHER[::6]}
+SAMPLE = {*ALONE[::48], *TOGETHER[::12]}
 """Witnesses that the fast tests run by IREE alone: the answers change only with IREE's version, which is capped."""
 
 REWRITTEN = [*PROGRAMS, *HOST_PROGRAMS]
@@ -139,16 +140,17 @@ AFFECTED = [
 
 
 @pytest.fixture(scope="module")
-def slow() -> bytes:
-    """The cases in one module, without the rewrites for speed."""
-    text = "\n".join(find_witness(name).text.replace("@main", f"@{name}") for name in AFFECTED)
-    return compile_module(legalized(text, fast=False))
+def slow() -> Joined:
+    """The cases in one function, without the rewrites for speed."""
+    text, counts = joined(function(name, CASES[name]) for name in AFFECTED)
+    run = Executable(compile_module(legalized(text, fast=False)))
+    return Joined(run, {name: CASES[name].arguments for name in AFFECTED}, counts)
 
 
 @pytest.mark.parametrize("name", AFFECTED)
-def test_values_without_rewrites_for_speed(slow: bytes, name: str) -> None:
+def test_values_without_rewrites_for_speed(slow: Joined, name: str) -> None:
     witness = find_witness(name)
-    assert witness.agrees(Executable(slow, entry=name)(*witness.arguments))
+    assert witness.agrees(slow(name)(*witness.arguments))
 
 
 EXPONENTIAL = """func.func @main(%x: tensor<100xf64>) -> tensor<100xf64> {

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from harness.one_module import compiled_together
+from harness.one_module import Call, compiled_as_one
 from numpy.typing import NDArray
 
 from tiduc.backends.iree import legalize_for_iree
@@ -11,7 +11,6 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
-from tiduc.runtime.run import Executable
 
 Array = NDArray[np.generic]
 
@@ -39,7 +38,7 @@ def converts(n: int, of: str, *to: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def conversions() -> dict[str, Executable]:
+def conversions() -> dict[str, Call]:
     """The conversions from and to each type."""
     programs = {f"from {of}": converts(256, of, "f32", "f64", "bf16", "f16", *INTEGERS) for of in FLOAT8}
     for to in FLOAT8:
@@ -48,11 +47,11 @@ def conversions() -> dict[str, Executable]:
             f"f32 to {to}": converts(x.size, "f32", to),
             f"f64 to {to}": converts(3 * x.size, "f64", to),
         }
-    return compiled_together(programs)
+    return compiled_as_one(programs)
 
 
 @pytest.mark.parametrize("of", FLOAT8)
-def test_from_float8(conversions: dict[str, Executable], of: str) -> None:
+def test_from_float8(conversions: dict[str, Call], of: str) -> None:
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])
     wide = x.astype(np.float64)
     *floats, half = (results := conversions[f"from {of}"](x))[:4]
@@ -78,7 +77,7 @@ def halfway(to: str) -> Array:
 
 
 @pytest.mark.parametrize("to", FLOAT8)
-def test_to_float8(conversions: dict[str, Executable], to: str) -> None:
+def test_to_float8(conversions: dict[str, Call], to: str) -> None:
     x = halfway(to)
     (y,) = conversions[f"f32 to {to}"](x)
     np.testing.assert_array_equal(y.astype(np.float32), x.astype(FLOAT8[to]).astype(np.float32))

@@ -122,7 +122,7 @@ def scanned(count: int, read: bool = False) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stacks_are_packed(read: bool) -> None:
     """A dispatch binds 32 arrays: the first loop packs its 35 stacks into one, and the second loop reads it."""
     text = scanned(35, read)

@@ -1,9 +1,10 @@
 """Products of numbers that were widened, on IREE: unsigned numbers stay positive, and predicates are 0 and 1."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-
-import tiduc
+from harness.one_module import Call, compiled_as_one
 
 PRODUCTS = {
     "batching_dims = [0] x [0], contracting_dims = [2] x [1]": ((3, 4, 5), (3, 5, 6), "bij,bjk->bik"),
@@ -24,9 +25,8 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
     return f"tensor<{'x'.join([*map(str, shape), element])}>"
 
 
-@pytest.mark.parametrize("element", SOURCES)
-def test_widened_operand(element: str) -> None:
-    """One program with all products, each with the widened operand on either side."""
+def widened(element: str) -> tuple[str, list[Any], list[Any]]:
+    """One program with all products, each with the widened operand on either side, its arguments and its results."""
     dtype, most = SOURCES[element]
     parameters, body, results, arguments, expected = [], "", {}, [], []
     for number, (dims, (lhs, rhs, einsum)) in enumerate((*PRODUCTS.items(), *PRODUCTS.items())):
@@ -48,5 +48,16 @@ def test_widened_operand(element: str) -> None:
         expected.append(product)
     types = ", ".join(results.values())
     text = f"func.func @main({', '.join(parameters)}) -> ({types}) {{\n{body}return {', '.join(results)} : {types}\n}}"
-    for y, product in zip(tiduc.load(text).compile("cpu")(*arguments), expected, strict=True):
+    return text, arguments, expected
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Call]:
+    return compiled_as_one({element: widened(element)[0] for element in SOURCES})
+
+
+@pytest.mark.parametrize("element", SOURCES)
+def test_widened_operand(compiled: dict[str, Call], element: str) -> None:
+    _, arguments, expected = widened(element)
+    for y, product in zip(compiled[element](*arguments), expected, strict=True):
         np.testing.assert_allclose(y, product, rtol=1e-4, atol=1e-2)

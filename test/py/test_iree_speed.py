@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness.one_module import compiled_together, selected
+from harness.one_module import Call, compiled_as_one, selected
 from harness.xla import by_xla
 
 import tiduc
@@ -12,7 +12,6 @@ import tiduc.runtime
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.targets import TILED
 from tiduc.dialect.context import parse
-from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)
 
@@ -82,13 +81,13 @@ FORMS = {"of_kernel": "dot_general", "line": "[b, 0, f]"}
 
 
 @pytest.fixture(scope="module")
-def convolutions(request: pytest.FixtureRequest) -> dict[str, Executable]:
+def convolutions(request: pytest.FixtureRequest) -> dict[str, Call]:
     names = selected(request, "test_convolutions")
-    return compiled_together({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
+    return compiled_as_one({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name: str, convolutions: dict[str, Executable]) -> None:
+def test_convolutions(name: str, convolutions: dict[str, Call]) -> None:
     """Without vectors of 512 bits, large windows become products, channels come last, and no image is dilated."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
@@ -149,12 +148,12 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def reductions() -> dict[str, Executable]:
-    return compiled_together({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
+def reductions() -> dict[str, Call]:
+    return compiled_as_one({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_in_lanes(name: str, reductions: dict[str, Executable]) -> None:
+def test_reductions_in_lanes(name: str, reductions: dict[str, Call]) -> None:
     """The initial value counts once; a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
@@ -198,6 +197,60 @@ def test_sums_of_products_in_lanes(target: str) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
+def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str) -> str:
+    """A sum over elements that `elements` computes as %x from the arrays %a and %b, with an initial value."""
+    of = f"tensor<{shape}x{element}>"
+    text = reduction("add", shape, dimensions, result, element).replace("%x:", f"%a: {of}, %b:")
+    return text.replace("%0 =", elements.format(of=of) + "\n%0 =")
+
+
+PRODUCT, NEGATED = "%x = stablehlo.multiply %a, %b : {of}", "%x = stablehlo.negate %a : {of}"
+NEGATED_PRODUCT = PRODUCT.replace("%x", "%y") + "\n" + NEGATED.replace("%a", "%y")
+REPEATED = """%r = stablehlo.slice %a [0:1, 0:57] : ({of}) -> tensor<1x57xf32>
+  %s = stablehlo.reshape %r : (tensor<1x57xf32>) -> tensor<57xf32>
+  %t = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<57xf32>) -> {of}
+  %x = stablehlo.multiply %t, %b : {of}"""
+SUMS = {
+    "columns of products": (PRODUCT, "131x57", "0", "57x", "f32", "fma"),
+    "products between others": (PRODUCT, "7x65x33", "1", "7x33x", "f64", "fma"),
+    "few sums of products": (PRODUCT, "1000x8", "0", "8x", "f32", "multiply"),
+    "products of matrices": (REPEATED, "131x57", "0", "57x", "f32", "multiply"),
+    "negated rows": (NEGATED, "131x57", "1", "131x", "f32", ""),
+    "negated columns": (NEGATED, "131x57", "0", "57x", "f64", ""),
+    "negated products": (NEGATED_PRODUCT, "131x57", "0", "57x", "f32", "fma"),
+    "one negated number": (NEGATED_PRODUCT, "131x57", "0, 1", "", "f32", "fma"),
+}
+"""What a sum adds, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
+
+
+@pytest.fixture(scope="module")
+def sums() -> dict[str, Executable]:
+    return compiled_together({name: sum_of(*each[:5]) for name, each in SUMS.items()})
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Executable]) -> None:
+    """The initial value counts once, and signs of zeros are those of a sum that starts from zero."""
+    elements, shape, dimensions, _, element, product = SUMS[name]
+    source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
+    assert isinstance(source, str) and "stablehlo.negate" not in source
+    for op in ("fma", "multiply"):
+        assert (f".{op} " in source or f".{op}(" in source) is (op == product), op
+    over = tuple(int(d) for d in dimensions.split(", "))
+    dtype = element.replace("f", "float")
+    a, b = RNG.standard_normal((2, *[int(n) for n in shape.split("x")])).astype(dtype)
+    a[:, 0] = 0
+    exact = {PRODUCT: a.astype(np.float64) * b, NEGATED: -a.astype(np.float64)}
+    exact |= {NEGATED_PRODUCT: -exact[PRODUCT], REPEATED: a[0] * b.astype(np.float64)}
+    for init in (0.0, 3.0):
+        (y,) = sums[name](a, b, np.asarray(init, dtype))
+        expected = init + np.sum(exact[elements], over)
+        np.testing.assert_allclose(
+            y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
+        )
+        assert not np.any(np.signbit(y[y == 0]))
+
+
 # ---- reversed arrays ----------------------------------------------------------------------------------------
 
 
@@ -223,13 +276,13 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def turned(request: pytest.FixtureRequest) -> dict[str, Executable]:
+def turned(request: pytest.FixtureRequest) -> dict[str, Call]:
     names = selected(request, "test_large_arrays_are_reversed_by_loops")
-    return compiled_together({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
+    return compiled_as_one({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
 
 
 @pytest.mark.parametrize("name", REVERSED)
-def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Executable]) -> None:
+def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Call]) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.one_module import compiled_together, function_of, module_of, selected
+from harness.one_module import Call, compiled_as_one, selected
 
 import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
@@ -12,7 +12,6 @@ from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse
-from tiduc.runtime.run import Executable
 
 only_wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
@@ -56,15 +55,16 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def layouts(request: pytest.FixtureRequest) -> bytes:
-    names = selected(request, "test_layouts")
-    return module_of({name: product(*CASES[name]) for name in CASES if name in names})
+def layouts(request: pytest.FixtureRequest) -> dict[str, dict[str, Call]]:
+    """The products for each target, which share one module."""
+    texts = {name: product(*CASES[name]) for name in CASES if name in selected(request, "test_layouts")}
+    return {target: compiled_as_one(texts, target=target) for target in ("cpu", "cpu-threads")}
 
 
 @only_wide
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
-def test_layouts(name: str, target: str, layouts: bytes) -> None:
+def test_layouts(name: str, target: str, layouts: dict[str, dict[str, Call]]) -> None:
     """The numbers are NumPy's, for all layouts, in one thread and in several; IREE's tiles are the alternative."""
     formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
@@ -74,7 +74,7 @@ def test_layouts(name: str, target: str, layouts: bytes) -> None:
     assert "flow.executable" not in str(source.otherwise().stablehlo)
     draw, dtype = np.random.default_rng(0).standard_normal, np.dtype(f"f{int(kind[1:]) // 8}")
     x, y = (draw(n).astype(dtype) for n in (left, right))
-    ours = np.asarray(Executable(layouts, target, entry=function_of(name))(x, y)[0])
+    ours = np.asarray(layouts[target][name](x, y)[0])
     expected: Any = np.einsum(formula, x, y, optimize=True)
     tolerance = 2e-5 if kind == "f32" else 1e-13
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
@@ -149,14 +149,14 @@ def products(formula: str, kind: str, batches: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def of_sizes(request: pytest.FixtureRequest) -> dict[str, Executable]:
+def of_sizes(request: pytest.FixtureRequest) -> dict[str, Call]:
     names = selected(request, "test_products_of_other_sizes_share_code")
-    return compiled_together({name: products(*SHARED[name]) for name in SHARED if name in names})
+    return compiled_as_one({name: products(*SHARED[name]) for name in SHARED if name in names})
 
 
 @only_wide
 @pytest.mark.parametrize("name", SHARED)
-def test_products_of_other_sizes_share_code(name: str, of_sizes: dict[str, Executable]) -> None:
+def test_products_of_other_sizes_share_code(name: str, of_sizes: dict[str, Call]) -> None:
     """One executable computes products of other sizes: it reads the sizes at run time."""
     formula, kind, batches = SHARED[name]
     source = str(tiduc.load(products(formula, kind, batches)).source().stablehlo)

@@ -1,6 +1,5 @@
 """`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE alone."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from cases.iree_case import Case, function
 from cases.iree_cases import CASES, WRONG
 from cases.iree_programs import GROUPED
-from harness.one_module import selected
+from harness.one_module import Joined, joined, selected
 from numpy.typing import NDArray
 
 import tiduc
@@ -28,12 +27,13 @@ def legalized(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
-    """All cases in one module, which compiles faster than many modules."""
+def rewritten(request: pytest.FixtureRequest) -> Joined:
+    """All cases in one function, which compiles faster than many functions."""
     names = selected(request, "test_rewritten") | {"atan2"}  # which another test runs, too
-    text = "\n".join(function(name, case) for name, case in CASES.items() if name in names)
-    vmfb = compile_module(legalized(text))
-    return lambda name: Executable(vmfb, entry=name)
+    cases = {name: case for name, case in CASES.items() if name in names}
+    text, counts = joined(function(name, case) for name, case in cases.items())
+    run = Executable(compile_module(legalized(text)))
+    return Joined(run, {name: case.arguments for name, case in cases.items()}, counts)
 
 
 def agrees(y: Array, case: Case) -> bool:
@@ -44,7 +44,7 @@ def agrees(y: Array, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
+def test_rewritten(rewritten: Joined, name: str) -> None:
     (y,) = rewritten(name)(*CASES[name].arguments)
     assert agrees(y, CASES[name]), y
 
@@ -153,6 +153,6 @@ def test_functions_of_constants() -> None:
     np.testing.assert_allclose(y, np.sin([1, 2]), rtol=1e-15)
 
 
-def test_signs_of_zeros(rewritten: Callable[[str], Executable]) -> None:
+def test_signs_of_zeros(rewritten: Joined) -> None:
     (y,) = rewritten("atan2")(*WRONG["atan2"].arguments)
     assert not np.signbit(y[0])

@@ -161,13 +161,13 @@ def test_curve_falls_and_costs_more_and_more() -> None:
     assert times[0] == 1 and times[-1] < 4 and peaks[-1] - beside < 0.5 * (peak(program) - beside)
 
 
-def test_small_programs_within_a_budget_run_in_another_order() -> None:
-    """Without a budget they keep their order; within one, nothing is recomputed if another order is enough."""
+def test_small_programs_run_in_another_order() -> None:
+    """The order alone lowers their peak, without a budget as well; then, nothing is recomputed."""
     program, _ = network(12, 64, 8)
-    budgeted = program.rematerialize("0.6x")
-    beside = liveness(program.merged).throughout
-    assert BARRIER not in budgeted.text and program.text != budgeted.text
-    assert peak(budgeted) - beside <= 0.6 * (peak(program) - beside)
+    given = liveness(program.merged)
+    highest, beside = given.peak(range(len(given.ops))), given.throughout
+    assert BARRIER not in program.text and program.rematerialize("1x").text == program.text
+    assert peak(program) - beside <= 0.6 * (highest - beside)
 
 
 # ---- schedules -----------------------------------------------------------------------------------------------
@@ -314,28 +314,28 @@ def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureF
     """Each run of an op beyond the first in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["explain", str(file), "--budget", "0.4x", "--json"]) == 0
+    assert run(["explain", str(file), "--budget", "0.6x", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)["recomputed"]
     name, loss = "stablehlo.tanh", tiduc.load(file)
-    again = loss.rematerialize("0.4x").vjp().text.count(name) - loss.vjp().text.count(name)
+    again = loss.rematerialize("0.6x").vjp().text.count(name) - loss.vjp().text.count(name)
     assert sum(x["times"] - 1 for x in values if x["op"] == "tanh") == again > 0
     assert all(x["bytes"] == 4 * 64 * 8 and x["place"] and x["reader"] and x["share"] > 0 for x in values)
-    assert run(["explain", str(file), "--budget", "0.4x"]) == 0
-    assert f"Recomputed within 0.4x: {len(values)} values" in capsys.readouterr().out
+    assert run(["explain", str(file), "--budget", "0.6x"]) == 0
+    assert f"Recomputed within 0.6x: {len(values)} values" in capsys.readouterr().out
     assert run(["explain", str(file), "--budget", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
 
 
 def test_load_takes_a_budget() -> None:
     text = layers(12, 64, 8)
-    within = tiduc.load(text, memory="0.4x").grad()
-    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.4x").grad().text
+    within = tiduc.load(text, memory="0.6x").grad()
+    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.6x").grad().text
 
 
 def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["grad", str(file), "--memory", "0.4x"]) == 0
+    assert run(["grad", str(file), "--memory", "0.6x"]) == 0
     assert BARRIER in capsys.readouterr().out
     assert run(["grad", str(file), "--memory", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
@@ -379,5 +379,5 @@ def test_programs_without_ops() -> None:
 def test_pass_takes_a_budget() -> None:
     program, _ = network(12, 64, 8)
     module = program.flat
-    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.4x}")
+    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.6x}")
     assert BARRIER in str(module)

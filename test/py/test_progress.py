@@ -50,7 +50,7 @@ def reports_of(source):
     return module, list(dict.fromkeys(said))
 
 
-@pytest.mark.parametrize(("text", "executables"), [(THREE, 3), (LOOP, 1)])
+@pytest.mark.parametrize(("text", "executables"), [(THREE, 3), pytest.param(LOOP, 1, marks=pytest.mark.slow)])
 def test_counts_rise_to_the_number_of_executables(monkeypatch, text, executables):
     expected = compile_source(Source(text), cached=False)
     monkeypatch.setattr(compiler_progress, "_EVERY", 0.002)

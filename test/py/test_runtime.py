@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -308,6 +309,24 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         del arrays, copy
     assert faults[1] < 1000, "of 16,384 pages"
+
+
+@pytest.mark.usefixtures("new_devices")
+def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
+    """When a module is loaded, whose arrays have other sizes, and when a module is collected."""
+    device = open_device("local-sync", "cpu")
+
+    def held_after(change: Callable[[], Any]) -> int:
+        view = device.upload(np.ones(2**20, np.float32), int(rt.HalElementType.FLOAT_32))
+        del view
+        change()
+        counts = device.hal.allocator.statistics
+        return int(counts["device_bytes_allocated"]) - int(counts["device_bytes_freed"])
+
+    modules: list[Executable] = []
+    assert held_after(lambda: None) >= 2**22
+    assert held_after(lambda: modules.append(Executable.from_vmfb(vmfb))) < 2**22
+    assert held_after(modules.clear) < 2**22
 
 
 def test_a_dispatch_of_too_many_arrays() -> None:

@@ -11,11 +11,11 @@ from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.dependences import behind, reached, read_by
+from tiduc.dialect.dependences import behind, reached, read_by, traced
 from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
-from tiduc.dialect.traits import CONTROL
+from tiduc.dialect.traits import CONTROL, VIEWS
 from tiduc.dialect.types import is_complex
 
 TRANSPARENT = {
@@ -98,6 +98,27 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
     return behind_barrier(b, *op.operands) if has_dynamic_shape(op) else None
 
 
+@legalize("stablehlo.if", "stablehlo.case")
+@crash(
+    "Does not compile a constant array that a branch returns, if a branch returns one array twice or a view of it; "
+    "copies the constant.",
+    "table_of_a_branch",
+)
+def branches(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """Copies the constants that branches return, if two results of a branch are views of one array."""
+    last = [terminator(region.blocks[0]) for region in op.regions]
+    if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
+        for end in last:
+            _without_tables(b, end)
+    return None
+
+
+def _viewed(x: Any) -> Any:
+    """The array that a value is a view of, or the value."""
+    *_, array = traced(x, VIEWS)
+    return array
+
+
 def _is_known(op: Any) -> bool:
     """Whether an op depends on constants alone: on no argument and no barrier."""
     values = reached(read_by(op), behind)
@@ -144,8 +165,8 @@ def _with_computed_sizes(b: Emitter, op: Any) -> None:
 def _without_tables(b: Emitter, op: Any) -> None:
     """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
 
-    The compiler requires that all arrays that a loop-carried value may be are in one kind of memory. Constants are in
-    another kind than arguments and results.
+    The compiler requires that all arrays that a loop-carried value or a result of a branch may be are in one kind of
+    memory. Constants are in another kind than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):

@@ -1,4 +1,4 @@
-"""A conditional that returns one array twice, which IREE alone gets wrong; see `iree_programs.py`."""
+"""Conditionals that return one array twice, which IREE alone gets wrong or refuses; see `iree_programs.py`."""
 
 import numpy as np
 
@@ -21,7 +21,29 @@ func.func @main(%x: {V}, %y: {V}, %u: tensor<1xf32>, %s: tensor<f32>, %k: tensor
 """
 """Two results of the first branch are one array of zeros, and the first of them is updated."""
 
+TABLE_OF_A_BRANCH = """
+func.func @main(%p: tensor<i1>, %x: tensor<3xf32>, %s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<3xf32>) {
+  %table = stablehlo.constant dense<[1.0, -4.0, 5.0]> : tensor<3xf32>
+  %y:3 = "stablehlo.if"(%p) ({
+    %double = stablehlo.add %s, %s : tensor<f32>
+    %sum = stablehlo.add %x, %x : tensor<3xf32>
+    %last = stablehlo.slice %sum [2:3] : (tensor<3xf32>) -> tensor<1xf32>
+    %number = stablehlo.reshape %last : (tensor<1xf32>) -> tensor<f32>
+    stablehlo.return %double, %number, %sum : tensor<f32>, tensor<f32>, tensor<3xf32>
+  }, {
+    stablehlo.return %s, %s, %table : tensor<f32>, tensor<f32>, tensor<3xf32>
+  }) : (tensor<i1>) -> (tensor<f32>, tensor<f32>, tensor<3xf32>)
+  return %y#0, %y#1, %y#2 : tensor<f32>, tensor<f32>, tensor<3xf32>
+}
+"""
+"""A branch returns an array and a view of it, the other one a number twice and a constant."""
+
 RETURNED = {
+    "table_of_a_branch": (
+        TABLE_OF_A_BRANCH,
+        (np.array(True), np.float32([1, 2, 3]), np.array(7, np.float32)),
+        (np.array(14, np.float32), np.array(6, np.float32), np.float32([2, 4, 6])),
+    ),
     "update_of_a_result_of_two": (
         RETURNED_TWICE,
         (

@@ -1,21 +1,29 @@
 """Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
 
+`compiled_together` has a function for each program. Each function still takes IREE's compiler a quarter of a second, as
+it gathers the patterns of its passes for each, so `joined` makes one function of functions whose ops do not depend on
+what is around them. `compiled_as_one` compiles that function.
+
 A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
 compile all programs of the module without kernels.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.prepare import source_of
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import parse, stage
 from tiduc.dialect.graph import operations
 from tiduc.program import Program, load
 from tiduc.runtime.run import Executable
@@ -65,3 +73,63 @@ def _joined(programs: Mapping[str, Program]) -> Any:
         copy.attributes["sym_name"] = ir.StringAttr.get(symbol)
         joined.body.append(copy)
     return joined
+
+
+Call = Callable[..., tuple[NDArray[Any], ...]]
+"""A function from arrays to arrays."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The functions of `joined` by name. A call of one runs all, the others on `examples`, arguments by name."""
+
+    run: Executable
+    examples: Mapping[str, Sequence[NDArray[Any]]]
+    counts: Mapping[str, tuple[int, int]]
+    """The numbers of arguments and results of each function, in the order of the arguments."""
+
+    def __call__(self, name: str) -> Call:
+        def call(*arguments: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+            given = [x for n in self.counts for x in (arguments if n == name else self.examples[n])]
+            results = iter(self.run(*given))
+            return {n: tuple(islice(results, k)) for n, (_, k) in self.counts.items()}[name]
+
+        return call
+
+
+def compiled_as_one(texts: Mapping[str, str], kernels: bool = False, target: str = "cpu") -> dict[str, Call]:
+    """StableHLO programs with static sizes, by name: one function, which went through all passes of the backend.
+
+    A call runs all programs, the others on zeros. With `kernels`, `CompileError` if IREE rejects a loop as a kernel.
+    """
+    named = {function_of(name): text for name, text in texts.items()}
+    text, counts = joined(text.replace("@main", f"@{name}") for name, text in named.items())
+    source = load(text).source(target)
+    run = Executable(compile_source(replace(source, otherwise=None) if kernels else source), target)
+    zeros = iter([np.zeros(port.type.shape, port.type.dtype) for port in run.signature.inputs])
+    examples = {name: list(islice(zeros, count)) for name, (count, _) in counts.items()}
+    one = Joined(run, examples, counts)
+    return {name: one(function_of(name)) for name in texts}
+
+
+@stage
+def joined(functions: Iterable[str]) -> tuple[str, dict[str, tuple[int, int]]]:
+    """A module whose function `main` has the arguments and results of all functions, and the numbers of each."""
+    text = "\n".join(functions)
+    parameters, lines, results, counts = [], [], [], {}
+    for function in operations(parse(text).body):
+        type_ = ir.TypeAttr(function.attributes["function_type"]).value
+        name = ir.StringAttr(function.attributes["sym_name"]).value
+        names = [f"%x{len(parameters) + i}" for i in range(len(type_.inputs))]
+        parameters += [f"{x}: {t}" for x, t in zip(names, type_.inputs, strict=True)]
+        own = [(f"%y{len(results) + i}", str(t)) for i, t in enumerate(type_.results)]
+        lines.append(f"{', '.join(y for y, _ in own)} = func.call @{name}({', '.join(names)}) : {type_}")
+        results, counts[name] = results + own, (len(names), len(own))
+    values, types = (", ".join(some) for some in zip(*results, strict=True))
+    body = "\n".join([*lines, f"return {values} : {types}"])
+    module = parse(f"{text}\nfunc.func @main({', '.join(parameters)}) -> ({types}) {{\n{body}\n}}")
+    for function in operations(module.body):
+        if ir.StringAttr(function.attributes["sym_name"]).value in counts:
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
+    return str(module), counts

@@ -1,9 +1,9 @@
-"""Which checks of rules go on to order two in the fast tests.
+"""Which checks of rules go on to subsets of the inputs and to order two in the fast tests.
 
 Order two differentiates the programs that rules emit, which takes two thirds of a check's time. In the fast tests, a
-case of a parametrized test goes on to order two if it asks for a rule, or a rule emits a kind of op, that no earlier
-case of its file did. A test that passes `order=2`, such as one at a zero or a kink, always goes on, and so does a test
-without parameters. `python -m pytest test/py/rules` goes on in all checks.
+case of a parametrized test goes on to both if it asks for a rule, or a rule emits a kind of op, that no earlier case of
+its file did. A test that passes `order=2`, such as one at a zero or a kink, always goes on, and so does a test without
+parameters. `python -m pytest test/py/rules` goes on in all checks.
 """
 
 import re
@@ -32,7 +32,7 @@ class OrderTwo:
         self._is_sampled = file is not None
 
     def is_due(self, recorder: Recorder, derived: Iterable[Program]) -> bool:
-        """Whether the check of a program with these derivatives goes on to order two."""
+        """Whether the check of a program with these derivatives goes on."""
         reached = {*recorder.met, *(op for program in derived for op in _OP.findall(str(program)))}
         is_due = not self._is_sampled or not reached <= self._reached
         self._reached |= reached

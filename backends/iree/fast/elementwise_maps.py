@@ -1,0 +1,115 @@
+"""elementwise_maps: makes one `stablehlo.map` of elementwise ops that IREE fuses anyway, so that it compiles faster.
+
+    %0 = multiply %x, %y : 4x5xf32              %1 = map (%x, %y) {
+    %1 = add %0, 2 : 4x5xf32             ->       ^bb0(%a : f32, %b : f32):
+                                                    %0 = multiply %a, %b; %1 = add %0, 2; return %1
+                                                } : 4x5xf32
+
+IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much later. Most of its passes before that
+take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
+
+An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
+IREE would fuse these ops, so that the kernels and the values stay as they are.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_static, rewriting
+from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.known import splat
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.dialect.types import dims, with_shape
+
+_FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
+"""The types of floats for which IREE needs no other types in loop nests."""
+
+
+@slow(
+    "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead."
+)
+@stage
+def elementwise_maps(module: Any) -> int:
+    """Makes the maps in the functions of a module, in place; gives their number."""
+    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
+    groups = [group for function in functions for block in function.regions[0] for group in _groups(block)]
+    return sum(map(_map, groups))
+
+
+def _groups(block: Any) -> list[list[Any]]:
+    """The groups of two or more ops of a block that each become a map, in the order of the ops."""
+    last_of: dict[Any, Any] = {}  # by op of a group: the group's last op
+    groups: dict[Any, list[Any]] = {}
+    for op in reversed(list(operations(block))):
+        if _is_of_scalars(op):
+            lasts = {last_of.get(use.owner.operation) for use in op.results[0].uses}
+            (last,) = lasts if len(lasts) == 1 else (None,)
+            if last is None or last.results[0].type.shape != op.results[0].type.shape:
+                last = op
+            last_of[op] = last
+            groups.setdefault(last, []).append(op)
+    return [group[::-1] for group in groups.values() if len(group) > 1]
+
+
+def _is_of_scalars(op: Any) -> bool:
+    """Whether an op computes each element from the elements at the same place and from constant numbers."""
+    if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
+        return False
+    read = [(x, _sizes(x.type)) for x in op.operands]
+    return all(of == sizes or (of is not None and splat(x) is not None) for x, of in read)
+
+
+@functools.cache
+def _sizes(type_: Any) -> tuple[int, ...] | None:
+    """The sizes of an array of static shape, of floats or signless integers; None for another type."""
+    if not is_static(type_):
+        return None
+    kind = type_.element_type
+    is_plain = isinstance(kind, _FLOATS) or (isinstance(kind, ir.IntegerType) and kind.is_signless)
+    return tuple(type_.shape) if is_plain else None
+
+
+def _map(group: Sequence[Any]) -> bool:
+    """Replaces a group of ops by a map; gives whether it does, which it does not if no array is read."""
+    inside = {op.results[0] for op in group}
+    read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
+    inputs = [x for x in read if splat(x) is None]
+    if not inputs:
+        return False
+
+    def fill(b: Emitter, *scalars: Any) -> list[Any]:
+        values = dict(zip(inputs, scalars, strict=True))
+        for x in read:
+            if x not in values:
+                values[x] = b.emit("stablehlo.constant", (), _scalar(x), {"value": _splat(x)})
+        for op in group:
+            attributes = {name: op.attributes[name] for name in op.attributes}
+            operands = [values[x] for x in op.operands]
+            values[op.results[0]] = b.emit(op.name, operands, _scalar(op.results[0]), attributes)
+        return [values[group[-1].results[0]]]
+
+    y = group[-1].results[0]
+    with rewriting(group[-1]) as b:
+        region = b.region([_scalar(x) for x in inputs], fill)
+        (z,) = b.emit_all(
+            "stablehlo.map", inputs, [y.type], {"dimensions": dims(range(y.type.rank))}, [region]
+        )
+    y.replace_all_uses_with(z)
+    for op in reversed(group):
+        op.erase()
+    return True
+
+
+def _splat(x: Any) -> Any:
+    """The number that a splat constant repeats, as the value of a constant."""
+    return ir.DenseElementsAttr.get_splat(_scalar(x), splat(x))
+
+
+def _scalar(x: Any) -> Any:
+    """The type of one element of an array."""
+    return with_shape(x.type, [])
