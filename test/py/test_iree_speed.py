@@ -224,12 +224,12 @@ SUMS = {
 
 
 @pytest.fixture(scope="module")
-def sums() -> dict[str, Executable]:
-    return compiled_together({name: sum_of(*each[:5]) for name, each in SUMS.items()})
+def sums() -> dict[str, Call]:
+    return compiled_as_one({name: sum_of(*each[:5]) for name, each in SUMS.items()})
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Executable]) -> None:
+def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Call]) -> None:
     """The initial value counts once, and signs of zeros are those of a sum that starts from zero."""
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
