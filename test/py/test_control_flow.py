@@ -136,7 +136,7 @@ def test_counters_of_few_bits(case: tuple[Any, ...]) -> None:
     assert f"tensor<{times}xf64>" in tiduc.load(text).vjp().text
 
 
-@settings(max_examples=20, derandomize=True, deadline=None, database=None)
+@settings(max_examples=12, derandomize=True, deadline=None, database=None)
 @given(st.data(), st.integers(0, 4))
 def test_random(data: Any, n: int) -> None:
     text = random_program(lambda count: data.draw(st.integers(0, count - 1)))
@@ -150,6 +150,7 @@ SMALL = [*TEXTS, *UNBOUNDED_TEXTS]
 """In these every output depends on an input; the text pipeline leaves out zeros."""
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("passes", ["tidu-linearize", "tidu-linearize,tidu-linear-transpose"])
 @pytest.mark.parametrize("name", [x for x in SMALL if x not in ("arguments_of_calls", "float_counter")])
 def test_through_text(name: str, passes: str) -> None:

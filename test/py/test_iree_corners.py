@@ -7,10 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from harness.one_module import compiled_as_one
+from harness.one_module import Given, Programs, Results
 from numpy.typing import NDArray
-
-import tiduc
 
 Array = NDArray[Any]
 
@@ -27,8 +25,18 @@ def program(op: str, n: int, element: str, operands: str = "%x, %y") -> str:
     }}"""
 
 
-def compiled(op: str, n: int, element: str, target: str, operands: str = "%x, %y") -> Any:
-    return tiduc.load(program(op, n, element, operands)).compile(target)
+PROGRAMS = Programs()
+
+
+@pytest.fixture(scope="module")
+def all_results(request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
+    return PROGRAMS.results(request)
+
+
+@pytest.fixture
+def results(request: pytest.FixtureRequest, all_results: dict[str, Any]) -> dict[str, Results]:
+    """Arguments and results of a test's programs, by name."""
+    return all_results[request.node.name]  # type: ignore[no-any-return]
 
 
 def same(actual: Array, expected: Array, tolerance: float) -> Array:
@@ -43,6 +51,19 @@ def same(actual: Array, expected: Array, tolerance: float) -> Array:
     return alike & (np.isnan(flushed) | (np.signbit(actual) == np.signbit(flushed)))
 
 
+@PROGRAMS.of_test
+def pairs(target: str, kinds: Sequence[tuple[str, str]]) -> dict[str, Given]:
+    signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
+    pairs = np.array(list(itertools.product(signed, signed))).T
+    return {
+        f"{op} {element}": (
+            program(op, pairs.shape[1], element),
+            [*pairs.astype(element.replace("f", "float"))],
+        )
+        for op, element in kinds
+    }
+
+
 @pytest.mark.parametrize(
     ("target", "kinds"),
     [
@@ -51,14 +72,9 @@ def same(actual: Array, expected: Array, tolerance: float) -> Array:
         ("vmvx", (("power", "f32"), ("atan2", "f32"))),
     ],
 )
-def test_pairs(target: str, kinds: Sequence[tuple[str, str]]) -> None:
-    signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
-    pairs = np.array(list(itertools.product(signed, signed)))
-    programs = {f"{op} {element}": program(op, len(pairs), element) for op, element in kinds}
-    by_iree = compiled_as_one(programs, target=target)
+def test_pairs(results: dict[str, Results], target: str, kinds: Sequence[tuple[str, str]]) -> None:
     for op, element in kinds:
-        x, y = pairs.T.astype(element.replace("f", "float"))
-        (actual,) = by_iree[f"{op} {element}"](x, y)
+        (x, y), (actual,) = results[f"{op} {element}"]
         with np.errstate(all="ignore"):
             expected = EXACT[op](x.astype(np.longdouble), y.astype(np.longdouble))
         alike = same(actual, expected, TOLERANCE[op, element])
@@ -66,16 +82,14 @@ def test_pairs(target: str, kinds: Sequence[tuple[str, str]]) -> None:
         assert not wrong, (op, element)
 
 
-@pytest.mark.parametrize(
-    ("element", "target"),
-    [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
-)
-def test_powers_of_known_exponents(element: str, target: str) -> None:
-    """Exponents that are constants, or computed from constants, and the remainder of y + 2 y by 2 y."""
+EXPONENTS = (0, 1, 2, 3, -1, -2, -3, 0.5, -0.5, 0.75, 2.5, -2.5, 1e30)
+
+
+@PROGRAMS.of_test
+def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
     x = np.array([s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan], element.replace("f", "float"))
-    exponents = (0, 1, 2, 3, -1, -2, -3, 0.5, -0.5, 0.75, 2.5, -2.5, 1e30)
     t, lines = f"tensor<{len(x)}x{element}>", list[str]()
-    for i, y in enumerate(exponents):
+    for i, y in enumerate(EXPONENTS):
         lines += [
             f"%c{i} = stablehlo.constant dense<{y:e}> : {t}",
             f"%d{i} = stablehlo.add %c{i}, %c{i} : {t}",
@@ -86,47 +100,61 @@ def test_powers_of_known_exponents(element: str, target: str) -> None:
             f"%r{i} = stablehlo.remainder %e{i}, %d{i} : {t}",
             f"%p{i} = stablehlo.power %x, %{'c' if y == 0 else 'r'}{i} : {t}",
         ]
-    results, types = ", ".join(f"%p{i}" for i, _ in enumerate(exponents)), ", ".join([t] * len(exponents))
-    body = "\n".join([*lines, f"return {results} : {types}"])
-    actual = tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}").compile(target)(x)
-    for y, power in zip(exponents, actual, strict=True):
+    values, types = ", ".join(f"%p{i}" for i, _ in enumerate(EXPONENTS)), ", ".join([t] * len(EXPONENTS))
+    body = "\n".join([*lines, f"return {values} : {types}"])
+    return {"powers": (f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}", [x])}
+
+
+@pytest.mark.parametrize(
+    ("element", "target"),
+    [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
+)
+def test_powers_of_known_exponents(results: dict[str, Results], element: str, target: str) -> None:
+    """Exponents that are constants, or computed from constants, and the remainder of y + 2 y by 2 y."""
+    (x,), actual = results["powers"]
+    for y, power in zip(EXPONENTS, actual, strict=True):
         with np.errstate(all="ignore"):
             expected = np.power(x.astype(np.longdouble), np.longdouble(y))
         wrong = ~same(power, expected, TOLERANCE["power", element])
         assert not wrong.any(), (y, x[wrong], power[wrong], expected[wrong])
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("target", ["cpu", "vmvx"])
-@pytest.mark.parametrize("element", ["f32", "f64"])
-def test_comparisons(element: str, target: str) -> None:
-    """NaN is not finite, and neither equal to, less than, nor greater than any number."""
-    orders = {
-        "LT": np.less,
-        "LE": np.less_equal,
-        "GT": np.greater,
-        "GE": np.greater_equal,
-        "EQ": np.equal,
-        "NE": np.not_equal,
-    }
+ORDERS = {
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+}
+
+
+@PROGRAMS.of_test
+def comparisons(element: str, target: str) -> dict[str, Given]:
     signed = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
     x, y = np.array(list(itertools.product(signed, signed))).T.astype(element.replace("f", "float"))
     t, p = f"tensor<{len(x)}x{element}>", f"tensor<{len(x)}xi1>"
-    lines = [f"%{d} = stablehlo.compare {d}, %x, %y : ({t}, {t}) -> {p}" for d in orders]
-    results = ", ".join(f"%{d}" for d in (*orders, "finite"))
-    types = ", ".join([p] * (len(orders) + 1))
-    text = "\n".join([*lines, f"%finite = stablehlo.is_finite %x : ({t}) -> {p}"])
-    *actual, finite = tiduc.load(
-        f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{text}\nreturn {results} : {types}\n}}"
-    ).compile(target)(x, y)
-    for by_iree, compare in zip(actual, orders.values(), strict=True):
+    lines = [f"%{d} = stablehlo.compare {d}, %x, %y : ({t}, {t}) -> {p}" for d in ORDERS]
+    values = ", ".join(f"%{d}" for d in (*ORDERS, "finite"))
+    types = ", ".join([p] * (len(ORDERS) + 1))
+    body = "\n".join([*lines, f"%finite = stablehlo.is_finite %x : ({t}) -> {p}"])
+    text = f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{body}\nreturn {values} : {types}\n}}"
+    return {"orders": (text, [x, y])}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("target", ["cpu", "vmvx"])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_comparisons(results: dict[str, Results], element: str, target: str) -> None:
+    """NaN is not finite, and neither equal to, less than, nor greater than any number."""
+    (x, y), (*actual, finite) = results["orders"]
+    for by_iree, compare in zip(actual, ORDERS.values(), strict=True):
         np.testing.assert_array_equal(by_iree, compare(x, y))
     np.testing.assert_array_equal(finite, np.isfinite(x))
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
-def test_remainders(target: str) -> None:
-    """Remainders are exact for all quotients, and have the sign of x."""
+@PROGRAMS.of_test
+def remainders(target: str) -> dict[str, Given]:
     rng, n = np.random.default_rng(0), 20_000
     x, y = rng.integers(0x00800000, 0x7F800000, (2, 4, n), dtype=np.uint32).view(np.float32)
     y[1] = rng.uniform(0.1, 100, n)
@@ -140,51 +168,71 @@ def test_remainders(target: str) -> None:
     if target == "vmvx":  # which loses what is denormal on the way
         kept = ~(np.abs(y) < 1e-35)
         x, y = x[kept], y[kept]
-    (actual,) = compiled("remainder", len(x), "f32", target)(x, y)
+    return {"remainders": (program("remainder", len(x), "f32"), [x, y])}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:generic", "vmvx"])
+def test_remainders(results: dict[str, Results], target: str) -> None:
+    """Remainders are exact for all quotients, and have the sign of x."""
+    (x, y), (actual,) = results["remainders"]
     with np.errstate(invalid="ignore"):
         assert same(actual, np.fmod(x, y), 0).all()
 
 
-def test_remainders_of_narrow_floats() -> None:
-    """The remainders equal those of the same numbers in f32, which are exact."""
-    dtypes = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
-    by_iree = compiled_as_one({element: program("remainder", 2000, element) for element in dtypes})
-    for element, dtype in dtypes.items():
+@PROGRAMS.of_test
+def remainders_of_narrow_floats() -> dict[str, Given]:
+    programs = {}
+    for element, dtype in {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}.items():
         rng = np.random.default_rng(0)
         x = (rng.standard_normal(2000) * 1000).astype(dtype)
         y = (rng.standard_normal(2000) + np.sign(rng.standard_normal(2000)) * 0.1).astype(dtype)
-        (actual,) = by_iree[element](x, y)
+        programs[element] = program("remainder", 2000, element), [x, y]
+    return programs
+
+
+def test_remainders_of_narrow_floats(results: dict[str, Results]) -> None:
+    """The remainders equal those of the same numbers in f32, which are exact."""
+    for element, ((x, y), (actual,)) in results.items():
         expected = np.fmod(x.astype(np.float32), y.astype(np.float32))
         np.testing.assert_array_equal(np.asarray(actual).astype(np.float32), expected, err_msg=element)
 
 
-def test_cube_roots() -> None:
+@PROGRAMS.of_test
+def cube_roots() -> dict[str, Given]:
     exact = np.array([s * v for v in (*CORNERS, 1e-30, 7) for s in (1, -1)] + [np.nan])
-    tolerances = {"f32": 1.5e-6, "f64": 1e-15}
-    by_iree = compiled_as_one({element: program("cbrt", len(exact), element, "%x") for element in tolerances})
-    for element, tolerance in tolerances.items():
-        x = exact.astype(element.replace("f", "float"))
-        (actual,) = by_iree[element](x, x)
+    return {
+        element: (
+            program("cbrt", len(exact), element, "%x"),
+            [exact.astype(element.replace("f", "float"))] * 2,
+        )
+        for element in ("f32", "f64")
+    }
+
+
+def test_cube_roots(results: dict[str, Results]) -> None:
+    for element, tolerance in {"f32": 1.5e-6, "f64": 1e-15}.items():
+        (x, _), (actual,) = results[element]
         assert same(actual, np.cbrt(x.astype(np.longdouble)), tolerance).all(), element
 
 
-def test_whole_numbers() -> None:
-    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, denormal numbers included."""
+@PROGRAMS.of_test
+def whole_numbers() -> dict[str, Given]:
     halves = np.arange(2**16, dtype=np.uint32) << 16
     numbers = {
         "bf16": halves.view(np.float32),
         "f32": np.concatenate([halves, halves + 1, halves + 0xFFFF]).view(np.float32),
     }
-    numbers = {element: x[~np.isnan(x)] for element, x in numbers.items()}
-    exact = {"floor": np.floor, "ceil": np.ceil}
-    cases = list(itertools.product(exact, numbers))
-    by_iree = compiled_as_one(
-        {f"{op} {element}": program(op, len(numbers[element]), element, "%x") for op, element in cases}
-    )
-    for op, element in cases:
-        x = numbers[element]
-        given = x if element == "f32" else x.astype(ml_dtypes.bfloat16)
-        (actual,) = by_iree[f"{op} {element}"](given, given)
-        expected, actual = exact[op](x.astype(np.float64)), np.asarray(actual).astype(np.float64)
-        np.testing.assert_array_equal(actual, expected, err_msg=f"{op} {element}")
-        np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected), err_msg=f"{op} {element}")
+    programs = {}
+    for op, (element, x) in itertools.product(("floor", "ceil"), numbers.items()):
+        x = x[~np.isnan(x)].astype(ml_dtypes.bfloat16 if element == "bf16" else np.float32)
+        programs[f"{op} {element}"] = program(op, len(x), element, "%x"), [x, x]
+    return programs
+
+
+def test_whole_numbers(results: dict[str, Results]) -> None:
+    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, denormal numbers included."""
+    for name, ((x, _), (y,)) in results.items():
+        exact = np.floor if name.startswith("floor") else np.ceil
+        expected, actual = exact(x.astype(np.float64)), np.asarray(y).astype(np.float64)
+        np.testing.assert_array_equal(actual, expected, err_msg=name)
+        np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected), err_msg=name)

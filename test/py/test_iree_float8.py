@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from harness.one_module import Call, compiled_as_one
+from harness.one_module import Call, Given, Programs, Results, compiled_as_one
 from numpy.typing import NDArray
 
 from tiduc.backends.iree import legalize_for_iree
@@ -23,6 +23,7 @@ FLOAT8 = {
 FAST = ("f8E5M2", "f8E4M3FNUZ")
 """A type with infinities, and one without infinities and without a negative zero; the others are slow tests."""
 EACH = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FLOAT8]
+PROGRAMS = Programs()
 INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "ui8": np.uint8, "ui32": np.uint32}
 
 
@@ -48,6 +49,17 @@ def conversions() -> dict[str, Call]:
             f"f64 to {to}": converts(3 * x.size, "f64", to),
         }
     return compiled_as_one(programs)
+
+
+@pytest.fixture(scope="module")
+def all_results(request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
+    return PROGRAMS.results(request)
+
+
+@pytest.fixture
+def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Results]]) -> Results:
+    """Arguments and results of a test's program."""
+    return all_results[request.node.name]["f"]
 
 
 @pytest.mark.parametrize("of", FLOAT8)
@@ -107,7 +119,7 @@ ELEMENTWISE = {
 RELATIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
-def elementwise(of: str, n: int) -> str:
+def elementwise_ops(of: str, n: int) -> str:
     """A program of all elementwise ops, from bit patterns to bit patterns and predicates."""
     codes, numbers, truths = (f"tensor<{n}x{type_}>" for type_ in ("i8", of, "i1"))
     lines = [f"%{v} = stablehlo.bitcast_convert %{v}_code : ({codes}) -> {numbers}\n" for v in ("x", "y")]
@@ -123,20 +135,23 @@ def elementwise(of: str, n: int) -> str:
     return f"func.func @main(%x_code: {codes}, %y_code: {codes}) -> ({types}) {{\n{body}return {values} : {types}\n}}"
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("of", EACH)
-def test_elementwise(of: str, every: int) -> None:
-    """Pairs of all values with `every`-th value, zero and NaN among them; any bit pattern of NaN counts as NaN."""
+@PROGRAMS.of_test
+def elementwise(of: str, every: int) -> dict[str, Given]:
     codes = np.arange(256, dtype=np.uint8).view(np.int8)
     second = np.unique(
         np.append(codes[::every], codes[[1, 123, 124, 125, 126, 127, 129, 252, 253, 254, 255]])
     )
     x, y = np.repeat(codes, second.size), np.tile(second, 256)
-    text = elementwise(of, x.size)
-    results = load(text).compile()(x, y)
-    for name, actual, expected in zip(
-        [*ELEMENTWISE, *RELATIONS, "finite"], results, evaluate(text, [x, y]), strict=True
-    ):
+    return {"f": (elementwise_ops(of, x.size), [x, y])}
+
+
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("of", EACH)
+def test_elementwise(results: Results, of: str, every: int) -> None:
+    """Pairs of all values with `every`-th value, zero and NaN among them; any bit pattern of NaN counts as NaN."""
+    (x, y), actuals = results
+    wanted = evaluate(elementwise_ops(of, x.size), [x, y])
+    for name, actual, expected in zip([*ELEMENTWISE, *RELATIONS, "finite"], actuals, wanted, strict=True):
         if actual.dtype == np.int8:
             actual, expected = (z.view(FLOAT8[of]).astype(np.float32) for z in (actual, expected))
             np.testing.assert_array_equal(
@@ -148,12 +163,17 @@ def test_elementwise(of: str, every: int) -> None:
         np.testing.assert_array_equal(actual, expected, err_msg=name)
 
 
-def test_sums_are_rounded_once() -> None:
-    """Sums are rounded once, as in ml_dtypes, which computes in f32."""
+@PROGRAMS.of_test
+def sums_are_rounded_once() -> dict[str, Given]:
     x = np.arange(256, dtype=np.uint8).view(FLOAT8["f8E4M3FN"])
-    pairs = np.repeat(x, 256), np.tile(x, 256)
-    (y,) = load(of_two("stablehlo.add %x, %y", "65536xf8E4M3FN")).compile()(*pairs)
-    np.testing.assert_array_equal(y.astype(np.float32), (pairs[0] + pairs[1]).astype(np.float32))
+    pairs = [np.repeat(x, 256), np.tile(x, 256)]
+    return {"f": (of_two("stablehlo.add %x, %y", "65536xf8E4M3FN"), pairs)}
+
+
+def test_sums_are_rounded_once(results: Results) -> None:
+    """Sums are rounded once, as in ml_dtypes, which computes in f32."""
+    (x, y), (total,) = results
+    np.testing.assert_array_equal(total.astype(np.float32), (x + y).astype(np.float32))
 
 
 def of_two(op: str, type_: str) -> str:
@@ -242,9 +262,8 @@ def test_regions_and_products(of: str) -> None:
         )
 
 
-@pytest.mark.parametrize("of", EACH)
-def test_total_order(of: str) -> None:
-    """NaN is last in the total order, or first if its sign bit is set."""
+@PROGRAMS.of_test
+def total_order(of: str) -> dict[str, Given]:
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])
     text = """func.func @main(%x: tensor<256xT>) -> tensor<256xT> {
       %0 = "stablehlo.sort"(%x) ({
@@ -254,7 +273,13 @@ def test_total_order(of: str) -> None:
       }) {dimension = 0 : i64} : (tensor<256xT>) -> tensor<256xT>
       return %0 : tensor<256xT>
     }"""
-    (y,) = load(text.replace("T>", f"{of}>")).compile()(x)
+    return {"f": (text.replace("T>", f"{of}>"), [x])}
+
+
+@pytest.mark.parametrize("of", EACH)
+def test_total_order(results: Results, of: str) -> None:
+    """NaN is last in the total order, or first if its sign bit is set."""
+    _, (y,) = results
     negative = np.arange(255, 127, -1, dtype=np.uint8)
     if of.endswith("UZ"):
         codes = np.concatenate([negative[:-1], np.arange(129, dtype=np.uint8)])
@@ -274,8 +299,13 @@ def test_random_numbers_are_refused() -> None:
     assert refused.value.location == "-:2:12"
 
 
-def test_infinity_of_f16_saturates() -> None:
+@PROGRAMS.of_test
+def infinity_of_f16_saturates() -> dict[str, Given]:
     x = np.array([np.inf, -np.inf, np.nan, 65504, -65504, 300, -0.9], np.float16)
-    i32, ui8 = load(converts(7, "f16", "i32", "ui8")).compile()(x)
+    return {"f": (converts(7, "f16", "i32", "ui8"), [x])}
+
+
+def test_infinity_of_f16_saturates(results: Results) -> None:
+    _, (i32, ui8) = results
     assert i32.tolist() == [2**31 - 1, -(2**31), 0, 65504, -65504, 300, 0]
     assert ui8.tolist() == [255, 0, 0, 255, 0, 255, 0]

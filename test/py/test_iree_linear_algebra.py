@@ -326,21 +326,16 @@ def test_info() -> None:
 
 
 def test_failures_as_jax_shows_them() -> None:
-    """The result is NaN where a factorization fails, and nowhere else."""
-    x = np.stack([np.eye(3), -np.eye(3)])
-    factor, w = ran(lambda a: (jnp.linalg.cholesky(a), jnp.linalg.eigvalsh(jnp.sqrt(a))), x)
-    assert np.isfinite(factor[0]).all() and np.isnan(factor[1][np.tril_indices(3)]).all()
-    assert np.isfinite(w[0]).all() and np.isnan(w[1]).all()
-
-
-def test_entries_that_are_not_finite() -> None:
-    """Only these matrices get NaN values and vectors, after a bounded number of steps."""
-    x = normal(np.float64, 4, 21, 21)
+    """The result is NaN where a factorization fails, and nowhere else; after a bounded number of steps, too."""
+    x, s = normal(np.float64, 4, 21, 21), np.stack([np.eye(3), -np.eye(3)])
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
 
-    def all_of(a: Any) -> Any:
+    def all_of(a: Any, s: Any) -> Any:
         eigh, svd = lax.linalg.eigh(a, symmetrize_input=False), jnp.linalg.svd(a, full_matrices=False)
-        return *eigh, jnp.linalg.eigvalsh(a), *svd, jnp.linalg.svd(a, compute_uv=False)
+        values = jnp.linalg.eigvalsh(a), jnp.linalg.svd(a, compute_uv=False)
+        return jnp.linalg.cholesky(s), *eigh, *svd, *values
 
-    for y in ran(all_of, x):
+    factor, *results = ran(all_of, x, s)
+    assert np.isfinite(factor[0]).all() and np.isnan(factor[1][np.tril_indices(3)]).all()
+    for y in results:
         assert np.isfinite(y[0]).all() and np.isnan(y[1:]).all()

@@ -2,7 +2,7 @@
 
 `compiled_together` has a function for each program. Each function still takes IREE's compiler a quarter of a second, as
 it gathers the patterns of its passes for each, so `joined` makes one function of functions whose ops do not depend on
-what is around them. `compiled_as_one` compiles that function.
+what is around them. `compiled_as_one` compiles that function, and `Programs` calls it once, with the arguments of all.
 
 A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
 compile all programs of the module without kernels.
@@ -10,7 +10,7 @@ compile all programs of the module without kernels.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -110,6 +110,63 @@ def compiled_as_one(texts: Mapping[str, str], kernels: bool = False, target: str
     examples = {name: list(islice(zeros, count)) for name, (count, _) in counts.items()}
     one = Joined(run, examples, counts)
     return {name: one(function_of(name)) for name in texts}
+
+
+Given = tuple[str, Sequence[NDArray[Any]]]
+"""A StableHLO program with static sizes, and its arguments."""
+
+Results = tuple[Sequence[NDArray[Any]], tuple[NDArray[Any], ...]]
+"""Arguments and results of a program."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of a file's tests, which are one function for each target."""
+
+    of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
+    """By a test's name: its programs by name, from the parameters of a case."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `compile`; the target is the parameter `target` of a case, or `cpu`."""
+
+    def of_test(self, programs: Callable[..., Mapping[str, Given]]) -> Callable[..., Mapping[str, Given]]:
+        """Registers the programs of the test with this function's name."""
+        self.of_tests[f"test_{programs.__name__}"] = programs
+        return programs
+
+    def results(self, request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
+        """Arguments and results of the programs of each case that runs, by the case's name and the program's."""
+        by_target: dict[str, dict[tuple[str, str], Given]] = {}
+        for item in request.session.items:
+            if (
+                isinstance(item, pytest.Function)
+                and item.path == request.path
+                and item.originalname in self.of_tests
+            ):
+                parameters = item.callspec.params if hasattr(item, "callspec") else {}
+                programs = self.of_tests[item.originalname](**parameters)
+                of_target = by_target.setdefault(parameters.get("target", "cpu"), {})
+                of_target |= {(item.name, name): given for name, given in programs.items()}
+        results: dict[str, dict[str, Results]] = {}
+        for target, of_target in by_target.items():
+            for (test, name), both in _results(of_target, target=target, **self.options).items():
+                results.setdefault(test, {})[name] = both
+        return results
+
+
+def _results(programs: Mapping[tuple[str, str], Given], **options: Any) -> dict[tuple[str, str], Results]:
+    """Arguments and results of programs, from one call of one function."""
+    functions = {f"program_{i}": each for i, each in enumerate(programs)}
+    text, counts = joined(_function(programs[each][0], name) for name, each in functions.items())
+    results = iter(load(text).compile(**options)(*(x for _, given in programs.values() for x in given)))
+    return {
+        each: (programs[each][1], tuple(islice(results, counts[name][1]))) for name, each in functions.items()
+    }
+
+
+def _function(text: str, name: str) -> str:
+    """The function of a program, with all calls inlined, under a name."""
+    module = str(load(text, inline=True))
+    return module[module.index("func.func") : module.rindex("}")].replace("@main", f"@{name}")
 
 
 @stage

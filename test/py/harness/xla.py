@@ -54,15 +54,18 @@ def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 def _of_xla(text: str) -> Any:
     _lapack.initialize()  # as JAX does when it writes a LAPACK call
     client = xla_bridge.get_backend("cpu")
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     options = xla_client.CompileOptions()
-    options.executable_build_options.debug_options.xla_backend_optimization_level = (
-        0  # compiling takes most of the time
-    )
-    if (
-        "stablehlo.scatter" in text
-    ):  # without fusion emitters, XLA expands scatters, and rejects promoted elements
+    # Compiling takes most of the time, and takes twice as long with the emitters of fusions.
+    options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+    try:
+        return client.compile_and_load(text, devices, options)
+    except jax.errors.JaxRuntimeError:
+        if "stablehlo.scatter" not in text:
+            raise
+        # Without these emitters, XLA expands scatters, and rejects promoted elements.
         options.env_option_overrides = [("xla_cpu_use_fusion_emitters", True)]
-    return client.compile_and_load(text, xla_client.DeviceList(tuple(client.local_devices()[:1])), options)
+        return client.compile_and_load(text, devices, options)
 
 
 def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
