@@ -63,6 +63,7 @@ class Loaded:
         opened = [open_device(device, target, name) for device in wanted]
         for device in opened:
             device.trim()  # this module's arrays have other sizes
+            weakref.finalize(self, device.trim).atexit = False
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
         if self._reflected(LAPACK):
@@ -70,7 +71,6 @@ class Loaded:
         self.context: Any = _context(instance, modules, opened, target, name)
         self._module: Any = module
         _LOADED.add(self)
-        weakref.finalize(self, self.device.trim).atexit = False
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 

@@ -56,8 +56,8 @@ REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
 """Dispatches run one after the other, in the order of the program, in place of those that are independent at once.
 
-IREE then reuses the memory of a value right after the dispatch that reads it last. Each dispatch has work for all
-threads. The setting that IREE names after least memory has no effect.
+IREE then reuses the memory of a value right after the dispatch that reads it last. Large dispatches have work for all
+threads, and small ones are not faster beside others. The setting that IREE names after least memory has no effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`fast/work.py`)."""

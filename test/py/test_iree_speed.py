@@ -197,11 +197,13 @@ def test_sums_of_products_in_lanes(target: str) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
-def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str) -> str:
+def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str, init: str = "3.0") -> str:
     """A sum over elements that `elements` computes as %x from the arrays %a and %b, with an initial value."""
     of = f"tensor<{shape}x{element}>"
-    text = reduction("add", shape, dimensions, result, element).replace("%x:", f"%a: {of}, %b:")
-    return text.replace("%0 =", elements.format(of=of) + "\n%0 =")
+    text = reduction("add", shape, dimensions, result, element).replace(f"%x: {of}, %init:", f"%a: {of}, %b:")
+    text = text.replace(f"%b: tensor<{element}>", f"%b: {of}")
+    start = f"%init = stablehlo.constant dense<{init}> : tensor<{element}>"
+    return text.replace("%0 =", f"{start}\n{elements.format(of=of)}\n%0 =")
 
 
 PRODUCT, NEGATED = "%x = stablehlo.multiply %a, %b : {of}", "%x = stablehlo.negate %a : {of}"
@@ -230,7 +232,7 @@ def sums() -> dict[str, Call]:
 
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Call]) -> None:
-    """The initial value counts once, and signs of zeros are those of a sum that starts from zero."""
+    """The initial value counts once."""
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
     assert isinstance(source, str) and "stablehlo.negate" not in source
@@ -242,13 +244,22 @@ def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Call]) -
     a[:, 0] = 0
     exact = {PRODUCT: a.astype(np.float64) * b, NEGATED: -a.astype(np.float64)}
     exact |= {NEGATED_PRODUCT: -exact[PRODUCT], REPEATED: a[0] * b.astype(np.float64)}
-    for init in (0.0, 3.0):
-        (y,) = sums[name](a, b, np.asarray(init, dtype))
-        expected = init + np.sum(exact[elements], over)
-        np.testing.assert_allclose(
-            y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
-        )
-        assert not np.any(np.signbit(y[y == 0]))
+    (y,) = sums[name](a, b)
+    expected = 3 + np.sum(exact[elements], over)
+    np.testing.assert_allclose(
+        y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
+    )
+
+
+@pytest.mark.parametrize("init", ["0.0", "-0.0"])
+def test_signs_of_sums_of_negated_values(init: str) -> None:
+    """Values that cancel give 0, and not -0, whatever zero the sum starts from."""
+    program = tiduc.load(sum_of(NEGATED, "64x64", "1", "64x", "f32", init))
+    x = np.tile(np.float32([1, -1]), (64, 32))
+    (y,) = program.compile()(x, x)
+    assert not y.any() and not np.signbit(y).any()
+    source = program.source().stablehlo
+    assert isinstance(source, str) and ("stablehlo.negate" in source) is (init == "-0.0")
 
 
 # ---- reversed arrays ----------------------------------------------------------------------------------------

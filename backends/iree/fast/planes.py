@@ -78,10 +78,6 @@ class Planes:
         w = c.window
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
-    def shift(self, d: int, j: int) -> int:
-        """The places between the element that the window reads at offset j in its plane, and the window's place."""
-        return j * self.dilation[d] // self.strides[d]
-
     def remainders(self, d: int) -> list[int]:
         """The remainders of rows or columns for which there are planes: multiples of the second one, from 0 on."""
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
@@ -102,8 +98,8 @@ class Planes:
 
     @property
     def reach(self) -> Pair:
-        """The largest shifts."""
-        rows, columns = (self.shift(d, self.sizes[d] - 1) for d in range(2))
+        """The places between the last element that the window reads in its plane, and the window's place."""
+        rows, columns = ((self.sizes[d] - 1) * self.dilation[d] // self.strides[d] for d in range(2))
         return rows, columns
 
     @property
@@ -227,13 +223,13 @@ class _Copies:
         step, count = k.width * self.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
-        def some(k: Vectors, q: Any, out: Any) -> list[Any]:
-            return [self.some(k, source, at, plane, q, out, None)]
+        def step_of_row(k: Vectors, q: Any, out: Any) -> list[Any]:
+            return [self.vectors_of_row(k, source, at, plane, q, out, None)]
 
-        (out,) = k.loop(0, whole, step, [out], some)
-        return self.some(k, source, at, plane, whole, out, k.held(count - whole))
+        (out,) = k.loop(0, whole, step, [out], step_of_row)
+        return self.vectors_of_row(k, source, at, plane, whole, out, k.held(count - whole))
 
-    def some(
+    def vectors_of_row(
         self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
     ) -> Any:
         """The planes with the elements of a row from number q of those that windows read: all, or `count` if given."""

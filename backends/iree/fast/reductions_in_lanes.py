@@ -11,8 +11,9 @@ IREE treats a sum of products as a product of matrices, for which its code is sl
 It does not recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a
 multiplication on any CPU. Sums along the last dimensions gain from it, and 32 or more sums along others.
 
-A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one
-after the other, since it has vector code for sums, not for differences; nor does a product fuse with a negation.
+A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
+since it has vector code for sums, not for differences; nor does a product fuse with a negation. The initial value must
+not be -0: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
 
 If no lane count divides the number of elements, the last of several dimensions supplies the lanes. Otherwise, the array
 is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
@@ -25,6 +26,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.known import splat
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
@@ -59,7 +61,9 @@ def _reduced(b: Emitter, op: Any) -> list[Any] | None:
     x, init = op.operands
     start = init
     combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
-    negation = _read_once(x, "stablehlo.negate") if combine == "stablehlo.add" else None
+    negation = None
+    if combine == "stablehlo.add" and _is_no_negative_zero(init):
+        negation = _read_once(x, "stablehlo.negate")
     if negation is not None:
         x, start = negation.operands[0], b.constant(0, init)
     product = _read_once(x, "stablehlo.multiply") if combine == "stablehlo.add" else None
@@ -73,6 +77,12 @@ def _reduced(b: Emitter, op: Any) -> list[Any] | None:
     else:
         y = b.reduce(x, start, dimensions, combine)
     return [y if negation is None else b.subtract(b.broadcast_in_dim(init, [], shape(y)), y)]
+
+
+def _is_no_negative_zero(x: Any) -> bool:
+    """Whether a scalar is a constant other than -0."""
+    value = splat(x)
+    return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)
 
 
 def _read_once(x: Any, name: str) -> Any | None:

@@ -134,7 +134,7 @@ def in_workgroups(
         k = Kernel(b.place, b.location)
         workload = [k.index(n) for n in _three(counts)]
         numbers = [k.number(n, signless(32)) for n in shared.read]
-    of = (*types, len(numbers), shared.fixed) if shared else (*types, *counts)
+    of = (*types, shared.sizes, len(numbers), shared.fixed) if shared else (*types, *counts)
     key = hashlib.blake2b(repr((plan, *map(str, of))).encode(), digest_size=8).hexdigest()
     name = "_".join((name, *("x".join(map(str, (*_known(t), element(t)))) for t in types[:-1]), key))
     block = module.regions[0].blocks[0]
