@@ -9,7 +9,8 @@ IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much 
 take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
 
 An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
-IREE would fuse these ops, so that the kernels and the values stay as they are.
+IREE would fuse these ops, so that the kernels and the values stay as they are. Differences in exponentials stay ops of
+their own: IREE recognizes a softmax by them, and stores less for its gradient.
 """
 
 import functools
@@ -49,11 +50,19 @@ def _groups(block: Any) -> list[list[Any]]:
         if _is_of_scalars(op):
             lasts = {last_of.get(use.owner.operation) for use in op.results[0].uses}
             (last,) = lasts if len(lasts) == 1 else (None,)
-            if last is None or last.results[0].type.shape != op.results[0].type.shape:
+            if last is None or last.results[0].type.shape != op.results[0].type.shape or _is_of_softmax(op):
                 last = op
             last_of[op] = last
             groups.setdefault(last, []).append(op)
     return [group[::-1] for group in groups.values() if len(group) > 1]
+
+
+def _is_of_softmax(op: Any) -> bool:
+    """Whether an op is the difference in an exponential."""
+    readers = [use.owner.operation for use in op.results[0].uses]
+    return op.name == "stablehlo.subtract" and [reader.name for reader in readers] == [
+        "stablehlo.exponential"
+    ]
 
 
 def _is_of_scalars(op: Any) -> bool:
