@@ -51,8 +51,9 @@ class Device:
     def trim(self) -> None:
         """On CPUs, returns the memory of freed arrays to the system.
 
-        The caching allocator reuses memory for arrays of its exact size only. At its limit, it returns the memory
-        that was freed last, so that sizes of past programs would stay, and those in use would be allocated anew.
+        The caching allocator reuses the memory of a freed array only for an array of equal size. At its limit, it
+        returns the memory that was freed last. Without `trim`, it would keep the memory of past programs, and would
+        return and allocate the memory of the current program in each call.
         """
         if self.on_host and not is_inherited(self.name):
             self.hal.allocator.trim()

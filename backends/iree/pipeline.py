@@ -88,7 +88,7 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits sums to one number into parts, for CPUs; keeps others from IREE's products; negates after sums.",
+        "Splits sums to one number, for CPUs; adds products by multiply-adds; negates sums, not their terms.",
     ),
     Entry(
         "speed",
@@ -138,7 +138,7 @@ PIPELINE = (
     Entry(
         "regions",
         elementwise_maps,
-        "Makes maps of elementwise ops that IREE fuses, for CPUs, so that IREE compiles them faster; last of all.",
+        "Puts elementwise ops that IREE would fuse into one map, for CPUs, which compiles faster; last of all.",
     ),
 )
 

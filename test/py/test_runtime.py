@@ -272,7 +272,7 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
 
 @pytest.fixture
 def new_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The devices are opened anew: arrays of other tests in this process count towards an allocator's limit."""
+    """Has a test open its own devices, since the arrays of other tests count towards an allocator's limit."""
     monkeypatch.setattr(devices, "_OPEN", {})
 
 

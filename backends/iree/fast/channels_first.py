@@ -139,12 +139,8 @@ def _planned(
     c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
 ) -> tuple[Form, Sizes]:
     """The properties of a convolution on which its code depends, and the sizes of its parts."""
-    group, summed, width, rows = (
-        c.outputs // c.groups,
-        c.features // c.groups,
-        lanes(c.x),
-        _rows_of_part(c, planes),
-    )
+    group, summed = c.outputs // c.groups, c.features // c.groups
+    width, rows = lanes(c.x), _rows_of_part(c, planes)
     flat = planes.flat(rows)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)

@@ -9,8 +9,8 @@ IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much 
 take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
 
 An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
-IREE would fuse these ops, so that the kernels and the values stay as they are. Differences in exponentials stay ops of
-their own: IREE recognizes a softmax by them, and stores less for its gradient.
+IREE would fuse these ops, so that the kernels and the values stay as they are. A subtraction whose result only an
+exponential reads joins no map: IREE recognizes a softmax by it, and stores fewer arrays for the gradient of a softmax.
 """
 
 import functools
@@ -58,7 +58,7 @@ def _groups(block: Any) -> list[list[Any]]:
 
 
 def _is_of_softmax(op: Any) -> bool:
-    """Whether an op is the difference in an exponential."""
+    """Whether an op is a subtraction whose result only an exponential reads."""
     readers = [use.owner.operation for use in op.results[0].uses]
     return op.name == "stablehlo.subtract" and [reader.name for reader in readers] == [
         "stablehlo.exponential"

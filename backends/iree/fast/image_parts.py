@@ -80,7 +80,7 @@ class Form:
         return math.prod(len(each.sizes) for each in self.elements)
 
     def order(self, image: Any, feature: Any) -> list[Any]:
-        """What belongs to an image and to a feature, in the order of the result's dimensions."""
+        """An entry for the image and one for the feature, in the order of the result's dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
 

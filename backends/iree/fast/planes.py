@@ -29,9 +29,10 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Offsets:
-    """What the offsets of a window read: with other pitches, that of planes of other sizes.
+    """The element of a plane that a window reads at each of its offsets.
 
-    `remainders` are the remainders of rows, and of columns, for which there are planes.
+    Images of other sizes change the `pitch`, the distance of rows in a plane, and nothing else. `remainders` are the
+    remainders of rows, and of columns, for which there are planes.
     """
 
     strides: Pair
@@ -87,7 +88,7 @@ class Planes:
 
     @property
     def offsets(self) -> Offsets:
-        """What the offsets of the window read."""
+        """The element of a plane that the window reads at each of its offsets."""
         remainders = tuple(tuple(self.remainders(d)) for d in range(2))
         return Offsets(self.strides, self.dilation, remainders, self.pitch)
 
