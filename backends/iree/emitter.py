@@ -19,8 +19,9 @@ from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element, wi
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
 
-EVERYWHERE, ON_CPUS, ON_SPIRV, DYNAMIC = "everywhere", "on CPUs", "on SPIR-V", "dynamic shapes"
-"""Where a pattern applies: on all targets, on CPUs, on SPIR-V targets, or to ops with dynamic dimensions."""
+EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
+DYNAMIC = "dynamic shapes"
+"""Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
 
 STORED, DISTINCT = "tidu.stored", "tidu.distinct"
 """The attributes of barriers that only keep IREE from fusing ops, and only from merging equal ops."""

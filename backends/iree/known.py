@@ -71,3 +71,9 @@ def splat(x: Any) -> Any | None:
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
     return value.get_splat_value() if is_splat(value) else None
+
+
+def is_no_negative_zero(x: Any) -> bool:
+    """Whether a scalar is a constant other than -0."""
+    value = splat(x)
+    return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)

@@ -5,7 +5,16 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
-from tiduc.backends.iree.emitter import DYNAMIC, ON_CPUS, ON_SPIRV, PATTERNS, Pattern, rewriting, within
+from tiduc.backends.iree.emitter import (
+    DYNAMIC,
+    ON_CPUS,
+    ON_OTHERS,
+    ON_SPIRV,
+    PATTERNS,
+    Pattern,
+    rewriting,
+    within,
+)
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.functions import replace
@@ -42,7 +51,12 @@ def apply_patterns(module: Any, settings: Settings) -> None:
 
 def _patterns(op: Any, settings: Settings) -> list[Pattern]:
     """The patterns for an op, in the order in which they are tried."""
-    applies = {ON_CPUS: settings.cpu, ON_SPIRV: settings.spirv, DYNAMIC: has_dynamic_shape(op)}
+    applies = {
+        ON_CPUS: settings.cpu,
+        ON_OTHERS: not settings.cpu,
+        ON_SPIRV: settings.spirv,
+        DYNAMIC: has_dynamic_shape(op),
+    }
     return [
         entry.pattern
         for entry in PATTERNS[op.name]

@@ -109,7 +109,7 @@ PIPELINE = (
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),
     Entry("legal", separate_parts),
-    Entry("legal", separate_wide_fusions),
+    Entry("legal", separate_wide_fusions, takes_settings=True),
     Entry("legal", separate_reads),
     Entry("legal", updates_after_reads),
     Entry("legal", distinguish_starts),

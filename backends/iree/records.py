@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import tiduc.backends.iree.pipeline
 import tiduc.backends.iree.vm.recordings  # noqa: F401  (these two imports record all faults)
-from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_SPIRV, PATTERNS
+from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
 from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
 
 
@@ -28,7 +28,7 @@ def records() -> list[Record]:
 
 
 TABLES = {
-    "static": (EVERYWHERE, ON_CPUS),
+    "static": (EVERYWHERE, ON_CPUS, ON_OTHERS),
     "dynamic": (DYNAMIC,),
     "spirv": (ON_SPIRV,),
     "modules": (MODULES, VM_TEXT),

@@ -63,7 +63,14 @@ TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`fast/work.py`)."""
 # sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates
 # constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
-_SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", "--iree-opt-const-eval=false")
+_NO_CONSTANTS = "--iree-opt-const-eval=false"
+_SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
+
+_NO_NARROW_DIVISIONS = "--opt-disable=correlated-propagation", "--opt-bisect-verbose=false"
+"""Keeps LLVM from dividing indices as vectors of 16-bit integers, which its back-end for CUDA cannot compile.
+
+IREE computes indices in such vectors where it reverses the window of a kernel, for example.
+"""
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
 """For modules with products in tiles (`fast/tiles.py`): panels on the stack, which has 128 KiB in workers."""
@@ -130,7 +137,7 @@ def _linux(name: str, description: str, triple: str, *flags: str, **more: Any) -
 
 def _bare(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
     """A target without an operating system, for which only static libraries can be compiled."""
-    flags = f"--iree-llvmcpu-target-triple={triple}", "--iree-opt-const-eval=false", *flags
+    flags = f"--iree-llvmcpu-target-triple={triple}", _NO_CONSTANTS, *flags
     return Target(name, description, (*_LLVM, *flags), library=True, remark=_ONLY, **more)
 
 
@@ -227,7 +234,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "cuda",
             "NVIDIA GPUs; cuda:sm_86 names the architecture, and newer GPUs run older ones' modules",
-            (_KEEP_F64,),
+            (_KEEP_F64, _NO_CONSTANTS, *_NO_NARROW_DIVISIONS),
             variant="--iree-hal-target-device=cuda --iree-cuda-target={}",
             variants=tuple(f"sm_{n}" for n in (70, 75, 80, 86, 87, 89, 90, 120)),
             default="sm_80",
@@ -236,7 +243,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "hip",
             "AMD GPUs; hip:gfx1100 names the architecture",
-            ("--iree-hal-target-device=hip", _KEEP_F64),
+            ("--iree-hal-target-device=hip", _KEEP_F64, _NO_CONSTANTS),
             variant="--iree-rocm-target={}",
             variants=("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1200", "gfx1201"),
             default="gfx942",

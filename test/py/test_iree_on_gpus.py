@@ -14,6 +14,7 @@ from harness.one_module import selected
 from harness.vulkan import has_device, module_for_gpus, skip_without_device
 
 from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
@@ -22,7 +23,7 @@ from tiduc.runtime.run import Executable
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"
 RNG = np.random.default_rng(0)
-REJECTED = {"constant", "convert", "iota", "leading_zeros", "leading_zeros_of_bytes", "sort"}
+REJECTED = {"constant", "convert", "iota", "leading_zeros", "leading_zeros_of_bytes", "negated_sum", "sort"}
 """Ops that IREE alone rejects for GPUs, and a loop: without a device, other cases are not compiled for its target."""
 
 
@@ -68,6 +69,16 @@ def test_functions_of_f64_are_refused(type_: str, op: str) -> None:
     with pytest.raises(Unsupported, match="Vulkan has no such function of f64") as refused:
         legalized(text)
     assert refused.value.location == "-:2:12"
+
+
+def test_a_large_kernel_is_reversed() -> None:
+    """LLVM would divide the indices as vectors of 16-bit integers, which do not compile for CUDA."""
+    text = """func.func @main(%x: tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32> {
+      %0 = stablehlo.transpose %x, dims = [2, 3, 1, 0] : (tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32>
+      %1 = stablehlo.reverse %0, dims = [0, 1] : tensor<3x3x512x512xf32>
+      return %1 : tensor<3x3x512x512xf32>
+    }"""
+    assert compile_module(text, "cuda")
 
 
 def test_roots_of_f64_stay() -> None:

@@ -1,6 +1,6 @@
-"""How the target `cpu` handles each op, its JVP and its VJP.
+"""How a target, by default `cpu`, handles each op, its JVP and its VJP.
 
-    PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--write]
+    PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--target NAME] [--write]
 
 The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run
 on random arguments in a separate process, and compared with the reference interpreter (or XLA for ops that it lacks):
@@ -88,13 +88,13 @@ def arguments(program: Program) -> list[Any]:
     return given
 
 
-def compiled(op: str, text: str, kind: str) -> Any:
+def compiled(op: str, text: str, kind: str, target: str) -> Any:
     """The compiled program's results, or the reason of a refusal; None for an op without a program."""
     program = program_of(op, text, kind)
     if program is None:
         return None
     try:
-        executable = program.compile()
+        executable = program.compile(target)
     except TiducError as error:
         return "refused: " + error.message.partition(": ")[2].partition(". ")[0]
     try:
@@ -140,9 +140,9 @@ class Worker:
             self._pool = None
 
 
-def verdict(worker: Worker, op: str, text: str, kind: str) -> str:
+def verdict(worker: Worker, op: str, text: str, kind: str, target: str = "cpu") -> str:
     """The table entry for a program."""
-    actual = worker(compiled, op, text, kind)
+    actual = worker(compiled, op, text, kind, target)
     if actual is None:
         return "-"
     if isinstance(actual, str) and not actual.startswith("not run"):
@@ -159,24 +159,28 @@ def verdict(worker: Worker, op: str, text: str, kind: str) -> str:
     return "right"
 
 
-def sweep(ops: Sequence[str]) -> Iterator[Accepted]:
+def sweep(ops: Sequence[str], target: str = "cpu") -> Iterator[Accepted]:
     """Yields the rows of some ops."""
     worker, texts = Worker(), programs()
     for op in ops:
         if op in texts:
-            yield Accepted(op, *(verdict(worker, op, texts[op], kind) for kind in ("primal", "jvp", "vjp")))
+            verdicts = (verdict(worker, op, texts[op], kind, target) for kind in ("primal", "jvp", "vjp"))
+            yield Accepted(op, *verdicts)
     worker.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--filter", default="", help="a pattern that names of ops match")
+    parser.add_argument("--target", default="cpu", help="the target to compile for, and to run on")
     parser.add_argument(
         "--write", action="store_true", help="write the rows of these ops to tiduc/tables/accepted.tsv"
     )
     options = parser.parse_args()
+    if options.write and options.target != "cpu":
+        parser.error("the table is that of the target cpu: --write does not go with --target")
     rows = []
-    for row in sweep([op for op in programs() if re.search(options.filter, op)]):
+    for row in sweep([op for op in programs() if re.search(options.filter, op)], options.target):
         rows.append(row)
         print(*row, sep="\t", flush=True)
     if options.write:

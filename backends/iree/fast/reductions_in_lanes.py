@@ -26,7 +26,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.known import is_no_negative_zero
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
@@ -62,7 +62,7 @@ def _reduced(b: Emitter, op: Any) -> list[Any] | None:
     start = init
     combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
     negation = None
-    if combine == "stablehlo.add" and _is_no_negative_zero(init):
+    if combine == "stablehlo.add" and is_no_negative_zero(init):
         negation = _read_once(x, "stablehlo.negate")
     if negation is not None:
         x, start = negation.operands[0], b.constant(0, init)
@@ -77,12 +77,6 @@ def _reduced(b: Emitter, op: Any) -> list[Any] | None:
     else:
         y = b.reduce(x, start, dimensions, combine)
     return [y if negation is None else b.subtract(b.broadcast_in_dim(init, [], shape(y)), y)]
-
-
-def _is_no_negative_zero(x: Any) -> bool:
-    """Whether a scalar is a constant other than -0."""
-    value = splat(x)
-    return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)
 
 
 def _read_once(x: Any, name: str) -> Any | None:

@@ -1,4 +1,7 @@
-"""Accurate sine, cosine and tangent of f32 for SPIR-V, whose own functions have errors of 2^-11 and more.
+"""Accurate sine, cosine and tangent of f32 for targets other than CPUs.
+
+IREE's code for CUDA reduces the argument by one product with pi / 2, so that errors grow with the argument. Functions
+of SPIR-V have errors of 2^-11 and more.
 
 Everything is computed in f32 and 32-bit integers, which all devices have. For |x| below 2^13, multiples of
 pi / 2 are subtracted in four parts, three of which have exact products (Cody and Waite). For larger |x|, the
@@ -15,7 +18,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.emitter import ON_OTHERS, Emitter, legalize, signless
 from tiduc.backends.iree.fast.exponentials import hexadecimal, polynomial
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.trigonometry import TURN
@@ -28,15 +31,17 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
 """The bits of 1 / 2 pi behind 32 zero bits, in words of 32, as signed integers."""
 
 
-@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_SPIRV)
+@legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_OTHERS)
 @wrong(
-    "SPIR-V allows errors of 2^-11; emits a range reduction and polynomials in f32. tan is sin / cos.",
+    "On GPUs, errors grow with the argument, or are 2^-11; emits a range reduction and polynomials. tan is sin / cos.",
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A range reduction and polynomials in f32; tan is sin / cos."""
     given = op.operands[0]
-    if not is_float(given) or bits(given) == 64:  # functions of f64 are refused in ../missing/spirv.py
+    if (
+        not is_float(given) or bits(given) == 64
+    ):  # of f64, CUDA and HIP have accurate functions, and SPIR-V has none
         return None
     x = b.convert(given, ir.F32Type.get())
     r, quarter = _reduced(b, x)

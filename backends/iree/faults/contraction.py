@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch_mlir._mlir_libs import _stablehlo as hlo
-
 from tiduc.backends.iree.emitter import Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
+from tiduc.backends.iree.missing.convolutions_as_products import as_products, has_one_place
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import element, i64, is_complex, shape, with_element, with_shape
+from tiduc.dialect.types import element, is_complex, shape, with_element
 from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
 from tiduc.passes.rules.batch_norm import gradient
 
@@ -37,8 +36,9 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     "convolution_reversed_groups",
 )
 @crash("Some reversed windows do not compile; reverses the kernel.", "convolution_reversed")
+@wrong("On GPUs, sums wrong products where there is one window; emits a product.", "cuda/one_window")
 @wrong(
-    "On GPUs, grouped convolutions give zeros; emits one convolution for each group.",
+    "On GPUs, grouped convolutions give zeros; emits products of slices.",
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -50,8 +50,8 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     if (zero := _empty_sum(b, op)) is not None:
         return zero
     drop_excess(b, op)
-    if not b.cpu and (result := _grouped(b, op)) is not None:
-        return [result]
+    if not b.cpu and (group_counts(op) != (1, 1) or has_one_place(op)):
+        return [as_products(b, op)]
     window = window_of_convolution(op)
     if not is_complex(type_) or not any(window.low + window.high):
         return None
@@ -76,28 +76,6 @@ def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
     """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in op.operands)
     return [b.constant(0, op.results[0].type)] if is_empty else None
-
-
-def _grouped(b: Emitter, op: Any) -> Any:
-    """One convolution for each group, concatenated along the result's feature dimension; None for a single group."""
-    features, batches = group_counts(op)
-    count = max(features, batches)
-    if count == 1:
-        return None
-    if count > 64 or is_complex(op.results[0].type):
-        raise refused(op, f"it has {count} groups, of which code for GPUs makes zeros")
-    d = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    of_x = d.input_feature_dimension if features > 1 else d.input_batch_dimension
-    along = zip(op.operands, (of_x, d.kernel_output_feature_dimension), strict=True)
-    groups = [(x, dimension, shape(x)[dimension] // count) for x, dimension in along]
-    whole, to = op.results[0].type, d.output_feature_dimension
-    sizes = [n // count if i == to else n for i, n in enumerate(whole.shape)]
-    parts, one = list[Any](), i64(1)
-    single = {"feature_group_count": one, "batch_group_count": one}
-    for k in range(count):
-        x, y = (b.cut(x, dimension, k * n, (k + 1) * n) for x, dimension, n in groups)
-        parts += b.clone(op, {0: x, 1: y}, [with_shape(whole, sizes)], single)
-    return b.concatenate(parts, to)
 
 
 @legalize("stablehlo.batch_norm_grad")

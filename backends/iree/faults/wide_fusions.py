@@ -8,7 +8,7 @@
 
 IREE fuses such a tree into one dispatch, however many arrays it reads, or into two with all shared values between them.
 Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree.
-Its runtime does not load a module with a dispatch of more than 32 arrays on one target, 64 on another. A loss with a
+Its runtime does not load a module with a dispatch of more than 16 arrays on CUDA, 32 or 64 on others. A loss with a
 term for each of 33 parameters is enough, or two derivatives of a series.
 """
 
@@ -23,19 +23,24 @@ from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.faults.fusions import store
 from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
 
-_MOST = 24
-"""Arrays that a tree reads, and values in a tree that have several readers and may become arrays, at most."""
+_MOST, _MOST_ON_OTHERS = 24, 10
+"""The most arrays that a tree reads, with its values that have several readers and may become arrays."""
 
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with many readers."""
+    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with many readers.
+
+    `most` limits the two together.
+    """
 
     number: int
+    most: int
     arrays: set[Any] = field(default_factory=set)
     shared: int = 0
     within: "_Tree | None" = None
@@ -59,7 +64,7 @@ class _Tree:
         """Makes the other tree a part of this one, unless the two are too large together."""
         if other is self:
             return True
-        if self.shared + other.shared + len(self.arrays | other.arrays) > _MOST:
+        if self.shared + other.shared + len(self.arrays | other.arrays) > self.most:
             return False
         self.shared += other.shared
         self.bits |= other.bits
@@ -69,18 +74,19 @@ class _Tree:
 
 
 @crash(
-    "Does not load dispatches of more than 32 arrays; puts barriers into trees of elementwise ops that need more.",
+    "Does not load dispatches of more than 32 arrays, or 16 on CUDA; puts barriers into large elementwise trees.",
     "sum_of_many_arrays",
 )
-def separate_wide_fusions(module: Any) -> None:
+def separate_wide_fusions(module: Any, settings: Settings) -> None:
     """Puts the barriers into a module, in place, in time linear in its ops."""
     trees: dict[Any, _Tree] = {}
     # The trees that a value depends on by way of ops outside of them, as a mask of their bits.
     behind: dict[Any, int] = {}
     numbers, bits = count(), count()
+    most = _MOST if settings.cpu else _MOST_ON_OTHERS
     for op in within(module.operation):
         before = functools.reduce(operator.or_, (behind.get(x, 0) for x in op.operands), 0)
-        tree = _Tree(next(numbers)) if op.name in _FUSED else None
+        tree = _Tree(next(numbers), most) if op.name in _FUSED else None
         left = []
         for x, other in _latest_first(trees, op.operands):
             if tree is None or other is None or x.type.shape != op.results[0].type.shape:

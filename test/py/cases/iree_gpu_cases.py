@@ -49,6 +49,69 @@ def convolution(narrow: str, dtype: Any) -> Case:
     return Case("convolution", signature, body, (x, k), expected)
 
 
+def groups(count: int, per_group: int, batch: bool) -> Case:
+    """A strided and padded convolution in many groups; those of a batch have windows larger than the result."""
+    n, size = (count, 9) if batch else (1, 7)
+    features, window = (per_group, 8) if batch else (count * per_group, 3)
+    x = RNG.integers(-9, 9, (n, features, size, size)).astype(np.float32)
+    k = RNG.integers(-9, 9, (2 * count, per_group, window, window)).astype(np.float32)
+    places = (size + 2 - window) // 2 + 1
+    result = f"tensor<1x{2 * count}x{places}x{places}xf32>"
+    kernel = f"tensor<{2 * count}x{per_group}x{window}x{window}xf32>"
+    image = f"tensor<{n}x{features}x{size}x{size}xf32>"
+    body = f"""
+      %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+        window = {{stride = [2, 2], pad = [[1, 1], [1, 1]]}}
+        {{batch_group_count = {count if batch else 1} : i64, feature_group_count = {1 if batch else count} : i64}}
+        : ({image}, {kernel}) -> {result}
+      return %0 : {result}"""
+    padded = np.pad(
+        x.astype(np.int64).reshape(count, per_group, size, size), ((0, 0), (0, 0), (1, 1), (1, 1))
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (2, 3))[:, :, ::2, ::2]
+    kernels = k.astype(np.int64).reshape(count, 2, per_group, window, window)
+    expected = np.einsum("gihwpq,goipq->gohw", windows, kernels).reshape(1, 2 * count, places, places)
+    signature = f"(%x: {image}, %k: {kernel}) -> {result}"
+    return Case("convolution", signature, body, (x, k), expected.astype(np.float32))
+
+
+def strided_slice() -> Case:
+    """The sum of the rows 1, 5, ... of a matrix with a dimension of size 1."""
+    x = RNG.integers(-9, 9, (256, 1, 64)).astype(np.float32)
+    body = """%z = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.slice %x [1:256:4, 0:1, 0:64] : (tensor<256x1x64xf32>) -> tensor<64x1x64xf32>
+      %1 = stablehlo.reshape %0 : (tensor<64x1x64xf32>) -> tensor<64x64xf32>
+      %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0]
+        : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+      return %2 : tensor<64xf32>"""
+    return Case("slice", "(%x: tensor<256x1x64xf32>) -> tensor<64xf32>", body, (x,), x[1::4, 0].sum(0))
+
+
+def one_window() -> Case:
+    """One place of a dilated window, as in the gradient of a strided convolution toward its kernel."""
+    x, k = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 4, 2, 3), (2, 2, 2, 2)))
+    body = """
+      %0 = stablehlo.convolution(%x, %k) dim_numbers = [f, 1, 0, b]x[1, o, i, 0]->[f, 0, b, 1],
+        window = {stride = [3, 2], rhs_dilate = [1, 3]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<2x4x2x3xf32>, tensor<2x2x2x2xf32>) -> tensor<2x1x3x1xf32>
+      return %0 : tensor<2x1x3x1xf32>"""
+    signature = "(%x: tensor<2x4x2x3xf32>, %k: tensor<2x2x2x2xf32>) -> tensor<2x1x3x1xf32>"
+    expected = np.einsum("ihwb,hoiw->ob", x[:, ::3], k).reshape(2, 1, 3, 1)
+    return Case("convolution", signature, body, (x, k), expected)
+
+
+def negated_sum() -> Case:
+    """Sums of rows of negated numbers, which a transpose moves to the rows."""
+    x = RNG.integers(-9, 9, (64, 3)).astype(np.float32)
+    body = """%z = stablehlo.constant dense<2.0> : tensor<f32>
+      %0 = stablehlo.negate %x : tensor<64x3xf32>
+      %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<64x3xf32>) -> tensor<3x64xf32>
+      %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [1]
+        : (tensor<3x64xf32>, tensor<f32>) -> tensor<3xf32>
+      return %2 : tensor<3xf32>"""
+    return Case("reduce", "(%x: tensor<64x3xf32>) -> tensor<3xf32>", body, (x,), 2 - x.sum(0))
+
+
 def quantized() -> Case:
     """A product of transposed bytes that represent halves."""
     q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
@@ -226,6 +289,12 @@ def table() -> Case:
 
 
 WRONG = {
+    "one_window": one_window(),
+    "strided_slice": strided_slice(),
+    "groups": groups(80, 1, batch=False),
+    "groups_of_two": groups(5, 2, batch=False),
+    "groups_of_batch": groups(70, 1, batch=True),
+    "groups_of_batch_of_two": groups(4, 2, batch=True),
     "sums_of_i8": window("i8", np.int8),
     "sums_of_f16": window("f16", np.float16),
     "convolution_of_i8": convolution("i8", np.int8),
@@ -240,6 +309,7 @@ WRONG = {
     "greatest": greatest(),
 }
 REJECTED = {
+    "negated_sum": negated_sum(),
     "running_sums": running(),
     "leading_zeros": leading_zeros(),
     "leading_zeros_of_bytes": leading_zeros_of_bytes(),

@@ -1,8 +1,8 @@
 """The witnesses that records of faults name: programs that IREE alone gets wrong, rejects or crashes on.
 
 A name is that of a case, behind its target and kind: `power` is compiled for CPUs, `dynamic/gather` has dynamic
-shapes, and `threads/loops_from_one_array`, `vulkan/sine`, `vulkan/dynamic/gather` and `vmvx/compare` are compiled for
-other targets.
+shapes, and `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`, `vulkan/dynamic/gather` and
+`vmvx/compare` are compiled for other targets.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.runtime.process import Limits, run_within
 from tiduc.runtime.run import Executable
 
-TARGETS = {"threads": "cpu-threads", "vulkan": "vulkan:llvmpipe", "vmvx": "vmvx"}
+TARGETS = {"cuda": "cuda", "threads": "cpu-threads", "vulkan": "vulkan:llvmpipe", "vmvx": "vmvx"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""Sums of negated values on GPUs, which IREE computes as differences that its code for GPUs rejects.
+
+reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.iree.emitter import ON_OTHERS, Emitter, legalize
+from tiduc.backends.iree.fault import crash
+from tiduc.backends.iree.known import is_no_negative_zero
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.traits import VIEWS
+from tiduc.dialect.types import is_complex, shape
+
+
+@legalize("stablehlo.reduce", where=ON_OTHERS)
+@crash("Rejects sums of negated values on GPUs; negates the sum.", "cuda/negated_sum")
+def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The initial value less the sum; views between the negation and the sum stay.
+
+    If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
+    """
+    if len(op.results) != 1 or reducer(op) != "stablehlo.add" or is_complex(op.operands[0]):
+        return None
+    x, init = op.operands
+    views = []
+    while (view := x.owner) and getattr(view, "name", "") in VIEWS:
+        views.append(view)
+        x = view.operands[0]
+    negation = defined_by(x, "stablehlo.negate")
+    if negation is None:
+        return None
+    if not is_no_negative_zero(init):
+        op.operands[0] = b.stored(op.operands[0])
+        return None
+    x = negation.operands[0]
+    for view in reversed(views):
+        (x,) = b.clone(view, {0: x})
+    y = b.reduce(x, b.constant(0, init), list(op.attributes["dimensions"]))
+    return [b.subtract(b.broadcast_in_dim(init, [], shape(y)), y)]

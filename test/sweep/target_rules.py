@@ -1,0 +1,45 @@
+"""A pytest plugin that runs the programs in the tests of rules on a target, instead of checking their derivatives.
+
+    TARGET=cuda PYTHONPATH=test/py:test/sweep python -m pytest -p target_rules test/py/rules
+
+The VJP of each program in all its differentiable inputs, whose first outputs are those of the program, is compiled
+for the target and compared with the reference interpreter, or with XLA for ops that the interpreter lacks. A test is
+skipped if tiduc refuses the program for the target: the reason names the op.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import check_rule
+from harness.check_rule import active, like, run
+from harness.compare import compare
+
+from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.program import load
+
+TARGET = os.environ.get("TARGET", "cpu")
+RTOL = 1e-9
+
+
+def on_target(text: str, *arguments: Any, rtol: float = 0, seed: int = 0, **options: Any) -> None:
+    """Replaces `check_rule`."""
+    given = {"opset": options["opset"]} if "opset" in options else {}
+    program, point = load(text, **given), [np.asarray(x) for x in arguments]
+    names = [program.inputs[i].name for i in active(point)]
+    primal, rng = run(program, point), np.random.default_rng(seed)
+    derived = program.vjp(names) if names else program
+    if names:
+        point = [*point, *(like(y, rng) for y in primal if y.dtype.kind in "fc")]
+    try:
+        executable = derived.compile(TARGET)
+    except CompileError:
+        raise
+    except TiducError as refused:
+        pytest.skip(f"refused: {refused}")
+    point = [x.astype(port.type.dtype) for x, port in zip(point, executable.signature.inputs, strict=True)]
+    compare(executable(*point), run(derived, point), max(rtol, RTOL), f"on {TARGET}")
+
+
+check_rule.check_rule = on_target  # type: ignore[assignment]
