@@ -100,16 +100,18 @@ def one_window() -> Case:
     return Case("convolution", signature, body, (x, k), expected)
 
 
-def negated_sum() -> Case:
-    """Sums of rows of negated numbers, which a transpose moves to the rows."""
-    x = RNG.integers(-9, 9, (64, 3)).astype(np.float32)
-    body = """%z = stablehlo.constant dense<2.0> : tensor<f32>
-      %0 = stablehlo.negate %x : tensor<64x3xf32>
-      %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<64x3xf32>) -> tensor<3x64xf32>
-      %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [1]
-        : (tensor<3x64xf32>, tensor<f32>) -> tensor<3xf32>
-      return %2 : tensor<3xf32>"""
-    return Case("reduce", "(%x: tensor<64x3xf32>) -> tensor<3xf32>", body, (x,), 2 - x.sum(0))
+def negated_sum(*, moved: bool = False) -> Case:
+    """Sums of rows of negated numbers, which a transpose may have `moved` to the rows."""
+    x = RNG.integers(-9, 9, (64, 8) if moved else (8, 64)).astype(np.float32)
+    given = "tensor<64x8xf32>" if moved else "tensor<8x64xf32>"
+    rows = f"stablehlo.transpose %0, dims = [1, 0] : ({given}) -> tensor<8x64xf32>"
+    body = f"""%z = stablehlo.constant dense<2.0> : tensor<f32>
+      %0 = stablehlo.negate %x : {given}
+      {f"%1 = {rows}" if moved else ""}
+      %2 = stablehlo.reduce({"%1" if moved else "%0"} init: %z) applies stablehlo.add across dimensions = [1]
+        : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
+      return %2 : tensor<8xf32>"""
+    return Case("reduce", f"(%x: {given}) -> tensor<8xf32>", body, (x,), 2 - x.sum(0 if moved else 1))
 
 
 def quantized() -> Case:
@@ -319,4 +321,8 @@ REJECTED = {
         "%0 = stablehlo.convert %x : (tensor<4xi16>) -> tensor<4xbf16>", np.array([-9, 0, 3, 7])
     ),
 }
-CASES = WRONG | REJECTED | {"short_sort": short_sort()}  # which IREE compiles if it need not be stable
+CASES = WRONG | REJECTED
+CASES |= {
+    "short_sort": short_sort(),
+    "negated_columns": negated_sum(moved=True),
+}  # which IREE may compile alone
