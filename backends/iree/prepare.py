@@ -72,7 +72,9 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
     last = partial(_with_text, program, settings, kernels)
-    plain = last(module, device, Source("", target.name, name, flags, otherwise))
+    plain = last(
+        module, device, Source("", target.name, name, flags, otherwise, threaded=threaded or not alone)
+    )
     if not alone or threaded or has_resources(module):
         return plain
     if counted:  # loops in kernels need no rewrites for the host
