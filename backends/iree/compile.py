@@ -22,6 +22,7 @@ from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.vm.references import may_branch
+from tiduc.dialect.artifacts import BYTECODE
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
 from tiduc.dialect.progress import during, report
 from tiduc.runtime import cache
@@ -52,7 +53,8 @@ class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
     `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute.
+    that the text declares, as text by name: what workgroups of dispatches compute. `threaded`: IREE's device for
+    threads is to run the program.
     """
 
     stablehlo: str | bytes
@@ -61,6 +63,7 @@ class Source:
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
     otherwise: "Callable[[], Source] | None" = None
     workgroups: Mapping[str, str] = field(default_factory=dict)
+    threaded: bool = False
 
     @property
     def text(self) -> bytes:
@@ -165,7 +168,8 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    key = cache.key(source.whole, (*target.flags, *source.flags), compiler) if cached else None
+    rewrites = ("for threads",) * source.threaded
+    key = cache.key(source.whole, (*target.flags, *source.flags, *rewrites), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         return compiled
@@ -195,8 +199,9 @@ def _ended(
 ) -> Ended:
     """Runs the compiler on a program and says how it ended.
 
-    For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
-    rewrites, and from there to a module. Functions of workgroups are put into the text after a phase that schedules
+    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
+    which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
+    constants, whose text takes long. Functions of workgroups are put into the text after a phase that schedules
     dispatches, since each pass until then would verify them. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
@@ -220,13 +225,14 @@ def _ended(
                         ended = step(whole, f"--compile-from={_SCHEDULED}", *more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
-        if not may_branch(source.text) and not target.spirv:
+        rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
+        if not rewrites and not target.spirv:
             return run()
         ended = run("--compile-to=vm")
         if target.spirv and copies_bound_arrays(ended.output):
             command += RECORD_EACH_RUN
             ended = run("--compile-to=vm")
-        program = rewritten(ended.output)
+        program = rewritten(ended.output, source.threaded)
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended

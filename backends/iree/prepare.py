@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
-from tiduc.backends.iree.fast.work import work
+from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import Stage, legalize, walk
@@ -21,6 +21,7 @@ from tiduc.backends.iree.targets import (
     INLINED,
     KERNELS,
     REASSOCIATED,
+    SMALL_KERNELS,
     TARGETS,
     TILED,
     Target,
@@ -37,9 +38,10 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 def source_of(program: Lowered, options: Options) -> Source:
     """The source of a program for the target that the options name.
 
-    If one thread is to run the program, small loops are put into dispatches. IREE rejects some of these dispatches,
-    some products in tiles, and some of the loops whose iterations the host counts: the source has alternatives without
-    them and without kernels of vectors (`otherwise`). Raises `CompileError` if the target lacks one of the element
+    If one thread is to run the program, or the loops of a program whose other dispatches have work for several, small
+    loops are put into dispatches. IREE rejects some of these dispatches, some products in tiles, and some of the loops
+    whose iterations the host counts: the source has alternatives without them and without kernels of vectors
+    (`otherwise`). Raises `CompileError` if the target lacks one of the element
     types, `RequestError` if it cannot call LAPACK back and the options ask for that.
     """
     target = find_target(options.target)
@@ -60,27 +62,41 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     others = module.clone().operation if settings.fast else None
     counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
-    name = f"@{program.name}"
+    empty = Source("", target.name, f"@{program.name}")
     if not (settings.cpu and settings.fast):
-        return _described(program, module, kernels, Source("", target.name, name))
-    threaded = planned.threaded or work(module).threaded
+        return _described(program, module, kernels, empty)
+    rest = work(module)
+    threaded = planned.threaded or rest.threaded
+    divided = (
+        planned.beside - rest.beside >= THREADED
+    )  # the work of dispatches that divide it into workgroups
     flags = (*REASSOCIATED, *IN_ORDER, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
-    device = "local-task" if alone and threaded else ""
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
     elif in_tiles and settings.wide:
         otherwise = partial(_source, program, target, replace(settings, wide=False))
     last = partial(_with_text, program, settings, kernels)
-    plain = last(module, device, Source("", target.name, name, flags, otherwise))
-    if not alone or threaded or has_resources(module):
+    for_threads = "local-task" if alone else ""
+    plain = replace(empty, flags=flags, otherwise=otherwise, threaded=threaded or not alone)
+    plain = last(module, for_threads if threaded else "", plain)
+    if threaded or has_resources(module) or not (alone or divided):
         return plain
     if counted:  # loops in kernels need no rewrites for the host
         legalize(others, settings)
         module = others
-    if walk("loops", module, settings):
-        return last(module, target.device, Source("", target.name, name, (*flags, *KERNELS), lambda: plain))
-    return plain
+    if not walk("loops", module, settings):
+        return plain
+    source = plain
+    if alone:
+        source = last(
+            module, target.device, replace(empty, flags=(*flags, *KERNELS), otherwise=lambda: plain)
+        )
+    if divided:
+        instead, flags = source, (*flags, *SMALL_KERNELS)
+        source = replace(empty, flags=flags, otherwise=lambda: instead, threaded=True)
+        source = last(module, for_threads, source)
+    return source
 
 
 def _with_text(

@@ -89,6 +89,9 @@ If a dispatch has several products, the compiler chooses tile sizes for one of t
 products then take vectors of more than 512 native ones, the default limit: every other compilation failed.
 """
 
+SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
+"""For modules with loops inside dispatches, and other dispatches for several threads: half of the stack of workers."""
+
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "
     "skylake-avx512 cascadelake icelake-client icelake-server tigerlake alderlake sapphirerapids "

@@ -97,7 +97,7 @@ def source_of(text: str, fast: bool = True) -> Source:
 
 def in_one_thread(program: tiduc.Program, fast: bool = True) -> Source:
     """The source of a program for one thread."""
-    with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False)):
+    with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False, beside=0)):
         return program.source(fast=fast)
 
 

@@ -25,14 +25,13 @@ from suite import PAGE, machine
 import tiduc
 
 BEGIN, END = "<!-- threads.py -->", "<!-- end of threads.py -->"
-CHOSEN = ("resnet18", "unet", "vit", "gpt2", "bert", "lstm")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", choices=list(NETWORKS), default=CHOSEN, metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the calls of each network")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()

@@ -17,6 +17,7 @@ import tiduc
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
+from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import CompileError, TiducError
 
 Array = NDArray[Any]
@@ -344,15 +345,27 @@ def test_kernels_are_for_one_thread() -> None:
     assert isinstance(threads.stablehlo, str) and "flow.dispatch" not in threads.stablehlo
 
 
-def test_one_thread_beside_loops() -> None:
-    """A small loop becomes one dispatch even beside a product that several threads could share."""
+def test_threads_beside_loops() -> None:
+    """A small loop becomes one dispatch even beside a product, which several threads share where it is in tiles."""
     wide = "tensor<300x300xf64>"
-    product = f"%w = stablehlo.dot %z, %z : ({wide}, {wide}) -> {wide}"
+    product = f"%w = stablehlo.dot_general %z, %z, contracting_dims = [1] x [0] : ({wide}, {wide}) -> {wide}"
     small = (
         LOOPS["turned"].replace("%b0: ", f"%z: {wide}, %b0: ").replace("return %y", f"{product}\nreturn %y")
     )
     small = small.replace("-> (", f"-> ({wide}, ", 1).replace("return %y#1", "return %w, %y#1")
     small = small.replace(f": {V}, {M}\n    }}", f": {wide}, {V}, {M}\n    }}")
-    assert "flow.dispatch" in str(tiduc.load(small).source().stablehlo)
+    program = tiduc.load(small)
+    source = program.source()
+    assert "flow.dispatch.region" in str(source.stablehlo)
+    assert source.threaded == ("local-task" in str(source.stablehlo)) == find_target("cpu").wide
+    vmfb = program.compile().vmfb
+    rng = np.random.default_rng(3)
+    arguments = [rng.standard_normal(x.type.shape).astype(x.type.dtype) for x in program.signature.inputs]
+    one, several = (tiduc.runtime.load(vmfb, devices=[f"local-{how}"])["main"] for how in ("sync", "task"))
+    (z,) = [x for x in arguments if x.shape == (300, 300)]
+    results = [np.asarray(x) for x in several(*arguments)]
+    np.testing.assert_allclose(results[0], z @ z, rtol=1e-10, atol=1e-12)
+    for x, y in zip(results, one(*arguments), strict=True):
+        np.testing.assert_array_equal(x, np.asarray(y))
     large = looping(wide, f"%p = stablehlo.dot %a, %a : ({wide}, {wide}) -> {wide}")
     assert "local-task" in str(tiduc.load(large).source().stablehlo)

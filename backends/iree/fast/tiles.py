@@ -39,6 +39,8 @@ _DEPTHS = 64, 128
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
+_WORKGROUPS = 8
+"""The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
 _RESIDENT = 2**20
 """Bytes of y's part, of all columns, that stays in a cache: y is then read where it is if its rows are side by side."""
 
@@ -90,9 +92,9 @@ class Parts:
         return self.start(i + 1) - self.start(i)
 
 
-def parts(n: int, most: int) -> Parts:
-    """The fewest parts of at most `most` things."""
-    count = -(-n // most)
+def parts(n: int, most: int, least: int = 1) -> Parts:
+    """The fewest parts of at most `most` things; at least `least` parts, if there are so many things."""
+    count = max(-(-n // most), min(n, least))
     return Parts(count, *divmod(n, count))
 
 
@@ -174,9 +176,16 @@ def plan(x: Matrix, y: Matrix) -> Plan:
         vector,
     )
     panels = -(-columns // form.width)
-    strips = parts(panels, form.room) if copied else Parts(1, panels, 0)
-    blocks = parts(-(-rows // height), _BLOCK // height)
+    least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
+    # Each block of rows copies all of y, if y is copied; more strips of panels copy nothing twice.
+    strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
+    blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return Plan(form, rows, columns, summed, blocks, strips, depths)
+
+
+def _batches(x: Matrix, y: Matrix) -> list[int]:
+    """The sizes of the batch dimensions of a product."""
+    return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
 
 
 def _tile(rows: int, columns: int) -> tuple[int, int]:
@@ -195,7 +204,7 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y)
-    batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
+    batches = _batches(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
     counts = math.prod(batches), p.blocks.count, p.panels.count
     sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))

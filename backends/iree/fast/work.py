@@ -28,10 +28,14 @@ _UNKNOWN = 8
 
 @dataclass(frozen=True)
 class Work:
-    """Whether a module has products of large matrices, and whether it has enough work for several threads."""
+    """Whether a module has products of large matrices, and whether it has enough work for several threads.
+
+    `beside` is the number of elements computed, and of multiplications, outside of loops.
+    """
 
     tiled: bool
     threaded: bool
+    beside: int = 0
 
 
 def work(module: Any) -> Work:
@@ -60,7 +64,8 @@ def work(module: Any) -> Work:
             total += sizes[0] * math.prod(kernel) // max(kernel[Layout.of(op).kernel[1]], 1)
         in_loops += total - before if op in looping else 0
     iterations = sum(map(_iterations, loops))
-    return Work(tiled, in_loops >= THREADED or total >= THREADED * max(iterations, 1))
+    threaded = in_loops >= THREADED or total >= THREADED * max(iterations, 1)
+    return Work(tiled, threaded, total - in_loops)
 
 
 def _iterations(loop: Any) -> int:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
+from tiduc.dialect.artifacts import BYTECODE
 from tiduc.dialect.dependences import reached
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
@@ -39,7 +40,7 @@ _FLAG = "@_passed_once"
 
 def may_branch(program: bytes) -> bool:
     """Whether a program, as text or bytecode, may have a loop or a conditional."""
-    joins = _JOINS_IN_BYTECODE if program.startswith(b"ML\xefR") else _JOINS
+    joins = _JOINS_IN_BYTECODE if program.startswith(BYTECODE) else _JOINS
     return joins.search(program) is not None
 
 
