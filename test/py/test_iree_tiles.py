@@ -62,6 +62,7 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
 
 
 @only_wide
+@pytest.mark.sampled(len(CASES))
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
