@@ -57,8 +57,14 @@ CASES = {
 @pytest.fixture(scope="module")
 def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
     """The products for each target, which share one module."""
-    texts = {name: product(*CASES[name]) for name in CASES if name in selected(request, "test_layouts")}
-    return {target: compiled_as_one(texts, target=target) for target in ("cpu", "cpu-threads")}
+    names = {target: selected(request, "test_layouts", target=target) for target in ("cpu", "cpu-threads")}
+    return {
+        target: compiled_as_one(
+            {name: product(*CASES[name]) for name in CASES if name in some}, target=target
+        )
+        for target, some in names.items()
+        if some
+    }
 
 
 @only_wide

@@ -50,12 +50,18 @@ def module_of(texts: Mapping[str, str], target: str = "cpu", kernels: bool = Fal
     return compile_source(replace(source, otherwise=None) if kernels else source)
 
 
-def selected(request: pytest.FixtureRequest, test: str) -> set[str]:
-    """The values of `name` in the cases of a test of this file that run: with `-k`, other cases are not compiled."""
+def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
+    """The values of `name` in the cases of a test of this file that run, with these values of other parameters.
+
+    With `-k`, and in samples, other cases are not compiled.
+    """
     return {
         item.callspec.params["name"]
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == test and item.path == request.path
+        if isinstance(item, pytest.Function)
+        and item.originalname == test
+        and item.path == request.path
+        and parameters.items() <= item.callspec.params.items()
     }
 
 
