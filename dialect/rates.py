@@ -32,13 +32,16 @@ class Rates:
     launches: float = 2e5
 
 
+_DEFAULT = Rates()
+
+
 def rates() -> Rates:
     """The rates in the file that TIDUC_COSTS names, else the default ones; `RequestError` for another file.
 
     A file without `launches` has the default for them.
     """
     path = os.environ.get(VARIABLE)
-    return _read(path) if path else Rates()
+    return _read(path) if path else _DEFAULT
 
 
 @functools.cache

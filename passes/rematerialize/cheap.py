@@ -8,7 +8,7 @@ its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,20 +42,20 @@ _GAIN = 0.95
 """Values are recomputed only if the peak, without arguments and results, falls to this share or less."""
 
 
-def cheaper(graph: Graph, model: Liveness, seconds: float, stored: bool) -> Liveness:
+def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored: bool) -> Liveness:
     """The schedule in which readers after the peak recompute cheap values; `model` if the gain is too small.
 
-    `seconds` is the estimated time of the graph; `stored` says whether all second runs take memory, as in `evicting`.
+    `seconds` estimates the time of the graph; `stored` says whether all second runs take memory, as in `evicting`.
     """
     base = unchanged(model)
     if base.peak - model.throughout <= SMALL:
         return model
     peak = _before_fused(model, int(model.live(range(len(model.ops))).argmax()))
-    fused, best = _fuse_operands(model, peak), base
+    fused, best, limit = _fuse_operands(model, peak), base, _SHARE * seconds()
     costs = _seconds_of_second_runs(model, peak, fused)
     for readers in (fused, range(len(model.ops))):
         candidates = _Candidates(graph, model, peak, readers, costs, stored)
-        choice = candidates.within_time(_SHARE * seconds)
+        choice = candidates.within_time(limit)
         if choice.peak - model.throughout <= _GAIN * (best.peak - model.throughout):
             best = choice
     return best.model

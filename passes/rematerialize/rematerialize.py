@@ -75,7 +75,8 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     of fused ops says, and plans that rely on it take up to twice the memory (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
-    return without_checkpointed(cheaper(graph, model, total_seconds(view, graph), stored=has_budget)).model
+    seconds = partial(total_seconds, view, graph)  # most graphs are small, and do not ask for it
+    return without_checkpointed(cheaper(graph, model, seconds, stored=has_budget)).model
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:

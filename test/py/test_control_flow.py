@@ -307,8 +307,11 @@ ON_IREE = (
 )
 
 
+SLOW_ON_IREE = "captured_condition", "triangular", "until_norm"
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "captured_condition" else n for n in ON_IREE]
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_ON_IREE else n for n in ON_IREE]
 )
 def test_on_iree(name: str) -> None:
     """Forward over reverse, compiled by IREE, equals the interpreter's result."""

@@ -27,6 +27,7 @@ FLOATS = {
 PLAIN = {"arccosh": 3.0, "power": 2.0, "fmod": 1.0, "remainder": 1.0, "floor_divide": 1.0}
 
 
+@pytest.mark.sampled(2 * len(EMITTERS))
 @pytest.mark.parametrize("name", EMITTERS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_universal_functions(name: str, dtype: Any) -> None:

@@ -55,7 +55,7 @@ def check(run: Callable[..., Any], case: Case) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_values(on_cpu: Joined, name: str) -> None:
-    check(on_cpu(name), CASES[name])
+    check(on_cpu[name], CASES[name])
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
@@ -75,7 +75,7 @@ def test_more_elements_than_there_are(on_cpu: Joined) -> None:
     with pytest.raises(
         InputError, match=r"6 \* dimension 0 of argument 0, and argument 1\[0\] \* argument 1\[1\]"
     ):
-        on_cpu("reshape")(x, np.array([5, 12], np.int32))
+        on_cpu["reshape"](x, np.array([5, 12], np.int32))
 
 
 def test_several_operands_are_refused() -> None:

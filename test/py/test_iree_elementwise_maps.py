@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness.one_module import compiled_together
+from harness.one_module import compiled_as_one
 
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
@@ -139,9 +139,9 @@ def test_values_stay_as_they_are() -> None:
     source = load(PROGRAMS["f32"]).source().stablehlo
     assert isinstance(source, str) and "stablehlo.map" in source
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)
-    with_maps = compiled_together(PROGRAMS)
+    with_maps = compiled_as_one(PROGRAMS)
     with patch.object(pipeline, "PIPELINE", entries):
-        without = compiled_together(PROGRAMS)
+        without = compiled_as_one(PROGRAMS)
     random = np.random.default_rng(0)
     for name in PROGRAMS:
         kind = name.replace("f", "float").replace("i", "int")

@@ -150,7 +150,7 @@ def slow() -> Joined:
 @pytest.mark.parametrize("name", AFFECTED)
 def test_values_without_rewrites_for_speed(slow: Joined, name: str) -> None:
     witness = find_witness(name)
-    assert witness.agrees(slow(name)(*witness.arguments))
+    assert witness.agrees(slow[name](*witness.arguments))
 
 
 EXPONENTIAL = """func.func @main(%x: tensor<100xf64>) -> tensor<100xf64> {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from harness.compare import compare
-from harness.one_module import Call, compiled_as_one
+from harness.one_module import Joined, compiled_as_one
 
 import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
@@ -44,12 +44,12 @@ OTHER = {
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, Call]:
+def compiled() -> Joined:
     return compiled_as_one({name: product(*FLAT[name]) for name in FLAT})
 
 
 @pytest.mark.parametrize("name", FLAT)
-def test_flat(name: str, compiled: dict[str, Call]) -> None:
+def test_flat(name: str, compiled: Joined) -> None:
     text = product(*FLAT[name])
     module = parse(text)
     assert flat_products(module) == 1

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from harness.one_module import Call, Given, Programs, Results, compiled_as_one
+from harness.one_module import Given, Programs, Results
 from numpy.typing import NDArray
 
 from tiduc.backends.iree import legalize_for_iree
@@ -39,19 +39,6 @@ def converts(n: int, of: str, *to: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def conversions() -> dict[str, Call]:
-    """The conversions from and to each type."""
-    programs = {f"from {of}": converts(256, of, "f32", "f64", "bf16", "f16", *INTEGERS) for of in FLOAT8}
-    for to in FLOAT8:
-        x = halfway(to)
-        programs |= {
-            f"f32 to {to}": converts(x.size, "f32", to),
-            f"f64 to {to}": converts(3 * x.size, "f64", to),
-        }
-    return compiled_as_one(programs)
-
-
-@pytest.fixture(scope="module")
 def all_results(request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
     return PROGRAMS.results(request)
 
@@ -62,15 +49,20 @@ def results(request: pytest.FixtureRequest, all_results: dict[str, dict[str, Res
     return all_results[request.node.name]["f"]
 
 
-@pytest.mark.parametrize("of", FLOAT8)
-def test_from_float8(conversions: dict[str, Call], of: str) -> None:
+@PROGRAMS.of_test
+def from_float8(of: str) -> dict[str, Given]:
     x = np.arange(256, dtype=np.uint8).view(FLOAT8[of])
+    return {"f": (converts(256, of, "f32", "f64", "bf16", "f16", *INTEGERS), [x])}
+
+
+@pytest.mark.parametrize("of", FLOAT8)
+def test_from_float8(results: Results, of: str) -> None:
+    (x,), (*floats, half) = results[0], results[1][:4]
     wide = x.astype(np.float64)
-    *floats, half = (results := conversions[f"from {of}"](x))[:4]
     for y in floats:
         np.testing.assert_array_equal(y.astype(np.float64), wide)
     np.testing.assert_array_equal(half, x.astype(np.float16))
-    for y in results[4:]:
+    for y in results[1][4:]:
         info = np.iinfo(y.dtype)
         np.testing.assert_array_equal(
             y, np.clip(np.nan_to_num(wide, posinf=1e18, neginf=-1e18), info.min, info.max).astype(np.int64)
@@ -88,16 +80,23 @@ def halfway(to: str) -> Array:
     return np.append(x, np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e30, -1e30, 1e-30], np.float32))
 
 
-@pytest.mark.parametrize("to", FLOAT8)
-def test_to_float8(conversions: dict[str, Call], to: str) -> None:
+@PROGRAMS.of_test
+def to_float8(to: str) -> dict[str, Given]:
     x = halfway(to)
-    (y,) = conversions[f"f32 to {to}"](x)
-    np.testing.assert_array_equal(y.astype(np.float32), x.astype(FLOAT8[to]).astype(np.float32))
     # An f64 that becomes a halfway case only when rounded to f32 must not be rounded twice.
     wide = np.concatenate(
         [x, np.nextafter(x.astype(np.float64), 9e99), np.nextafter(x.astype(np.float64), -9e99)]
     )
-    (y,) = conversions[f"f64 to {to}"](wide)
+    return {"f32": (converts(x.size, "f32", to), [x]), "f64": (converts(wide.size, "f64", to), [wide])}
+
+
+@pytest.mark.parametrize("to", FLOAT8)
+def test_to_float8(
+    request: pytest.FixtureRequest, all_results: dict[str, dict[str, Results]], to: str
+) -> None:
+    (x,), (y,) = all_results[request.node.name]["f32"]
+    np.testing.assert_array_equal(y.astype(np.float32), x.astype(FLOAT8[to]).astype(np.float32))
+    (wide,), (y,) = all_results[request.node.name]["f64"]
     np.testing.assert_array_equal(y.astype(np.float32), once(wide, to))
 
 

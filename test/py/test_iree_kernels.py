@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases.loop_gradients import grad, random
 from cases.looping import drawn, looping
-from harness.one_module import Call, compiled_as_one, selected
+from harness.one_module import Joined, compiled_as_one, selected
 from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
@@ -226,14 +226,14 @@ LOOPS = {
 
 
 @pytest.fixture(scope="module")
-def kernels(request: pytest.FixtureRequest) -> dict[str, Call]:
+def kernels(request: pytest.FixtureRequest) -> Joined:
     """The loops, compiled to one module; all tests fail if IREE rejects one as a kernel."""
     names = selected(request, "test_loops_are_kernels")
     return compiled_as_one({name: text for name, text in LOOPS.items() if name in names}, kernels=True)
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_are_kernels(name: str, kernels: dict[str, Call]) -> None:
+def test_loops_are_kernels(name: str, kernels: Joined) -> None:
     program, arguments = tiduc.load(LOOPS[name]), drawn(LOOPS[name])
     source = program.source()
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 1

@@ -38,9 +38,9 @@ def test_values_are_those_of_xla(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_VULKAN)
 def test_values_on_vulkan_are_those_of_xla(name: str) -> None:
+    skip_without_device("vulkan")
     text = ON_VULKAN[name]
     main, arguments = load(text).compile("vulkan:llvmpipe"), _arguments(text)
-    skip_without_device("vulkan")
     for i in range(5):
         arguments = [x if x.ndim else np.array(i, x.dtype) for x in arguments]
         for got, expected in zip(main(*arguments), by_xla(text, arguments), strict=True):

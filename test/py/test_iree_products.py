@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.one_module import Call, compiled_as_one
+from harness.one_module import Joined, compiled_as_one
 
 PRODUCTS = {
     "batching_dims = [0] x [0], contracting_dims = [2] x [1]": ((3, 4, 5), (3, 5, 6), "bij,bjk->bik"),
@@ -52,12 +52,12 @@ def widened(element: str) -> tuple[str, list[Any], list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, Call]:
+def compiled() -> Joined:
     return compiled_as_one({element: widened(element)[0] for element in SOURCES})
 
 
 @pytest.mark.parametrize("element", SOURCES)
-def test_widened_operand(compiled: dict[str, Call], element: str) -> None:
+def test_widened_operand(compiled: Joined, element: str) -> None:
     _, arguments, expected = widened(element)
     for y, product in zip(compiled[element](*arguments), expected, strict=True):
         np.testing.assert_allclose(y, product, rtol=1e-4, atol=1e-2)

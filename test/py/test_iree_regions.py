@@ -138,7 +138,7 @@ def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
     return f, [random.standard_normal((batches, 140, 181)).astype(dtype), normal[:10], normal[10:]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize(
     ("batches", "dtype", "is_donated"),

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness.one_module import Call, compiled_as_one, selected
+from harness.one_module import Joined, compiled_as_one, selected
 from harness.xla import by_xla
 
 import tiduc
@@ -81,13 +81,13 @@ FORMS = {"of_kernel": "dot_general", "line": "[b, 0, f]"}
 
 
 @pytest.fixture(scope="module")
-def convolutions(request: pytest.FixtureRequest) -> dict[str, Call]:
+def convolutions(request: pytest.FixtureRequest) -> Joined:
     names = selected(request, "test_convolutions")
     return compiled_as_one({name: each.text for name, each in CONVOLUTIONS.items() if name in names})
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name: str, convolutions: dict[str, Call]) -> None:
+def test_convolutions(name: str, convolutions: Joined) -> None:
     """Without vectors of 512 bits, large windows become products, channels come last, and no image is dilated."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
@@ -148,12 +148,12 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def reductions() -> dict[str, Call]:
+def reductions() -> Joined:
     return compiled_as_one({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_in_lanes(name: str, reductions: dict[str, Call]) -> None:
+def test_reductions_in_lanes(name: str, reductions: Joined) -> None:
     """The initial value counts once; a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
@@ -226,12 +226,12 @@ SUMS = {
 
 
 @pytest.fixture(scope="module")
-def sums() -> dict[str, Call]:
+def sums() -> Joined:
     return compiled_as_one({name: sum_of(*each[:5]) for name, each in SUMS.items()})
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_sums_of_products_and_negated_values(name: str, sums: dict[str, Call]) -> None:
+def test_sums_of_products_and_negated_values(name: str, sums: Joined) -> None:
     """The initial value counts once."""
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
@@ -287,13 +287,13 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def turned(request: pytest.FixtureRequest) -> dict[str, Call]:
+def turned(request: pytest.FixtureRequest) -> Joined:
     names = selected(request, "test_large_arrays_are_reversed_by_loops")
     return compiled_as_one({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
 
 
 @pytest.mark.parametrize("name", REVERSED)
-def test_large_arrays_are_reversed_by_loops(name: str, turned: dict[str, Call]) -> None:
+def test_large_arrays_are_reversed_by_loops(name: str, turned: Joined) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from harness.one_module import compiled_together
 from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
@@ -140,11 +141,19 @@ def test_values(compiled: bytes, name: str) -> None:
     np.testing.assert_array_equal(x, X)
 
 
-@pytest.mark.parametrize("name", ["same_beginning", "twice_of_argument", "twice_a_turn"])
-def test_values_of_packed_stacks(name: str) -> None:
+PACKED = "same_beginning", "twice_of_argument", "twice_a_turn"
+
+
+@pytest.fixture(scope="module")
+def packed() -> dict[str, tiduc.Executable]:
+    return compiled_together({name: LOOPS[name].text("main") for name in PACKED}, kernels=True)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable]) -> None:
     """The loops are dispatches."""
     text, x = LOOPS[name].text("main"), X.copy()
-    for y, expected in zip(tiduc.load(text).compile()(x), by_xla(text, [X]), strict=True):
+    for y, expected in zip(packed[name](x), by_xla(text, [X]), strict=True):
         np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(x, X)
 
@@ -173,6 +182,7 @@ def test_loops_in_a_loop(target: str) -> None:
         np.testing.assert_allclose(y, expected, rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("rows", [(1.0, 1.0, 1.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0)])
 def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str) -> None:
@@ -189,6 +199,7 @@ def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str)
         np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", ["computed", "constant", "carried on"])
 @pytest.mark.parametrize("updates", [1, 2])
 def test_loop_invariants_that_are_updated(kept: str, updates: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.one_module import Call, compiled_as_one, selected
+from harness.one_module import Joined, compiled_as_one, selected
 
 import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
@@ -55,16 +55,23 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def layouts(request: pytest.FixtureRequest) -> dict[str, dict[str, Call]]:
+def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
     """The products for each target, which share one module."""
-    texts = {name: product(*CASES[name]) for name in CASES if name in selected(request, "test_layouts")}
-    return {target: compiled_as_one(texts, target=target) for target in ("cpu", "cpu-threads")}
+    names = {target: selected(request, "test_layouts", target=target) for target in ("cpu", "cpu-threads")}
+    return {
+        target: compiled_as_one(
+            {name: product(*CASES[name]) for name in CASES if name in some}, target=target
+        )
+        for target, some in names.items()
+        if some
+    }
 
 
 @only_wide
+@pytest.mark.sampled(len(CASES))
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
-def test_layouts(name: str, target: str, layouts: dict[str, dict[str, Call]]) -> None:
+def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
     """The numbers are NumPy's, for all layouts, in one thread and in several; IREE's tiles are the alternative."""
     formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
@@ -149,14 +156,14 @@ def products(formula: str, kind: str, batches: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def of_sizes(request: pytest.FixtureRequest) -> dict[str, Call]:
+def of_sizes(request: pytest.FixtureRequest) -> Joined:
     names = selected(request, "test_products_of_other_sizes_share_code")
     return compiled_as_one({name: products(*SHARED[name]) for name in SHARED if name in names})
 
 
 @only_wide
 @pytest.mark.parametrize("name", SHARED)
-def test_products_of_other_sizes_share_code(name: str, of_sizes: dict[str, Call]) -> None:
+def test_products_of_other_sizes_share_code(name: str, of_sizes: Joined) -> None:
     """One executable computes products of other sizes: it reads the sizes at run time."""
     formula, kind, batches = SHARED[name]
     source = str(tiduc.load(products(formula, kind, batches)).source().stablehlo)

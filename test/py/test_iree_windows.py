@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.one_module import Call, compiled_as_one, selected
+from harness.one_module import Joined, compiled_as_one, selected
 
 import tiduc
 from tiduc.backends.reference import interpreter
@@ -59,13 +59,13 @@ WINDOWS = {
 
 
 @pytest.fixture(scope="module")
-def compiled(request: pytest.FixtureRequest) -> dict[str, Call]:
+def compiled(request: pytest.FixtureRequest) -> Joined:
     names = selected(request, "test_windows_with_channels_last_are_loops")
     return compiled_as_one({name: text for name, (text, _) in WINDOWS.items() if name in names}, kernels=True)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_windows_with_channels_last_are_loops(name: str, compiled: dict[str, Call]) -> None:
+def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> None:
     text, loops = WINDOWS[name]
     program = tiduc.load(text)
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops

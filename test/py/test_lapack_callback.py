@@ -25,6 +25,7 @@ from cases.hard_matrices import (
     slow,
 )
 from harness.exports import exported
+from harness.processes import command
 from jax import lax
 from jax import numpy as jnp
 from numpy.typing import NDArray
@@ -315,11 +316,11 @@ def test_at_a_shell(tmp_path: Path) -> None:
     """A refused target writes no file; a module may have both parameters and the callback."""
     (tmp_path / "f.mlir").write_text(ROOTS)
     write_weights(tmp_path / "x.irpa", {"x": np.diag([3.0, 1, 2])})
-    run = [sys.executable, "-m", "tiduc", "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"]
-    refused = subprocess.run([*run, "--target=cuda"], cwd=tmp_path, capture_output=True, text=True)
+    words = "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"
+    refused = command(tmp_path, *words, "--target=cuda")
     assert refused.returncode == 1 and not (tmp_path / "f.vmfb").exists()
     assert refused.stderr.startswith("f.mlir: error: target 'cuda' cannot call LAPACK back")
-    subprocess.run([*run, "--parameters=x.irpa"], cwd=tmp_path, check=True)
+    assert command(tmp_path, *words, "--parameters=x.irpa").returncode == 0
     with tiduc.runtime.load(tmp_path / "f.vmfb", parameters=tmp_path / "x.irpa") as module:
         assert module["main"]()[1].tolist() == [1, 2, 3]
 

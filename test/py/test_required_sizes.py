@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.guarded_programs import CASES, V, a, branch, loop, n
+from harness.processes import command
 from numpy.typing import NDArray
 
 import tiduc
@@ -44,9 +45,7 @@ def test_command_line(tmp_path: Path) -> None:
     tiduc.load(source).compile().save(module)
     for path in (source, module):
         arguments = [str(path), "--input", "2000000xf32=0", "--input", "1xf32=1"]
-        told = subprocess.run(
-            [sys.executable, "-m", "tiduc", "run", *arguments], capture_output=True, text=True
-        )
+        told = command(tmp_path, "run", *arguments)
         assert told.returncode == 1
         assert "dimension 0 of x is 2000000, dimension 0 of y is 1, must be equal" in told.stderr
         assert "oob.mlir:2:6" in told.stderr

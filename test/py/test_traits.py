@@ -267,9 +267,9 @@ def op_lists(source: str) -> Iterator[tuple[int, list[str]]]:
     A collection is a tuple, list or set, a string of words, or a dict from names to constants. A dict from names to
     functions is a table of implementations, and the arguments of a call are a registration.
     """
-    tree = ast.parse(source)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Set | ast.Tuple | ast.List):
             names = [element.value for element in node.elts if is_name(element)]

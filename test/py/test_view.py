@@ -10,6 +10,7 @@ import click.testing
 import pytest
 from harness.example_files import EXAMPLES
 from harness.pictures import EXP, TWICE, picture_of, view
+from harness.processes import command
 
 from tiduc.activity import find_activity
 from tiduc.cli import run
@@ -89,13 +90,7 @@ def test_regions_and_calls_open() -> None:
 
 def test_a_reference_to_another_file(tmp_path: Path) -> None:
     (tmp_path / "f.mlir").write_text(EXP)
-    done = subprocess.run(
-        [sys.executable, "-m", "tiduc", "jvp", "f.mlir", "--stop-after", "linearize"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    done = command(tmp_path, "jvp", "f.mlir", "--stop-after", "linearize").stdout
     linear = done[done.index('"tidu.graph"', done.index('"tidu.graph"') + 1) :]
     (tmp_path / "l.mlir").write_text("module {\n" + linear)
     assert "@main::@v0" in view(str(tmp_path / "l.mlir"))
@@ -165,11 +160,11 @@ def test_without_graphviz(tmp_path: Path) -> None:
     import os
 
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "tiduc", "view", str(EXAMPLES / "newton.mlir"), "-o"]
-    done = subprocess.run([*command, "a.dot"], cwd=tmp_path, env=environment, check=False)
+    shown = [sys.executable, "-m", "tiduc", "view", str(EXAMPLES / "newton.mlir"), "-o"]
+    done = subprocess.run([*shown, "a.dot"], cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0 and (tmp_path / "a.dot").is_file()
     done = subprocess.run(
-        [*command, "a.svg"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+        [*shown, "a.svg"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
     )
     assert done.returncode == 1 and "pip install 'tiduc[view]'" in done.stderr
     assert not (tmp_path / "a.svg").exists()

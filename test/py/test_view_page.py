@@ -2,14 +2,13 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.example_files import EXAMPLES
+from harness.processes import command
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -39,8 +38,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "large": ["transformer_f32.mlir", "--derivative", "vjp"],
     }.items():
         files[name] = folder / f"{name}.html"
-        command = [sys.executable, "-m", "tiduc", "view", *arguments, "-o", str(files[name])]
-        subprocess.run(command, cwd=EXAMPLES, check=True)
+        assert command(EXAMPLES, "view", *arguments, "-o", str(files[name])).returncode == 0
     return files
 
 

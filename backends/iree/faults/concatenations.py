@@ -16,13 +16,14 @@ superfluous.
 
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
+from tiduc.dialect.dependences import reached
 from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
@@ -46,18 +47,27 @@ def distinguish_starts(module: Any) -> None:
     ops = [op for body in bodies.values() for op in body]
     called = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
     counts = Counter(_sizes(op) for op in ops if _has_start(op))
-    if max(counts.values(), default=0) < 2 and not called:
+    alike = [op for op in ops if _has_start(op) and counts[_sizes(op)] > 1]
+    if not alike and not called:
         return
+    compared = _computing(op.operands[0] for op in alike)
     numbers, starts = Numbers(), set[Hashable]()
     for name, body in bodies.items():
         for op in body:
-            numbers.note(op)
+            if op in compared:
+                numbers.note(op)
             if _has_start(op):
                 start = *_sizes(op), numbers.of(op.operands[0])
                 if start in starts or name in called:
                     b = Emitter(ir.InsertionPoint(op), op.location)
                     op.operands[0] = b.distinct(op.operands[0])
                 starts.add(start)
+
+
+def _computing(values: Iterable[Any]) -> set[Any]:
+    """The ops on which values depend by way of operands: a value's number depends on no others."""
+    each = reached(values, lambda x: () if isinstance(x.owner, ir.Block) else x.owner.operands)
+    return {x.owner.operation for x in each if not isinstance(x.owner, ir.Block)}
 
 
 def _has_start(op: Any) -> bool:

@@ -4,6 +4,7 @@
 `conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,11 +44,15 @@ class Recorder(OpSet):
 
 def _element(op: Any) -> str:
     """The first float or complex element type among operands, captures and results."""
-    for x in (*op.operands, *op.captures, *op.results):
-        element = getattr(x.type, "element_type", None)
-        if isinstance(element, ir.FloatType | ir.ComplexType):
-            return str(element)
-    return "none"
+    elements = (_continuous(x.type) for x in (*op.operands, *op.captures, *op.results))
+    return next((element for element in elements if element is not None), "none")
+
+
+@functools.cache
+def _continuous(type_: Any) -> str | None:
+    """The element type of a tensor, if it is a float or complex type."""
+    element = getattr(type_, "element_type", None)
+    return str(element) if isinstance(element, ir.FloatType | ir.ComplexType) else None
 
 
 class Notes:

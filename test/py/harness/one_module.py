@@ -2,7 +2,7 @@
 
 `compiled_together` has a function for each program. Each function still takes IREE's compiler a quarter of a second, as
 it gathers the patterns of its passes for each, so `joined` makes one function of functions whose ops do not depend on
-what is around them. `compiled_as_one` compiles that function, and `Programs` calls it once, with the arguments of all.
+what is around them. `compiled_as_one` compiles that function; `Programs` gathers the programs of a file's tests for it.
 
 A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
 compile all programs of the module without kernels.
@@ -11,6 +11,7 @@ compile all programs of the module without kernels.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -49,12 +50,18 @@ def module_of(texts: Mapping[str, str], target: str = "cpu", kernels: bool = Fal
     return compile_source(replace(source, otherwise=None) if kernels else source)
 
 
-def selected(request: pytest.FixtureRequest, test: str) -> set[str]:
-    """The values of `name` in the cases of a test of this file that run: with `-k`, other cases are not compiled."""
+def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
+    """The values of `name` in the cases of a test of this file that run, with these values of other parameters.
+
+    With `-k`, and in samples, other cases are not compiled.
+    """
     return {
         item.callspec.params["name"]
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == test and item.path == request.path
+        if isinstance(item, pytest.Function)
+        and item.originalname == test
+        and item.path == request.path
+        and parameters.items() <= item.callspec.params.items()
     }
 
 
@@ -78,40 +85,6 @@ def _joined(programs: Mapping[str, Program]) -> Any:
 Call = Callable[..., tuple[NDArray[Any], ...]]
 """A function from arrays to arrays."""
 
-
-@dataclass(frozen=True)
-class Joined:
-    """The functions of `joined` by name. A call of one runs all, the others on `examples`, arguments by name."""
-
-    run: Executable
-    examples: Mapping[str, Sequence[NDArray[Any]]]
-    counts: Mapping[str, tuple[int, int]]
-    """The numbers of arguments and results of each function, in the order of the arguments."""
-
-    def __call__(self, name: str) -> Call:
-        def call(*arguments: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-            given = [x for n in self.counts for x in (arguments if n == name else self.examples[n])]
-            results = iter(self.run(*given))
-            return {n: tuple(islice(results, k)) for n, (_, k) in self.counts.items()}[name]
-
-        return call
-
-
-def compiled_as_one(texts: Mapping[str, str], kernels: bool = False, target: str = "cpu") -> dict[str, Call]:
-    """StableHLO programs with static sizes, by name: one function, which went through all passes of the backend.
-
-    A call runs all programs, the others on zeros. With `kernels`, `CompileError` if IREE rejects a loop as a kernel.
-    """
-    named = {function_of(name): text for name, text in texts.items()}
-    text, counts = joined(text.replace("@main", f"@{name}") for name, text in named.items())
-    source = load(text).source(target)
-    run = Executable(compile_source(replace(source, otherwise=None) if kernels else source), target)
-    zeros = iter([np.zeros(port.type.shape, port.type.dtype) for port in run.signature.inputs])
-    examples = {name: list(islice(zeros, count)) for name, (count, _) in counts.items()}
-    one = Joined(run, examples, counts)
-    return {name: one(function_of(name)) for name in texts}
-
-
 Given = tuple[str, Sequence[NDArray[Any]]]
 """A StableHLO program with static sizes, and its arguments."""
 
@@ -120,13 +93,56 @@ Results = tuple[Sequence[NDArray[Any]], tuple[NDArray[Any], ...]]
 
 
 @dataclass(frozen=True)
+class Joined:
+    """The programs of one compiled function, by name. A call of one runs all, the others on `examples`."""
+
+    run: Executable
+    examples: Mapping[Any, Sequence[NDArray[Any]]]
+    """The arguments of each program, in the order in which the function takes them."""
+    counts: Sequence[tuple[int, int]]
+    """The numbers of arguments and results of each program, in this order."""
+
+    def __getitem__(self, name: Any) -> Call:
+        return lambda *arguments: self._all({**self.examples, name: arguments})[name]
+
+    @cached_property
+    def results(self) -> dict[Any, tuple[NDArray[Any], ...]]:
+        """The results of all programs on the examples."""
+        return self._all(self.examples)
+
+    def _all(self, arguments: Mapping[Any, Sequence[NDArray[Any]]]) -> dict[Any, tuple[NDArray[Any], ...]]:
+        results = iter(self.run(*(x for some in arguments.values() for x in some)))
+        return {name: tuple(islice(results, n)) for name, (_, n) in zip(arguments, self.counts, strict=True)}
+
+
+def compiled_as_one(
+    programs: Mapping[Any, str | Given], kernels: bool = False, target: str = "cpu"
+) -> Joined:
+    """StableHLO programs with static sizes, by name: one function, which went through all passes of the backend.
+
+    The example of a program without arguments is zeros. With `kernels`, `CompileError` if IREE rejects a loop as a
+    kernel.
+    """
+    given = {name: (each, None) if isinstance(each, str) else each for name, each in programs.items()}
+    text, counts = joined(_function(text, f"program_{i}") for i, (text, _) in enumerate(given.values()))
+    source = load(text).source(target)
+    run = Executable(compile_source(replace(source, otherwise=None) if kernels else source), target)
+    zeros = iter([np.zeros(port.type.shape, port.type.dtype) for port in run.signature.inputs])
+    examples = [list(islice(zeros, count)) for count, _ in counts]
+    for i, (_, arguments) in enumerate(given.values()):
+        examples[i] = examples[i] if arguments is None else arguments
+    return Joined(run, dict(zip(given, examples, strict=True)), counts)
+
+
+@dataclass(frozen=True)
 class Programs:
     """The programs of a file's tests, which are one function for each target."""
 
     of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
-    """By a test's name: its programs by name, from the parameters of a case."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `compile`; the target is the parameter `target` of a case, or `cpu`."""
+    """By a test's name: its programs by name, from the parameters of a case.
+
+    The target is the parameter `target` of a case, or `cpu`.
+    """
 
     def of_test(self, programs: Callable[..., Mapping[str, Given]]) -> Callable[..., Mapping[str, Given]]:
         """Registers the programs of the test with this function's name."""
@@ -148,19 +164,9 @@ class Programs:
                 of_target |= {(item.name, name): given for name, given in programs.items()}
         results: dict[str, dict[str, Results]] = {}
         for target, of_target in by_target.items():
-            for (test, name), both in _results(of_target, target=target, **self.options).items():
-                results.setdefault(test, {})[name] = both
+            for (test, name), values in compiled_as_one(of_target, target=target).results.items():
+                results.setdefault(test, {})[name] = of_target[test, name][1], values
         return results
-
-
-def _results(programs: Mapping[tuple[str, str], Given], **options: Any) -> dict[tuple[str, str], Results]:
-    """Arguments and results of programs, from one call of one function."""
-    functions = {f"program_{i}": each for i, each in enumerate(programs)}
-    text, counts = joined(_function(programs[each][0], name) for name, each in functions.items())
-    results = iter(load(text).compile(**options)(*(x for _, given in programs.values() for x in given)))
-    return {
-        each: (programs[each][1], tuple(islice(results, counts[name][1]))) for name, each in functions.items()
-    }
 
 
 def _function(text: str, name: str) -> str:
@@ -170,7 +176,7 @@ def _function(text: str, name: str) -> str:
 
 
 @stage
-def joined(functions: Iterable[str]) -> tuple[str, dict[str, tuple[int, int]]]:
+def joined(functions: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
     """A module whose function `main` has the arguments and results of all functions, and the numbers of each."""
     text = "\n".join(functions)
     parameters, lines, results, counts = [], [], [], {}
@@ -189,4 +195,4 @@ def joined(functions: Iterable[str]) -> tuple[str, dict[str, tuple[int, int]]]:
         if ir.StringAttr(function.attributes["sym_name"]).value in counts:
             function.attributes["sym_visibility"] = ir.StringAttr.get("private")
     PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
-    return str(module), counts
+    return str(module), list(counts.values())

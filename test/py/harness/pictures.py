@@ -1,10 +1,9 @@
 """Programs and their pictures by `tiduc view`, for the tests of pictures."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from harness.processes import command
 from tiduc.activity import find_activity
 from tiduc.dialect.context import parse, stage
 from tiduc.view.fold import fold
@@ -42,9 +41,7 @@ def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Pict
 def view(*arguments: str) -> str:
     """The output of `tiduc view`; the test fails where the command does."""
     out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
-    done = subprocess.run(
-        [sys.executable, "-m", "tiduc", "view", *arguments], capture_output=True, text=True, check=False
-    )
+    done = command(Path.cwd(), "view", *arguments)
     assert done.returncode == 0, done.stderr
     return out.read_text() if out else done.stdout
 

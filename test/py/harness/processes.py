@@ -1,10 +1,15 @@
 """Processes of tests: whether they run, and command lines of tiduc."""
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from fork_client import status_in_fork
 
 
 def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
@@ -25,8 +30,30 @@ def runs(process: int) -> bool:
         return False
 
 
-def command(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command line of tiduc in a directory."""
-    return subprocess.run(
-        [sys.executable, "-m", "tiduc", *words], cwd=directory, capture_output=True, text=True, check=False
+def command(directory: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command line of tiduc in a directory, with further environment variables.
+
+    The command runs in a fork of a process that has loaded tiduc's libraries: loading takes ten times as long as the
+    work of a typical command. `test_cli.py` starts commands as a shell does.
+    """
+    variables = {**os.environ, **environment}
+    with TemporaryFile() as given, TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        streams = [file.fileno() for file in (given, output, errors)]
+        status = status_in_fork(_server(), ["tiduc", *words], variables, str(directory), streams)
+        assert status is not None, f"{words}: the server gave no exit status"
+        texts = [file.seek(0) or file.read() for file in (output, errors)]
+    return subprocess.CompletedProcess(["tiduc", *words], status, *texts)
+
+
+@cache
+def _server() -> str:
+    """The socket of a server that runs commands in forks; it ends with this process, which holds its input."""
+    program = Path(__file__).parents[2] / "lit" / "fork_server.py"
+    _STARTED.append(
+        subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     )
+    assert _STARTED[0].stdout is not None
+    return _STARTED[0].stdout.readline().strip()
+
+
+_STARTED: list[subprocess.Popen[str]] = []

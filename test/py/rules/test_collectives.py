@@ -63,6 +63,7 @@ def test_all_reduce(groups: str, element: str) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [FOURS, UNEVEN, ALL])
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 def test_extrema(op: str, groups: str) -> None:
@@ -109,6 +110,7 @@ def test_several_operands() -> None:
     assert str(load(text).vjp()).count("stablehlo.all_reduce") == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", [FOURS, GLOBAL])
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_all_gather(groups: str, dimension: int) -> None:
@@ -129,6 +131,7 @@ def test_all_gather_of_several() -> None:
     check_rule(text, rows(2), rows(3), order=1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [FOURS, GLOBAL])
 @pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
 def test_reduce_scatter(op: str, groups: str) -> None:

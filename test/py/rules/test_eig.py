@@ -74,6 +74,7 @@ def test_values_keep_their_order(n: int) -> None:
     compare([dw], [expected[order]], 1e-10, "tangent")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [VALUES, RIGHT])
 @pytest.mark.parametrize("of", [np.eye(4), matrix(4, 4)])
 def test_values_that_are_equal(of: Any, function: Any) -> None:

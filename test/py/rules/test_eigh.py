@@ -55,6 +55,7 @@ def test_complex() -> None:
     check_rule(exported(without_gauge, x), x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("sizes", [(4, 4), (2, 3, 3)])
 def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
@@ -64,6 +65,7 @@ def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
@@ -76,6 +78,7 @@ def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
         np.testing.assert_allclose(actual, expected, atol=1e-13)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize(("sizes", "kind"), [((4, 4), "f"), ((2, 3, 3), "c")])
 def test_other_platforms(sizes: tuple[int, ...], kind: str, platform: str) -> None:

@@ -107,6 +107,7 @@ def test_householder_product() -> None:
     check_rule(text, a, tau, order=1, jax_function=jax.jit(lambda a, tau: product(a, tau)[:, :3]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("turned", BOTH)
 @pytest.mark.parametrize("left", BOTH)
 def test_ormqr(left: bool, turned: bool) -> None:

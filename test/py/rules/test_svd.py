@@ -57,6 +57,7 @@ def test_thin(sizes: tuple[int, ...], order: int) -> None:
     check_rule(exported(without_signs, x), x, order=order, jax_function=jax.jit(without_signs))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("sizes", [(3, 1), (2, 2, 3)])
 def test_full(sizes: tuple[int, ...], kind: str) -> None:
@@ -70,6 +71,7 @@ def test_thin_complex_as_jax(sizes: tuple[int, ...]) -> None:
     check_rule(exported(THIN, x), x, order=1, differences=False, jax_function=jax.jit(THIN))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("sizes", [(4, 2), (2, 2, 3)])
 def test_values_alone(sizes: tuple[int, ...], kind: str) -> None:
