@@ -169,7 +169,8 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    key = cache.key(source.whole, (*target.flags, *source.flags), compiler) if cached else None
+    steps = (FINISH,) if source.places_arrays else ()
+    key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         return compiled
