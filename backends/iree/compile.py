@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
+from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
+from tiduc.backends.iree.placement import FINISH, SCHEDULES, placed
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -54,7 +56,8 @@ class Source:
 
     `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
     that the text declares, as text by name: what workgroups of dispatches compute. `threaded`: IREE's device for
-    threads is to run the program.
+    threads is to run the program. With `places_arrays`, the arrays of its execution regions are placed in memory by
+    `placement.py`.
     """
 
     stablehlo: str | bytes
@@ -64,6 +67,7 @@ class Source:
     otherwise: "Callable[[], Source] | None" = None
     workgroups: Mapping[str, str] = field(default_factory=dict)
     threaded: bool = False
+    places_arrays: bool = False
 
     @property
     def text(self) -> bytes:
@@ -168,8 +172,8 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    rewrites = ("for threads",) * source.threaded
-    key = cache.key(source.whole, (*target.flags, *source.flags, *rewrites), compiler) if cached else None
+    steps = (*("for threads",) * source.threaded, *(FINISH,) * source.places_arrays)
+    key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         return compiled
@@ -202,12 +206,18 @@ def _ended(
     For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
     which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
     constants, whose text takes long. Functions of workgroups are put into the text after a phase that schedules
-    dispatches, since each pass until then would verify them. If it is the only compiler, its progress is reported.
+    dispatches, since each pass until then would verify them; arrays are placed before. If it is the only compiler, its
+    progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
+
+        def finish(program: bytes) -> Ended:
+            scheduling = [flag for flag in source.flags if flag.startswith("--iree-stream")]
+            finishing = [find_tool("iree-opt"), f"--pass-pipeline={FINISH}", *scheduling, "-", "-o", "-"]
+            return run_within(finishing, program, limits, environment, stop)
 
         def run(*more: str) -> Ended:
             with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
@@ -216,12 +226,14 @@ def _ended(
                 def step(program: bytes, *more: str) -> Ended:
                     return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
 
-                if not source.workgroups:
+                if not (source.workgroups or source.places_arrays):
                     ended = step(source.text, *more)
                 else:
-                    ended = step(source.text, f"--compile-to={_SCHEDULED}")
+                    prints = () if not source.places_arrays else _printing(seen, folder, source.flags)
+                    ended = step(source.text, f"--compile-to={_SCHEDULED}", *prints)
                     if ended.code == 0:
-                        whole = _with_workgroups(ended.output, source.workgroups)
+                        whole = (_placed(seen.tree or folder, finish) if prints else None) or ended.output
+                        whole = _with_workgroups(whole, source.workgroups)
                         ended = step(whole, f"--compile-from={_SCHEDULED}", *more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
@@ -236,6 +248,28 @@ def _ended(
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended
+
+
+def _printing(seen: Reported, folder: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """Flags by which the compiler writes the program that `_placed` reads; none if users give such flags."""
+    if any(flag.startswith(PRINTS_IR) for flag in flags):
+        return ()
+    after = f"--mlir-print-ir-after={SCHEDULES}"
+    return (after,) if seen.tree else (after, f"--mlir-print-ir-tree-dir={folder}")
+
+
+def _placed(folder: str, finish: Callable[[bytes], Ended]) -> bytes | None:
+    """The program with its arrays placed, after the phase that schedules dispatches, from a file that IREE wrote.
+
+    `finish` runs what is left of the phase. None if placing gains too little, or if the phase fails.
+    """
+    for file in Path(folder).rglob(f"*_{SCHEDULES}.mlir"):
+        text = placed(file.read_text(encoding="utf-8", errors="surrogateescape"))
+        file.unlink()  # the compiler may run more than once
+        if text is not None:
+            ended = finish(text.encode("utf-8", "surrogateescape"))
+            return ended.output if ended.code == 0 else None
+    return None
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

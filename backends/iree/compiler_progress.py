@@ -32,19 +32,23 @@ _DONE = re.compile(r"stack bytes in function '([^']*)'")
 _REMARK = re.compile(r"^remark: .*\n?", re.MULTILINE)
 _LAST = "iree_hal_executable_library_query"
 """The function after those of all executables."""
-_TAKEN = "--mlir-print-ir", "--pass-remarks"
+PRINTS_IR = "--mlir-print-ir"
+"""How the flags begin by which users have the compiler print IR."""
+
+_TAKEN = PRINTS_IR, "--pass-remarks"
 _FUNCTION = "func_func_"
 
 
 @dataclass(frozen=True)
 class Reported:
-    """Flags that make the compiler report progress, and the file that takes its standard error.
+    """Flags that make the compiler report progress, the file that takes its standard error, and its folder for IR.
 
     There are none of these while no listener asks for progress.
     """
 
     flags: tuple[str, ...] = ()
     errors: str | None = None
+    tree: str | None = None
 
 
 @contextmanager
@@ -68,7 +72,7 @@ def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield Reported((*marks, "--pass-remarks-analysis=prolog-epilog"), errors)
+        yield Reported((*marks, "--pass-remarks-analysis=prolog-epilog"), errors, tree)
     finally:
         ended.set()
         thread.join()

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
+from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
@@ -29,9 +30,13 @@ from tiduc.backends.iree.targets import (
 )
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
+from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
+
+_PLACED = 2**15
+"""The fewest bytes of a program's arrays for which a further step of the compiler, to place them, pays."""
 
 
 @stage
@@ -152,4 +157,13 @@ def _described(
     workgroups = dict(map(declare_workgroup, copies))
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
     text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
-    return replace(source, stablehlo=text, workgroups=workgroups)
+    return replace(
+        source, stablehlo=text, workgroups=workgroups, places_arrays=_has_arrays_to_place(module, source)
+    )
+
+
+def _has_arrays_to_place(module: Any, source: Source) -> bool:
+    """Whether arrays of a program for CPUs are worth placing."""
+    if not set(IN_ORDER) <= set(source.flags):
+        return False
+    return sum(size_in_bytes(y) for op in within(module) for y in op.results) >= _PLACED

@@ -28,11 +28,15 @@ _RECOMPUTED = CHEAP | VECTORIZED
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation takes."""
 
-SMALL = 2**20
-"""Graphs whose peak beside arguments and results is at most this many bytes recompute nothing.
+_LARGE = 2**20
+_SHARE_OF_SMALL = 0.015
+"""That share for graphs whose peak beside arguments and results is at most `_LARGE` bytes.
 
-They fit into caches, and a dispatch more takes longer than the model estimates: up to 4% of the time.
+They fit into caches, and a dispatch more takes longer than the model estimates.
 """
+
+SMALL = 2**16
+"""Graphs whose peak beside arguments and results is at most this many bytes recompute nothing."""
 
 _RATES = 1e9, 3.2e10
 """The least and the largest number of bytes that are worth a second of recomputation; numbers between are tried."""
@@ -48,10 +52,12 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
     `seconds` estimates the time of the graph; `stored` says whether all second runs take memory, as in `evicting`.
     """
     base = unchanged(model)
-    if base.peak - model.throughout <= SMALL:
+    transient = base.peak - model.throughout
+    if transient <= SMALL:
         return model
+    share = _SHARE if transient > _LARGE else _SHARE_OF_SMALL
     peak = _before_fused(model, int(model.live(range(len(model.ops))).argmax()))
-    fused, best, limit = _fuse_operands(model, peak), base, _SHARE * seconds()
+    fused, best, limit = _fuse_operands(model, peak), base, share * seconds()
     costs = _seconds_of_second_runs(model, peak, fused)
     for readers in (fused, range(len(model.ops))):
         candidates = _Candidates(graph, model, peak, readers, costs, stored)

@@ -86,9 +86,15 @@ def signed(b: Any, indices: Any, up_to: Sequence[Any]) -> Any:
 
 
 def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
-    """Bounds of integer values, from the constants that they are built from, or else from their type."""
+    """Bounds of integer values, from the constants and iotas that they are built from, or else from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
+    if name == "stablehlo.iota":
+        count = shape(x)[d.attributes["iota_dimension"].value]
+        if not any_dynamic([count]) and count <= type_range(x)[1]:
+            return 0, max(0, count - 1)
+    if name == "stablehlo.sort":
+        return known_range(b, d.operands[d.results.index(x)], depth - 1)
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
         if (number := integer_in(value)) is not None:
             return number, number

@@ -87,7 +87,7 @@ SCATTERS = {
         HALF,
     ),
     "unsigned": Scatter("tensor<7x5xui8>", "tensor<6x1xi32>", "tensor<6x5xui8>", ROWS, SET, False),
-    "elements": Scatter("tensor<7x1xf64>", "tensor<6x1xi32>", "tensor<6x1xf64>", ROWS, HALF, False),
+    "elements": Scatter("tensor<7x1xf64>", "tensor<6x1xi32>", "tensor<6x1xf64>", ROWS, HALF),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.allocations import allocated
 from numpy.typing import NDArray
 
 import tiduc
@@ -168,3 +169,53 @@ def test_only_slices_that_are_read_are_sorted(rows: int, n: int, counts: tuple[i
     values, positions = program.compile()(x)
     np.testing.assert_array_equal(positions, places[:, : counts[1]])
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1)[:, : counts[0]])
+
+
+@pytest.mark.parametrize("n", [9, 300])
+@pytest.mark.parametrize(("dimension", "integer"), [(0, "i32"), (1, "i64")])
+def test_sorted_numbers_are_not_stored(n: int, dimension: int, integer: str) -> None:
+    """An iota along the sorted dimension is no array: the sort permutes numbers. The comparator may read it."""
+    shape = (n, 2) if dimension == 0 else (2, n)
+    x = RNG.integers(0, 5, shape).astype(np.float32)
+    t, i = (f"tensor<{shape[0]}x{shape[1]}x{e}>" for e in ("f32", integer))
+    program = tiduc.load(f"""func.func @main(%x: {t}) -> ({i}, {t}) {{
+      %i = stablehlo.iota dim = {dimension} : {i}
+      %r:2 = "stablehlo.sort"(%i, %x) ({{
+        ^bb0(%a: tensor<{integer}>, %b: tensor<{integer}>, %c: tensor<f32>, %d: tensor<f32>):
+          %p = stablehlo.compare LT, %c, %d : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %q = stablehlo.compare EQ, %c, %d : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %s = stablehlo.compare GT, %a, %b : (tensor<{integer}>, tensor<{integer}>) -> tensor<i1>
+          %t = stablehlo.and %q, %s : tensor<i1>
+          %u = stablehlo.or %p, %t : tensor<i1>
+          stablehlo.return %u : tensor<i1>
+      }}) {{dimension = {dimension} : i64}} : ({i}, {t}) -> ({i}, {t})
+      return %r#0, %r#1 : {i}, {t}
+    }}""")
+    numbers = np.broadcast_to(np.arange(n).reshape((n, 1) if dimension == 0 else (1, n)), shape)
+    places = np.lexsort((-numbers, x), axis=dimension)
+    positions, values = program.compile()(x)
+    np.testing.assert_array_equal(positions, places)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, dimension))
+
+
+def test_the_gradient_of_a_weighted_sort_takes_one_array() -> None:
+    """It keeps the numbers of the sorted elements: the scatter reads them, and the sum is not padded."""
+    n = 10_000
+    program = tiduc.load(f"""func.func @main(%x: tensor<{n}xf32>, %w: tensor<{n}xf32>) -> tensor<f32> {{
+      %y = "stablehlo.sort"(%x) ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          {less("f32")}
+      }}) {{dimension = 0 : i64, is_stable = true}} : (tensor<{n}xf32>) -> tensor<{n}xf32>
+      %p = stablehlo.multiply %y, %w : tensor<{n}xf32>
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %s = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [0]
+        : (tensor<{n}xf32>, tensor<f32>) -> tensor<f32>
+      return %s : tensor<f32>
+    }}""").grad("x", value=True)
+    x, w = RNG.standard_normal((2, n)).astype(np.float32)
+    compiled = program.compile()
+    places = np.argsort(x, kind="stable")
+    value, dx = compiled(x, w)
+    np.testing.assert_allclose(value, x[places].astype(np.float64) @ w, rtol=1e-5)
+    np.testing.assert_array_equal(dx[places], w)
+    assert allocated(compiled.vmfb, [x, w]) <= 4 * 4 * n / 1024 + 2

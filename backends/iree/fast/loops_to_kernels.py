@@ -162,6 +162,9 @@ def to_kernel(loop: Any) -> None:
         rewrite(loop, rewrites)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = _on_stack(loop)
+    numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
+    for i, x in numberings.items():
+        loop.operands[i] = b.constant(0, x)  # read by no op: the kernel fills the array
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
     old = _wanted(loop)  # unused results would be arrays of the dispatch, too
@@ -174,13 +177,32 @@ def to_kernel(loop: Any) -> None:
                 _in_place(inner, never)
         for i, x in enumerate(list(loop.operands)):
             if i not in kept:
-                loop.operands[i] = k.filled(k.empty(x.type), x)
+                array = k.empty(x.type)
+                loop.operands[i] = (
+                    _numbered(k, array, numberings[i]) if i in numberings else k.filled(array, x)
+                )
         k.place.block.append(loop)
         return old
 
     results = dispatch(b, [y.type for y in old], moved)
     for y, of_one in zip(results, uses, strict=True):
         replace_uses(of_one, y)
+
+
+def _is_numbering(x: Any) -> bool:
+    """Whether x is an iota of signless integers, which a kernel computes: IREE would store the array for good."""
+    integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
+    return integers and defined_by(x, "stablehlo.iota") is not None
+
+
+def _numbered(k: Kernel, array: Any, iota: Any) -> Any:
+    """The array with the elements of an iota, for which `_is_numbering` holds."""
+    d = ir.IntegerAttr(iota.owner.attributes["iota_dimension"]).value
+
+    def put(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+        return [k.put(k.cast(place[d], element(iota)), out, *place)]
+
+    return k.nest(shape(iota), [array], put)[0]
 
 
 def _read_through_barriers(b: Emitter, loop: Any) -> None:

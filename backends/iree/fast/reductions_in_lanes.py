@@ -33,7 +33,7 @@ from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.types import element, shape
 
-_LANES = tuple(range(256, 31, -32))
+_LANES = tuple(range(256, 31, -16))
 _STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves
 _LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself dominates
 _SUMS = 32  # the fewest sums side by side for which multiply-adds are faster

@@ -1,7 +1,8 @@
 """Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
 
 IREE's own scatter writes out of bounds if an index is out of range, so it needs an array to which a row is appended,
-and from which it is then removed. Here the loop over the elements of an out-of-range row has trip count 0.
+and from which it is then removed. Here the loop over the elements of an out-of-range row has trip count 0. The rows are
+computed from the indices as they are read, so that they take no memory.
 
 In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
 back, without a copy of the array:
@@ -23,28 +24,27 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, 
 from tiduc.backends.iree.fast.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
-from tiduc.backends.iree.known import splat
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.types import element, shape, with_element
-
-_LONG = 32
-"""The fewest elements of a long row, for which computing the place of the row costs little."""
 
 
 @legalize("stablehlo.scatter", where=ON_CPUS)
 @slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
 @slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, where these are faster."""
+    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
     count, places = len(op.results), Places(b, op)
     if is_in_loop(op) and is_single(op, places):
         return [_one_slice(b, op, places)]
     xs = list(op.operands)[:count]
-    if not _pays(op, places):
+    if not can_apply_body(op, 2):
         return None
     news = places.updates_of(b, list(op.operands)[count + 1 :])
-    updated = _by_loops(b, op, places, places.indices(b, op.operands[count]), news)
+    indices = op.operands[count]
+    if element(indices) != signless(32):  # a kernel extends these itself, so that no array of i64 is stored
+        indices = places.indices(b, indices)
+    updated = _by_loops(b, op, places, indices, news)
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
 
 
@@ -84,19 +84,6 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
         type_, operands = with_element(old.type, element(inner.results[0])), map(values.get, inner.operands)
         (values[inner.results[0]],) = b.clone(inner, dict(enumerate(operands)), [type_])
     return values[end.operands[0]]
-
-
-def _pays(op: Any, places: Places) -> bool:
-    """Whether loops are faster: for long rows, and for several arrays with rows of any length.
-
-    They are also faster for shorter rows of several elements, unless the updated array is a splat, such as zeros, which
-    IREE creates with the appended row.
-    """
-    if not can_apply_body(op, 2):
-        return False
-    return (
-        len(op.results) > 1 or places.width >= _LONG or (places.width > 1 and splat(op.operands[0]) is None)
-    )
 
 
 def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,139 @@
+"""placement: where the arrays of an execution region lie in memory, with fewer gaps than IREE leaves between them.
+
+    %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the bytes of all
+      [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       where each array begins
+    }) : index                                      %p2 = arith.constant 4096 : index
+
+IREE allocates the arrays of an execution region at once, and gives each the smallest gap that is free while it is live,
+in the order in which the arrays are computed. A small array then often takes a part of the memory in which a large one
+would fit next. Here the largest arrays come first, or the array at the end of the allocation does, again and again. The
+order that needs the fewest bytes is taken. In gradients of the benchmarks it needs at most 2% more than the bytes that
+are live at once, where IREE needs up to 42% more.
+
+The text is that of IREE's own compiler, between the pass `SCHEDULES` and `FINISH`, which `compile.py` runs.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tiduc.backends.iree.fault import slow
+
+SCHEDULES = "iree-stream-schedule-allocation"
+"""The pass of IREE that decides which arrays share an allocation."""
+
+FINISH = "builtin.module(iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline)"
+"""The pipeline of IREE after `SCHEDULES`, in the phase that schedules dispatches."""
+
+_ALIGNMENT = 64
+"""IREE's alignment of arrays on CPUs, in bytes."""
+
+_GAIN = 2**10
+"""Arrays are placed here only if this saves so many bytes."""
+
+_MOST = 4096
+"""The most arrays of an allocation that are placed: the time of an order grows with the square of their number."""
+
+_ROUNDS = 20
+"""The most times that an array is moved to the start of an order."""
+
+_FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
+_CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
+_PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
+_SLICE = re.compile(r"\[(\d+), (\d+)\] = (%\w+)")
+
+
+class Array(NamedTuple):
+    """The first and the last step at which an array is live, and its bytes."""
+
+    first: int
+    last: int
+    bytes: int
+
+
+class Places(NamedTuple):
+    """The bytes of an allocation, and where each of its arrays begins."""
+
+    bytes: int
+    starts: list[int]
+
+
+@slow("Leaves gaps between the arrays of an execution region; places the largest arrays first.")
+def placed(module: str) -> str | None:
+    """A module, between `SCHEDULES` and `FINISH`, with its arrays placed; None if that gains too little."""
+    given, best = 0, 0
+    packs: list[tuple[re.Match[str], Places]] = []
+    for function in _FUNCTION.finditer(module):
+        sizes = {name: int(n) for name, n in _CONSTANT.findall(function[0])}
+        for pack in _PACK.finditer(module, *function.span()):
+            slices = _SLICE.findall(pack[2])
+            if len(slices) > _MOST or any(size not in sizes for *_, size in slices):
+                continue
+            arrays = [Array(int(first), int(last), sizes[size]) for first, last, size in slices]
+            own, places = in_order(arrays, range(len(arrays))), lowest(arrays)
+            given, best = given + own.bytes, best + places.bytes
+            packs.append((pack, places))
+    return _with_places(module, packs) if packs and given - best >= _GAIN else None
+
+
+def lowest(arrays: Sequence[Array]) -> Places:
+    """The places of arrays in the allocation of fewest bytes that is found."""
+    numbers = range(len(arrays))
+    best, live = in_order(arrays, numbers), _live(arrays)
+    for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
+        order = list(start)
+        for _ in range(min(_ROUNDS, 1 + _MOST // (len(arrays) + 1))):
+            places = in_order(arrays, order)
+            best = min(best, places, key=lambda places: places.bytes)
+            if best.bytes == live:
+                return best
+            top = max(numbers, key=lambda i: places.starts[i] + arrays[i].bytes)
+            order.remove(top)
+            order.insert(0, top)
+    return best
+
+
+def _live(arrays: Sequence[Array]) -> int:
+    """The most bytes that are live at once."""
+    steps = np.zeros(max((array.last for array in arrays), default=0) + 2, np.int64)
+    for array in arrays:
+        steps[array.first] += _aligned(array.bytes)
+        steps[array.last + 1] -= _aligned(array.bytes)
+    return int(np.cumsum(steps).max())
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def in_order(arrays: Sequence[Array], order: Iterable[int]) -> Places:
+    """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
+    starts, total = [0] * len(arrays), 0
+    # Those that have a place, by the place: where they begin and end, and from when to when they are live.
+    taken = np.zeros((4, 0), np.int64)
+    for i in order:
+        array, size = arrays[i], _aligned(arrays[i].bytes)
+        begins, ends = taken[:2, (taken[2] <= array.last) & (taken[3] >= array.first)]
+        free = np.maximum.accumulate(np.concatenate([[0], ends]))
+        gaps = begins - free[:-1]
+        fits = gaps >= size
+        start = int(free[:-1][fits][gaps[fits].argmin()] if fits.any() else free[-1])
+        starts[i], total = start, max(total, start + size)
+        at = int(np.searchsorted(taken[0], start))
+        taken = np.insert(taken, at, (start, start + size, array.first, array.last), axis=1)
+    return Places(total, starts)
+
+
+def _with_places(module: str, packs: Iterable[tuple[re.Match[str], Places]]) -> str:
+    """The module with constants in place of packs."""
+    for number, (pack, places) in reversed(list(enumerate(packs))):
+        end = module.index("\n  }\n", pack.end())
+        constants = "\n    ".join(
+            f"%placed{number}_{i} = arith.constant {value} : index"
+            for i, value in enumerate((places.bytes, *places.starts))
+        )
+        readers = re.sub(rf"{re.escape(pack[1])}#(\d+)\b", rf"%placed{number}_\1", module[pack.end() : end])
+        module = module[: pack.start()] + constants + readers + module[end:]
+    return module
