@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
+from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -41,10 +43,8 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
-_SCHEDULED = "stream"
-"""The phase after which the order of dispatches and the memory of arrays are decided."""
-
-_DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
+_DISPATCHED, _SCHEDULED = "flow", "stream"
+"""The phases after which the dispatches are decided, and their order and the memory of arrays."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
     `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute.
+    that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
+    functions of ops that repeat, which are to be inlined once IREE has made dispatches of them.
     """
 
     stablehlo: str | bytes
@@ -61,6 +62,7 @@ class Source:
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
     otherwise: "Callable[[], Source] | None" = None
     workgroups: Mapping[str, str] = field(default_factory=dict)
+    repeats: bool = False
 
     @property
     def text(self) -> bytes:
@@ -72,7 +74,8 @@ class Source:
     @property
     def whole(self) -> bytes:
         """The program with the functions of workgroups, for one run of the compiler."""
-        return _with_workgroups(self.text, self.workgroups)
+        text = may_be_inlined(self.text) if self.repeats else self.text
+        return with_workgroups(text, self.workgroups)
 
     def mapped(self, change: "Callable[[Source], Source]") -> "Source":
         """The source that `change` makes of this one; its alternatives are changed, too."""
@@ -180,24 +183,15 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     raise _refused(ended, limits, target, source.name)
 
 
-def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
-    """The text of a program after a phase of IREE's compiler, with functions in place of their declarations."""
-
-    def defined(declaration: re.Match[bytes]) -> bytes:
-        function = workgroups.get(declaration["name"].decode())
-        return declaration[0] if function is None else function.encode("utf-8", "surrogateescape")
-
-    return _DECLARATION.sub(defined, text) if workgroups else text
-
-
 def _ended(
     source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
 ) -> Ended:
     """Runs the compiler on a program and says how it ended.
 
     For SPIR-V, and for programs with loops or conditionals, the compiler runs in two steps: to VM text, which `vm/`
-    rewrites, and from there to a module. Functions of workgroups are put into the text after a phase that schedules
-    dispatches, since each pass until then would verify them. If it is the only compiler, its progress is reported.
+    rewrites, and from there to a module. Functions of repeats are inlined after the phase that makes dispatches.
+    Functions of workgroups are put into the text after a phase that schedules dispatches, since each pass until then
+    would verify them. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -211,13 +205,14 @@ def _ended(
                 def step(program: bytes, *more: str) -> Ended:
                     return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
 
-                if not source.workgroups:
-                    ended = step(source.text, *more)
+                text, begin = source.text, list[str]()
+                for phase, change in _joins(source):
+                    ended = step(text, *begin, f"--compile-to={phase}")
+                    if ended.code != 0:
+                        break
+                    text, begin = change(ended.output), [f"--compile-from={phase}"]
                 else:
-                    ended = step(source.text, f"--compile-to={_SCHEDULED}")
-                    if ended.code == 0:
-                        whole = _with_workgroups(ended.output, source.workgroups)
-                        ended = step(whole, f"--compile-from={_SCHEDULED}", *more)
+                    ended = step(text, *begin, *more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         if not may_branch(source.text) and not target.spirv:
@@ -230,6 +225,16 @@ def _ended(
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended
+
+
+def _joins(source: Source) -> list[tuple[str, Callable[[bytes], bytes]]]:
+    """The phases after which the compiler stops for a change of the program's text, and the changes."""
+    joins: list[tuple[str, Callable[[bytes], bytes]]] = []
+    if source.repeats:
+        joins.append((_DISPATCHED, inlined))
+    if source.workgroups:
+        joins.append((_SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
+    return joins
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
+from tiduc.backends.iree.fast.repeats import NEVER_INLINED
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
@@ -30,6 +31,7 @@ from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import operations
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 
@@ -134,6 +136,7 @@ def _described(
     if has_resources(module):
         return replace(source, stablehlo=bytecode(module))
     workgroups = dict(map(declare_workgroup, copies))
+    repeats = any(NEVER_INLINED in op.attributes for op in operations(module.regions[0].blocks[0]))
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
     text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
-    return replace(source, stablehlo=text, workgroups=workgroups)
+    return replace(source, stablehlo=text, workgroups=workgroups, repeats=repeats)
