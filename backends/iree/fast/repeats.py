@@ -39,6 +39,10 @@ MOST = 20_000
 """The most ops of a program that is searched, since the time grows with their square."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
+_APART = CONTROL | COLLECTIVES | STATEFUL
+_FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
+"""Ops that are in no function, and ops that IREE fuses with their readers."""
+
 NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
 
@@ -81,7 +85,7 @@ def repeats(module: Any) -> int:
     body = module.operation.regions[0].blocks[0]
     block = next(op for op in operations(body) if op.name == "func.func").regions[0].blocks[0]
     ops = _ops(block)
-    if len(ops) > MOST or has_resources(module) or _longest(_kinds(ops), 0, len(ops)) is None:
+    if len(ops) > MOST or has_resources(module) or not _seem_to_repeat(ops):
         return 0
     for op in ops:
         _broadcast_where_read(op)
@@ -97,6 +101,13 @@ def repeats(module: Any) -> int:
 
 def _ops(block: Any) -> list[Any]:
     return [op for op in operations(block) if op.name not in _CONSTANTS]
+
+
+def _seem_to_repeat(ops: Sequence[Any]) -> bool:
+    """Whether ops of equal names and results repeat."""
+    numbers: dict[Any, int] = {}
+    alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
+    return _longest(np.array(alike), 0, len(ops)) is not None
 
 
 def _broadcast_where_read(op: Any) -> None:
@@ -145,7 +156,7 @@ def _kinds(ops: Sequence[Any]) -> Any:
 
 def _may_repeat(op: Any) -> bool:
     """Whether an op may be in a function: it is pure, of static shape, and reads nothing but its operands."""
-    if op.name in CONTROL | COLLECTIVES | STATEFUL or op.name.startswith("func.") or not len(op.results):
+    if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
     types = [x.type for x in (*op.operands, *op.results)]
     tensors = [type_ for type_ in types if isinstance(type_, ir.ShapedType)]
