@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
+from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULES, placed
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
@@ -44,10 +46,8 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
-_SCHEDULED = "stream"
-"""The phase after which the order of dispatches and the memory of arrays are decided."""
-
-_DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
+_DISPATCHED, _SCHEDULED = "flow", "stream"
+"""The phases after which the dispatches are decided, and their order and the memory of arrays."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
     `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute. `threaded`: IREE's device for
-    threads is to run the program. With `places_arrays`, the arrays of its execution regions are placed in memory by
-    `placement.py`.
+    that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
+    functions of ops that repeat, which are to be inlined once IREE has made dispatches of them. `threaded`: IREE's
+    device for threads is to run the program. With `places_arrays`, the arrays of its execution regions are placed in
+    memory by `placement.py`.
     """
 
     stablehlo: str | bytes
@@ -66,6 +67,7 @@ class Source:
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
     otherwise: "Callable[[], Source] | None" = None
     workgroups: Mapping[str, str] = field(default_factory=dict)
+    repeats: bool = False
     threaded: bool = False
     places_arrays: bool = False
 
@@ -79,7 +81,8 @@ class Source:
     @property
     def whole(self) -> bytes:
         """The program with the functions of workgroups, for one run of the compiler."""
-        return _with_workgroups(self.text, self.workgroups)
+        text = may_be_inlined(self.text) if self.repeats else self.text
+        return with_workgroups(text, self.workgroups)
 
     def mapped(self, change: "Callable[[Source], Source]") -> "Source":
         """The source that `change` makes of this one; its alternatives are changed, too."""
@@ -188,16 +191,6 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     raise _refused(ended, limits, target, source.name)
 
 
-def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
-    """The text of a program after a phase of IREE's compiler, with functions in place of their declarations."""
-
-    def defined(declaration: re.Match[bytes]) -> bytes:
-        function = workgroups.get(declaration["name"].decode())
-        return declaration[0] if function is None else function.encode("utf-8", "surrogateescape")
-
-    return _DECLARATION.sub(defined, text) if workgroups else text
-
-
 def _ended(
     source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
 ) -> Ended:
@@ -205,9 +198,9 @@ def _ended(
 
     For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
     which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
-    constants, whose text takes long. Functions of workgroups are put into the text after a phase that schedules
-    dispatches, since each pass until then would verify them; arrays are placed before. If it is the only compiler, its
-    progress is reported.
+    constants, whose text takes long. Functions of repeats are inlined after the phase that makes dispatches. Functions
+    of workgroups are put into the text after a phase that schedules dispatches, since each pass until then would verify
+    them; arrays are placed before. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -226,15 +219,20 @@ def _ended(
                 def step(program: bytes, *more: str) -> Ended:
                     return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
 
-                if not (source.workgroups or source.places_arrays):
-                    ended = step(source.text, *more)
+                prints = _printing(seen, folder, source.flags) if source.places_arrays else ()
+                text, begin = source.text, list[str]()
+                for phase, change in _joins(source):
+                    ended = step(
+                        text, *begin, f"--compile-to={phase}", *(prints if phase == _SCHEDULED else ())
+                    )
+                    if ended.code != 0:
+                        break
+                    text, begin = ended.output, [f"--compile-from={phase}"]
+                    if prints and phase == _SCHEDULED:
+                        text = _placed(seen.tree or folder, finish) or text
+                    text = change(text)
                 else:
-                    prints = () if not source.places_arrays else _printing(seen, folder, source.flags)
-                    ended = step(source.text, f"--compile-to={_SCHEDULED}", *prints)
-                    if ended.code == 0:
-                        whole = (_placed(seen.tree or folder, finish) if prints else None) or ended.output
-                        whole = _with_workgroups(whole, source.workgroups)
-                        ended = step(whole, f"--compile-from={_SCHEDULED}", *more)
+                    ended = step(text, *begin, *more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
@@ -270,6 +268,16 @@ def _placed(folder: str, finish: Callable[[bytes], Ended]) -> bytes | None:
             ended = finish(text.encode("utf-8", "surrogateescape"))
             return ended.output if ended.code == 0 else None
     return None
+
+
+def _joins(source: Source) -> list[tuple[str, Callable[[bytes], bytes]]]:
+    """The phases after which the compiler stops for a change of the program's text, and the changes."""
+    joins: list[tuple[str, Callable[[bytes], bytes]]] = []
+    if source.repeats:
+        joins.append((_DISPATCHED, inlined))
+    if source.workgroups or source.places_arrays:
+        joins.append((_SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
+    return joins
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

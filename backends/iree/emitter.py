@@ -23,8 +23,9 @@ EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other ta
 DYNAMIC = "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
 
-STORED, DISTINCT = "tidu.stored", "tidu.distinct"
-"""The attributes of barriers that only keep IREE from fusing ops, and only from merging equal ops."""
+STORED, DISTINCT, HIDDEN = "tidu.stored", "tidu.distinct", "tidu.hidden"
+"""The attributes of barriers: those that only keep IREE from fusing ops, only from merging equal ops, or from knowing a
+number of which only the sign matters."""
 
 DEFAULT = Settings()
 
@@ -226,6 +227,11 @@ class Emitter(RegionBuilder):
     def distinct(self, x: Any) -> Any:
         """The value behind a barrier that keeps the compiler from merging equal ops: `stored_values` replaces it."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {DISTINCT: ir.UnitAttr.get()})
+
+    def hidden(self, number: int) -> Any:
+        """A number, at least 0, of which IREE knows nothing: `stored_values` replaces it by another one, at least 0."""
+        value = self.table(number, signless(32))
+        return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
 
 def signless(width: int) -> Any:

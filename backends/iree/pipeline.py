@@ -20,6 +20,7 @@ from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
+from tiduc.backends.iree.fast.repeats import repeats
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.stored_values import stored_values
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
@@ -138,7 +139,12 @@ PIPELINE = (
     Entry(
         "regions",
         elementwise_maps,
-        "Puts elementwise ops that IREE would fuse into one map, for CPUs, which compiles faster; last of all.",
+        "Puts elementwise ops that IREE would fuse into one map, for CPUs, which compiles faster.",
+    ),
+    Entry(
+        "regions",
+        repeats,
+        "Makes functions of the ops of equal layers, for CPUs, which compiles faster; last of all.",
     ),
 )
 

@@ -10,6 +10,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.fast.repeats import NEVER_INLINED
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
@@ -33,6 +34,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph import operations
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
@@ -155,11 +157,11 @@ def _described(
     if has_resources(module):
         return replace(source, stablehlo=bytecode(module))
     workgroups = dict(map(declare_workgroup, copies))
+    repeats = any(NEVER_INLINED in op.attributes for op in operations(module.regions[0].blocks[0]))
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
     text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
-    return replace(
-        source, stablehlo=text, workgroups=workgroups, places_arrays=_has_arrays_to_place(module, source)
-    )
+    places = _has_arrays_to_place(module, source)
+    return replace(source, stablehlo=text, workgroups=workgroups, repeats=repeats, places_arrays=places)
 
 
 def _has_arrays_to_place(module: Any, source: Source) -> bool:

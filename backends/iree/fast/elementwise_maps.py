@@ -11,24 +11,37 @@ take time for each op of a program, and IREE verifies all ops after each pass. I
 An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
 IREE would fuse these ops, so that the kernels and the values stay as they are. A subtraction whose result only an
 exponential reads joins no map: IREE recognizes a softmax by it, and stores fewer arrays for the gradient of a softmax.
+
+Reshapes, broadcasts and conversions of a constant number become constants first, so that maps hold the number.
 """
 
 import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_static, rewriting
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
+from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
 """The types of floats for which IREE needs no other types in loop nests."""
+
+
+CONSTANT = "stablehlo.constant"
+
+_KEEPING = "stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"
+"""Ops after which all elements equal one number, rounded to another type, if all elements of the operand do."""
+
+_ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
+"""By type of floats, the function that rounds a number."""
 
 
 @slow(
@@ -38,8 +51,41 @@ _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
 def elementwise_maps(module: Any) -> int:
     """Makes the maps in the functions of a module, in place; gives their number."""
     functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    groups = [group for function in functions for block in function.regions[0] for group in _groups(block)]
-    return sum(map(_map, groups))
+    blocks = [block for function in functions for block in function.regions[0]]
+    for block in blocks:
+        _fold(block)
+    count = sum(map(_map, [group for block in blocks for group in _groups(block)]))
+    for block in blocks:
+        _drop_unread(block)
+    return count
+
+
+def _fold(block: Any) -> None:
+    """Makes constants of the reshapes, broadcasts and conversions of constant numbers in a block."""
+    for op in list(operations(block)):
+        if op.name in _KEEPING and (number := _number(op)) is not None:
+            with rewriting(op) as b:
+                value = ir.DenseElementsAttr.get_splat(op.results[0].type, number)
+                replace(op, [b.emit(CONSTANT, (), value.type, {"value": value})])
+
+
+def _number(op: Any) -> Any | None:
+    """The attribute of the number that all elements of an op's result equal; None if it is not known."""
+    (x,), y = op.operands, op.results[0].type
+    if _sizes(x.type) is None or _sizes(y) is None or (number := splat(x)) is None:
+        return None
+    if x.type.element_type == y.element_type:
+        return number
+    rounded = _ROUNDED.get(str(y.element_type)) if str(x.type.element_type) in _ROUNDED else None
+    with np.errstate(over="ignore"):
+        return None if rounded is None else ir.FloatAttr.get(y.element_type, float(rounded(number.value)))
+
+
+def _drop_unread(block: Any) -> None:
+    """Erases the constants of a block that no op reads."""
+    for op in list(operations(block)):
+        if op.name == CONSTANT and not list(op.results[0].uses):
+            op.erase()
 
 
 def _groups(block: Any) -> list[list[Any]]:
@@ -95,7 +141,7 @@ def _map(group: Sequence[Any]) -> bool:
         values = dict(zip(inputs, scalars, strict=True))
         for x in read:
             if x not in values:
-                values[x] = b.emit("stablehlo.constant", (), _scalar(x), {"value": _splat(x)})
+                values[x] = b.emit(CONSTANT, (), _scalar(x), {"value": _splat(x)})
         for op in group:
             attributes = {name: op.attributes[name] for name in op.attributes}
             operands = [values[x] for x in op.operands]

@@ -22,7 +22,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import STORED, Emitter, is_static, rewriting, signless, within
+from tiduc.backends.iree.emitter import STORED, Emitter, is_static, rewriting, within
 from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import known_number
@@ -122,10 +122,13 @@ def _attributes(x: Any) -> Any:
 
 
 def hidden_number(b: Emitter, function: Any, number: int) -> Any:
-    """A number behind a barrier at the start of a function, so that IREE does not know it."""
+    """A number behind a barrier at the start of a function, so that IREE does not know it.
+
+    Equal barriers may be merged, so that two numbers that are not to be one must differ. Both must be at least 0, since
+    `stored_values` may replace them by other such numbers.
+    """
     first = Emitter(ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), b.location)
-    (hidden,) = first.barrier(first.table(number, signless(32)))
-    return hidden
+    return first.hidden(number)
 
 
 def selected(b: Emitter, hidden: Any, x: Any) -> Any:

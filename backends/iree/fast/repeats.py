@@ -1,0 +1,334 @@
+"""repeats: makes functions of ops that repeat, such as those of equal layers, so that IREE compiles them once.
+
+    %1 = dot_general %x, %v       %2 = tanh %1        %2 = call @repeated_0(%x, %v)
+    %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
+                                                      func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
+
+IREE takes half of its time on the host to make dispatches of ops. It makes the dispatches of a function once, and
+`compile.py` inlines the functions after that, so that the order of dispatches and the memory of arrays are planned for
+the whole program.
+
+IREE fuses no ops across the borders of a function. Therefore a repeat begins where no value leaves that IREE would fuse
+with its readers: where all that leave are stored in any case, such as operands of kernels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import is_static
+from tiduc.backends.iree.fast.workgroups import DISPATCH
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.constants import has_resources
+from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import traced
+from tiduc.dialect.functions import new_function
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
+
+LEAST = 16
+"""The fewest ops of a function: each is a call for IREE, and text to inline."""
+
+SAVED, LEAST_SAVED = 80, 200
+"""The fewest ops that one function saves, and that all do: one more run of the compiler takes 0.1 s."""
+
+MOST = 20_000
+"""The most ops of a program that is searched, since the time grows with their square."""
+
+_CONSTANTS = "stablehlo.constant", "arith.constant"
+_APART = CONTROL | COLLECTIVES | STATEFUL
+_FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
+"""Ops that are in no function, and ops that IREE fuses with their readers."""
+
+NEVER_INLINED = "no_inline"
+"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
+
+
+class Repeat(NamedTuple):
+    """`copies` times `period` ops, the first one at `start` among the ops of a function without constants."""
+
+    start: int
+    period: int
+    copies: int
+
+    @property
+    def saved(self) -> int:
+        """The number of ops of all copies but one."""
+        return self.period * (self.copies - 1)
+
+    @property
+    def end(self) -> int:
+        """Where the ops after the last copy begin."""
+        return self.start + self.period * self.copies
+
+
+class Part(NamedTuple):
+    """A repeat as a function: where operands come from, as (op in a copy, number) of operands and results.
+
+    `inner` maps operands to the results of the same copy, `constants` to the op of a constant; `inputs` lists operands
+    of equal values in each copy, and `outputs` the results that other ops read.
+    """
+
+    inner: dict[tuple[int, int], tuple[int, int]]
+    constants: dict[tuple[int, int], Any]
+    inputs: list[list[tuple[int, int]]]
+    outputs: list[tuple[int, int]]
+
+
+@slow("Makes dispatches of each layer anew, though layers are equal; functions that are inlined after that.")
+@stage
+def repeats(module: Any) -> int:
+    """Makes functions of the repeats in the first function of a module, in place; gives their number."""
+    body = module.operation.regions[0].blocks[0]
+    block = next(op for op in operations(body) if op.name == "func.func").regions[0].blocks[0]
+    ops = _ops(block)
+    if len(ops) > MOST or has_resources(module) or not _seem_to_repeat(ops):
+        return 0
+    for op in ops:
+        _broadcast_where_read(op)
+    ops = _ops(block)
+    index = {op: i for i, op in enumerate(ops)}
+    planned = [(each, part) for each in _repeats(ops, index) if (part := _part(ops, index, each)) is not None]
+    if sum(repeat.saved for repeat, _ in planned) < LEAST_SAVED:
+        return 0
+    for number, (repeat, part) in enumerate(planned):
+        _outline(ops, repeat, part, f"repeated_{number}", body)
+    return len(planned)
+
+
+def _ops(block: Any) -> list[Any]:
+    return [op for op in operations(block) if op.name not in _CONSTANTS]
+
+
+def _seem_to_repeat(ops: Sequence[Any]) -> bool:
+    """Whether ops of equal names and results repeat."""
+    numbers: dict[Any, int] = {}
+    alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
+    return _longest(np.array(alike), 0, len(ops)) is not None
+
+
+def _broadcast_where_read(op: Any) -> None:
+    """Repeats a broadcast before each op that reads it, so that no function stores or takes a broadcast array."""
+    y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
+    readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
+    if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
+        return
+    for reader in readers:
+        copy = op.clone(ip=ir.InsertionPoint(reader)).operation.results[0]
+        for n, x in enumerate(reader.operands):
+            if x == y:
+                reader.operands[n] = copy
+    op.erase()
+
+
+# ---- where ops repeat --------------------------------------------------------------------------------------------
+
+
+def _repeats(ops: Sequence[Any], index: Mapping[Any, int]) -> Iterator[Repeat]:
+    """Repeats that share no ops, the one that saves most ops first."""
+    kinds = _kinds(ops)
+    waiting = [(0, len(ops))]
+    while waiting:
+        low, high = waiting.pop()
+        found = _longest(kinds, low, high)
+        if found is None:
+            continue
+        repeat = _at_border(ops, index, *found)
+        if repeat is not None:
+            yield repeat
+        start, end = (repeat.start, repeat.end) if repeat is not None else found[:2]
+        waiting += [(low, start), (end, high)]
+
+
+def _kinds(ops: Sequence[Any]) -> Any:
+    """A number for each op, equal for ops that are equal but for their operands; negative if the op may not repeat."""
+    numbers: dict[Any, int] = {}
+    return np.array(
+        [
+            numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i
+            for i, op in enumerate(ops)
+        ]
+    )
+
+
+def _may_repeat(op: Any) -> bool:
+    """Whether an op may be in a function: it is pure, of static shape, and reads nothing but its operands."""
+    if op.name in _APART or op.name.startswith("func.") or not len(op.results):
+        return False
+    types = [x.type for x in (*op.operands, *op.results)]
+    tensors = [type_ for type_ in types if isinstance(type_, ir.ShapedType)]
+    return all(map(is_static, tensors)) and not (len(op.regions) and captured(op))
+
+
+def _kind(op: Any) -> tuple[Any, ...]:
+    """All that is equal in ops that repeat."""
+    attributes = [(name, op.attributes[name]) for name in op.attributes]
+    types = [x.type for x in (*op.results, *op.operands)]
+    inside = tuple(_kind(each) for region in op.regions for block in region for each in operations(block))
+    return op.name, len(op.results), *attributes, *types, inside
+
+
+def _longest(kinds: Any, low: int, high: int) -> tuple[int, int, int] | None:
+    """Where ops repeat so that most are saved: the first one, the one after the last, and the period."""
+    part, best, found = kinds[low:high], SAVED - 1, None
+    for period in range(LEAST, len(part) // 2 + 1):
+        equal = part[period:] == part[:-period]
+        if np.count_nonzero(equal) < period:
+            continue
+        edges = np.flatnonzero(np.diff(equal, prepend=False, append=False))
+        length, at = max(((int(b - a), int(a)) for a, b in zip(edges[::2], edges[1::2], strict=True)))
+        saved = length // period * period
+        if saved > best:
+            best, found = saved, (low + at, low + at + length + period, period)
+    return found
+
+
+def _at_border(
+    ops: Sequence[Any], index: Mapping[Any, int], start: int, end: int, period: int
+) -> Repeat | None:
+    """The repeat among these ops that has most copies, and begins where no value leaves that IREE would fuse."""
+    most = (end - start) // period
+    for copies in (most, most - 1):
+        if period * (copies - 1) < SAVED:
+            return None
+        for first in range(start, end - period * copies + 1):
+            if not any(
+                _is_cut(ops[i], index, range(first, first + period)) for i in range(first, first + period)
+            ):
+                second = range(first + period, first + 2 * period)
+                if not any(_is_cut(op, index, second) for op in _read_from_outside(ops, index, second)):
+                    return Repeat(first, period, copies)
+    return None
+
+
+def _is_cut(op: Any, index: Mapping[Any, int], copy: range) -> bool:
+    """Whether IREE would fuse an op with its readers, but a border of the copy is between the op and all of them."""
+    if op.name == DISPATCH:
+        return False
+    is_inside = index[op] in copy
+    for y in op.results:
+        readers = [index.get(use.owner.operation, len(index)) in copy for use in y.uses]
+        if readers and all(each != is_inside for each in readers) and not _is_stored(y):
+            return True
+    return False
+
+
+def _read_from_outside(ops: Sequence[Any], index: Mapping[Any, int], copy: range) -> Iterator[Any]:
+    """The ops before a copy whose results it reads, by way of reshapes or directly."""
+    for i in copy:
+        for x in ops[i].operands:
+            *_, x = traced(x, ["stablehlo.reshape"])
+            j = -1 if isinstance(x.owner, ir.Block) else index.get(x.owner.operation, -1)
+            if 0 <= j < copy.start and ops[j].name in ELEMENTWISE | VIEWS | {
+                "stablehlo.map",
+                "stablehlo.reduce",
+            }:
+                yield ops[j]
+
+
+def _is_stored(x: Any) -> bool:
+    """Whether IREE stores a value in any case: a kernel reads it, or it is a result of the program."""
+    for use in x.uses:
+        reader = use.owner.operation
+        if reader.name in (DISPATCH, "flow.tensor.reshape", "func.return"):
+            return True
+        if reader.name == "stablehlo.reshape" and _is_stored(reader.results[0]):
+            return True
+    return False
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------
+
+
+def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part | None:
+    """How the operands of all copies of a repeat are alike; None if they are not."""
+    starts = range(repeat.start, repeat.end, repeat.period)
+    inner, constants = {}, {}
+    inputs: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for i in range(repeat.period):
+        for n in range(len(ops[repeat.start + i].operands)):
+            values = [ops[start + i].operands[n] for start in starts]
+            places = {_place(x, index, start, repeat.period) for x, start in zip(values, starts, strict=True)}
+            if len(places) > 1:
+                return None
+            (place,) = places
+            if place is not None:
+                inner[i, n] = place
+            elif (constant := _constant(values)) is not None:
+                constants[i, n] = constant
+            else:
+                inputs.setdefault(tuple(values), []).append((i, n))
+    outputs: dict[tuple[int, int], None] = {}
+    for start in starts:
+        for i in range(repeat.period):
+            for n, y in enumerate(ops[start + i].results):
+                readers = (index.get(use.owner.operation, -1) for use in y.uses)
+                if any(not start <= j < start + repeat.period for j in readers):
+                    outputs[i, n] = None
+    return Part(inner, constants, list(inputs.values()), sorted(outputs))
+
+
+def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
+    """The op of a copy whose result a value is, and the number of the result; None for a value from outside."""
+    if isinstance(x.owner, ir.Block):
+        return None
+    i = index.get(x.owner.operation, -1) - start
+    return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
+
+
+def _constant(values: Sequence[Any]) -> Any | None:
+    """The op of a constant that all values equal; None if there is none."""
+    owners = [x.owner for x in values]
+    if any(isinstance(owner, ir.Block) or owner.name not in _CONSTANTS for owner in owners):
+        return None
+    attributes = [owner.attributes["value"] for owner in owners]
+    return owners[0].operation if all(a == b for a, b in pairwise(attributes)) else None
+
+
+def _outline(ops: Sequence[Any], repeat: Repeat, part: Part, name: str, body: Any) -> None:
+    """Emits the function of a repeat at a module's end, and replaces the copies by calls."""
+    first = ops[repeat.start : repeat.start + repeat.period]
+    types = (
+        [first[i].operands[n].type for (i, n), *_ in part.inputs],
+        [first[i].results[n].type for i, n in part.outputs],
+    )
+    never = dict.fromkeys((NEVER_INLINED, "noinline"), ir.UnitAttr.get())
+    _, block = new_function(name, types, ir.InsertionPoint(body), first[0].location, never)
+    _fill(block, first, part)
+    for start in range(repeat.start, repeat.end, repeat.period):
+        copy = ops[start : start + repeat.period]
+        inputs = [copy[i].operands[n] for (i, n), *_ in part.inputs]
+        callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+        ip = ir.InsertionPoint(copy[-1])
+        call = ir.Operation.create("func.call", types[1], inputs, callee, loc=copy[0].location, ip=ip)
+        for (i, n), y in zip(part.outputs, call.results, strict=True):
+            copy[i].results[n].replace_all_uses_with(y)
+        for op in reversed(copy):
+            op.erase()
+
+
+def _fill(block: Any, ops: Sequence[Any], part: Part) -> None:
+    """Emits copies of ops and of the constants that they read into the block of a function."""
+    ip = ir.InsertionPoint(block)
+    constants: dict[Any, Any] = {}
+    for constant in part.constants.values():
+        if constant not in constants:
+            constants[constant] = constant.clone(ip=ip).operation.results[0]
+    given = {at: x for x, places in zip(block.arguments, part.inputs, strict=True) for at in places}
+    made: list[Any] = []
+    for i, op in enumerate(ops):
+        copy = op.clone(ip=ip).operation
+        made.append(copy)
+        for n in range(len(copy.operands)):
+            if (i, n) in part.inner:
+                j, result = part.inner[i, n]
+                copy.operands[n] = made[j].results[result]
+            elif (i, n) in part.constants:
+                copy.operands[n] = constants[part.constants[i, n]]
+            else:
+                copy.operands[n] = given[i, n]
+    results = [made[i].results[n] for i, n in part.outputs]
+    ir.Operation.create("func.return", operands=results, loc=ops[0].location, ip=ip)

@@ -1,0 +1,128 @@
+"""Functions of ops that repeat: which ops are one, that they are inlined, and that values stay as they are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import tiduc
+from tiduc.backends.iree import pipeline
+from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.backends.iree.fast import repeats as of_repeats
+from tiduc.backends.iree.fast.repeats import repeats
+from tiduc.backends.iree.joined import inlined
+from tiduc.backends.iree.targets import find_target
+from tiduc.dialect.context import parse
+
+wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
+
+KIND = "tensor<131x131xf32>"
+
+
+@pytest.fixture(autouse=True)
+def few_ops() -> Iterator[None]:
+    """Functions of few ops, too."""
+    with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
+        yield
+
+
+def network(layers: int) -> str:
+    """Layers of a product, a bias, a constant and a function."""
+    inputs = ", ".join(f"%w{i}: {KIND}, %b{i}: tensor<131xf32>" for i in range(layers))
+    lines = [
+        f"""  %p{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+  %c{i} = stablehlo.broadcast_in_dim %b{i}, dims = [1] : (tensor<131xf32>) -> {KIND}
+  %s{i} = stablehlo.add %p{i}, %c{i} : {KIND}
+  %t{i} = stablehlo.tanh %s{i} : {KIND}
+  %n{i} = stablehlo.constant dense<0.25> : {KIND}
+  %x{i + 1} = stablehlo.multiply %t{i}, %n{i} : {KIND}
+"""
+        for i in range(layers)
+    ]
+    return f"func.func @main(%x0: {KIND}, {inputs}) -> {KIND} {{\n{''.join(lines)}  return %x{layers} : {KIND}\n}}"
+
+
+def source(text: str) -> Source:
+    return replace(tiduc.load(text).source(), otherwise=None)
+
+
+def without_repeats(text: str) -> Source:
+    """The source of a program without functions of repeats."""
+    entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not repeats)
+    with patch.object(pipeline, "PIPELINE", entries):
+        return source(text)
+
+
+@wide
+def test_layers_are_one_function() -> None:
+    """The gradient of equal layers has one function for each direction; values and dispatches stay as they are."""
+    text = tiduc.load(network(6)).vjp().text
+    ours, plain = source(text), without_repeats(text)
+    assert ours.repeats and not plain.repeats
+    functions = ours.text.count(b"func.func private @repeated_")
+    assert functions and ours.text.count(b"call @repeated_") > 2 * functions
+    rng, inputs = np.random.default_rng(0), tiduc.load(text).signature.inputs
+    arguments = [rng.standard_normal(x.type.shape).astype(np.float32) / 12 for x in inputs]
+    results = tiduc.Executable(compile_source(ours, cached=False))(*arguments)
+    expected = tiduc.Executable(compile_source(plain, cached=False))(*arguments)
+    for x, y in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+    scheduled, as_before = (compile_until(each, "stream") for each in (ours, plain))
+    assert scheduled.count(b"stream.cmd.dispatch") == as_before.count(b"stream.cmd.dispatch")
+    assert b"repeated_" not in scheduled  # IREE inlines the functions of a program in one piece first
+
+
+def test_no_function_where_ops_are_fused() -> None:
+    """IREE fuses all of these ops; a border among them would store an array."""
+    lines = "".join(
+        f"  %a{i} = stablehlo.reverse %x{i}, dims = [0] : tensor<4x5xf32>\n"
+        f"  %b{i} = stablehlo.transpose %a{i}, dims = [1, 0] : (tensor<4x5xf32>) -> tensor<5x4xf32>\n"
+        f"  %c{i} = stablehlo.negate %b{i} : tensor<5x4xf32>\n"
+        f"  %x{i + 1} = stablehlo.transpose %c{i}, dims = [1, 0] : (tensor<5x4xf32>) -> tensor<4x5xf32>\n"
+        for i in range(6)
+    )
+    module = parse(
+        f"func.func @main(%x0: tensor<4x5xf32>) -> tensor<4x5xf32> {{\n{lines}  return %x6 : tensor<4x5xf32>\n}}"
+    )
+    assert repeats(module) == 0 and "call" not in str(module)
+
+
+CALLS = b"""module {
+  util.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> attributes {name = "%0"} {
+    %0:2 = util.call @f(%arg0, %arg0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %1:2 = util.call @f(%0#1, %0#0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %2 = util.call @g(%1#1) : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = flow.dispatch @a::@b(%2, %0#0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    util.return %3 : tensor<4xf32>
+  }
+  util.func private @f(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) \
+attributes {inlining_policy = #util.inline.never} {
+    %0:2 = flow.dispatch @a::@c(%arg1) {name = "%arg1"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    util.return %0#1, %arg0 : tensor<4xf32>, tensor<4xf32>
+  }
+  util.func private @g(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    util.return %arg0 : tensor<4xf32>
+  }
+  util.func private @h(%0: tensor<4xf32>) -> tensor<4xf32> {
+    util.return %0 : tensor<4xf32>
+  }
+}
+"""
+
+
+def test_inlined_text() -> None:
+    """Values of each call get names of their own; strings, other functions and calls of these stay."""
+    body, end = inlined(CALLS).decode().split("  util.func private @g", 1)
+    assert body.splitlines()[2:] == [
+        '    %call1_0:2 = flow.dispatch @a::@c(%arg0) {name = "%arg1"} : (tensor<4xf32>) -> '
+        "(tensor<4xf32>, tensor<4xf32>)",
+        '    %call2_0:2 = flow.dispatch @a::@c(%call1_0#1) {name = "%arg1"} : (tensor<4xf32>) -> '
+        "(tensor<4xf32>, tensor<4xf32>)",
+        "    %2 = util.call @g(%arg0) : (tensor<4xf32>) -> tensor<4xf32>",
+        "    %3 = flow.dispatch @a::@b(%2, %call1_0#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
+        "    util.return %3 : tensor<4xf32>",
+        "  }",
+    ]
+    assert "util.return %0 : tensor<4xf32>" in end
