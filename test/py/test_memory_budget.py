@@ -99,7 +99,7 @@ def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
     budgeted = program.rematerialize(memory)
     for x, y in zip(budgeted.compile(engine="reference")(*arguments), wanted, strict=True):
         np.testing.assert_array_equal(x, y)
-    assert BARRIER in budgeted.text and BARRIER not in program.text
+    assert budgeted.text.count(BARRIER) > program.text.count(BARRIER)
 
 
 def test_a_budget_holds_for_derivatives_to_come() -> None:
