@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -188,22 +189,34 @@ def test_scatters_into_equal_elements_fill_an_array() -> None:
 
 
 def test_a_second_and_a_third_run_stay_two() -> None:
-    """IREE would merge two runs behind selects of one value that test for equal numbers."""
+    """IREE merges two runs behind selects of one value that test for one number, but not for two hidden ones."""
+
+    def again(x: Any, y: Any) -> Any:
+        return jnp.exp(jnp.sin(y) @ x)
 
     def f(x: Any) -> Any:
-        def again(y: Any) -> Any:
-            return jnp.exp(jnp.sin(y) @ x)
-
         second, third = (lax.optimization_barrier((x, after))[0] for after in (1.0, 2.0))
-        return jnp.sum(again(x) * again(second) * again(third))
+        return jnp.sum(again(x, x) * again(x, second) * again(x, third))
+
+    def of_one(x: Any) -> Any:
+        second = lax.optimization_barrier((x, 1.0))[0]
+        return jnp.sum(again(x, x) * again(x, second) * again(x, second))
+
+    def recomputed(function: Any) -> Any:
+        text = exported(jax.grad(function), x)
+        return tiduc.load(text.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}"))
 
     x = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 5
-    plain = exported(jax.grad(f), x)
-    text = plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}")
-    source = without_maps(tiduc.load(text))
-    numbers = re.findall(r"constant dense<(\d+)> : tensor<i32>", source)
+    program = recomputed(f)
+    compiled = replace(program.source(), otherwise=None)
+    numbers = re.findall(r"stablehlo.slice %(\w+#\d+) \[0:1\] : \(tensor<2xi32>", compiled.text.decode())
     assert len(numbers) == len(set(numbers)) >= 2
-    agree(tiduc.load(text).compile()(x), xla.by_xla(plain, [x]))
+    dispatches, of_two_runs = (
+        compile_until(replace(each.source(), otherwise=None), "flow").count(b"= flow.dispatch @")
+        for each in (program, recomputed(of_one))
+    )
+    assert dispatches > of_two_runs
+    agree(program.compile()(x), xla.by_xla(exported(jax.grad(f), x), [x]))
 
 
 def test_equal_layers_that_run_again_share_code() -> None:
