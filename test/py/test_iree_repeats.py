@@ -95,19 +95,19 @@ def test_ops_in_regions_read_the_same_values() -> None:
     lines = "".join(
         f"""  %p{i} = stablehlo.dot_general %x{i}, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
   %e{i} = stablehlo.exponential %p{i} : {KIND}
-  %x{i + 1} = stablehlo.subtract {f"%e{i}, %p{i}" if i % 2 else f"%p{i}, %e{i}"} : {KIND}
+  %x{i + 1} = stablehlo.subtract {f"%e{i}, %p{i}" if i % 3 else f"%p{i}, %e{i}"} : {KIND}
 """
-        for i in range(6)
+        for i in range(12)
     )
     program = source(
-        f"func.func @main(%x0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x6 : {KIND}\n}}"
+        f"func.func @main(%x0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x12 : {KIND}\n}}"
     )
     assert program.repeats
     x, w = np.random.default_rng(0).standard_normal((2, 131, 131)).astype(np.float32) / 131
     (result,) = tiduc.Executable(compile_source(program, cached=False))(x, w)
-    for i in range(6):
+    for i in range(12):
         product = x @ w
-        x = np.exp(product) - product if i % 2 else product - np.exp(product)
+        x = np.exp(product) - product if i % 3 else product - np.exp(product)
     np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-4)
 
 
