@@ -16,6 +16,7 @@ from harness.vulkan import has_device, module_for_gpus, skip_without_device
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import find_target
+from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.runtime.run import Executable
@@ -87,3 +88,41 @@ def test_roots_of_f64_stay() -> None:
       return %0 : tensor<f64>
     }"""
     assert "stablehlo.sqrt" in legalized(text)
+
+
+SUMS = {
+    "concatenate": "%v = stablehlo.concatenate %n, %x, dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>",
+    "pad": "%v = stablehlo.pad %n, %z, low = [1], high = [3], interior = [0] "
+    ": (tensor<4xf32>, tensor<f32>) -> tensor<8xf32>",
+}
+"""Arrays that only have some negated elements, which their sum is not the negation of."""
+
+
+@pytest.mark.parametrize("view", SUMS)
+def test_sum_of_some_negated_values(view: str) -> None:
+    text = f"""func.func @main(%x: tensor<4xf32>) -> tensor<f32> {{
+      %z = stablehlo.constant dense<2.0> : tensor<f32>
+      %n = stablehlo.negate %x : tensor<4xf32>
+      {SUMS[view]}
+      %y = stablehlo.reduce(%v init: %z) applies stablehlo.add across dimensions = [0]
+        : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+      return %y : tensor<f32>
+    }}"""
+    x = RNG.standard_normal(4).astype(np.float32)
+    np.testing.assert_allclose(
+        evaluate(legalized(text), [x])[0], 2 + (8 - x.sum() if view == "pad" else 0), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("places", [0, 2])
+def test_groups_of_another_element_type(places: int) -> None:
+    """A convolution of bytes sums numbers of 32 bits; its result may be empty."""
+    y = f"tensor<1x{places}x4xi32>"
+    text = f"""func.func @main(%x: tensor<1x2x4xi8>, %k: tensor<1x2x4xi8>) -> {y} {{
+      %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
+        window = {{pad = [[0, {places - 2}]]}} {{batch_group_count = 1 : i64, feature_group_count = 2 : i64}}
+        : (tensor<1x2x4xi8>, tensor<1x2x4xi8>) -> {y}
+      return %y : {y}
+    }}"""
+    x, k = np.full((1, 2, 4), 100, np.int8), np.full((1, 2, 4), -100, np.int8)
+    np.testing.assert_array_equal(evaluate(legalized(text), [x, k])[0], np.full((1, places, 4), -20_000))

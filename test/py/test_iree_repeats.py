@@ -89,6 +89,28 @@ def test_no_function_where_ops_are_fused() -> None:
     assert repeats(module) == 0 and "call" not in str(module)
 
 
+@wide
+def test_ops_in_regions_read_the_same_values() -> None:
+    """Maps of equal ops that subtract one operand from the other, or the other from the one, are not equal."""
+    lines = "".join(
+        f"""  %p{i} = stablehlo.dot_general %x{i}, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+  %e{i} = stablehlo.exponential %p{i} : {KIND}
+  %x{i + 1} = stablehlo.subtract {f"%e{i}, %p{i}" if i % 3 else f"%p{i}, %e{i}"} : {KIND}
+"""
+        for i in range(12)
+    )
+    program = source(
+        f"func.func @main(%x0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x12 : {KIND}\n}}"
+    )
+    assert program.repeats
+    x, w = np.random.default_rng(0).standard_normal((2, 131, 131)).astype(np.float32) / 131
+    (result,) = tiduc.Executable(compile_source(program, cached=False))(x, w)
+    for i in range(12):
+        product = x @ w
+        x = np.exp(product) - product if i % 3 else product - np.exp(product)
+    np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-4)
+
+
 CALLS = b"""module {
   util.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> attributes {name = "%0"} {
     %0:2 = util.call @f(%arg0, %arg0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)

@@ -12,7 +12,7 @@ IREE fuses no ops across the borders of a function. Therefore a repeat begins wh
 with its readers: where all that leave are stored in any case, such as operands of kernels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -163,12 +163,26 @@ def _may_repeat(op: Any) -> bool:
     return all(map(is_static, tensors)) and not (len(op.regions) and captured(op))
 
 
-def _kind(op: Any) -> tuple[Any, ...]:
-    """All that is equal in ops that repeat."""
+def _kind(op: Any, numbers: dict[Any, int] | None = None) -> tuple[Any, ...]:
+    """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`."""
     attributes = [(name, op.attributes[name]) for name in op.attributes]
     types = [x.type for x in (*op.results, *op.operands)]
-    inside = tuple(_kind(each) for region in op.regions for block in region for each in operations(block))
-    return op.name, len(op.results), *attributes, *types, inside
+    read = [] if numbers is None else [numbers[x] for x in op.operands]
+    numbers = {} if numbers is None else numbers
+    inside = list[Any]()
+    for block in (block for region in op.regions for block in region):
+        _number(block.arguments, numbers)
+        inside.append(len(block.arguments))
+        for each in operations(block):
+            inside.append(_kind(each, numbers))
+            _number(each.results, numbers)
+    return op.name, len(op.results), *attributes, *types, *read, *inside
+
+
+def _number(values: Iterable[Any], numbers: dict[Any, int]) -> None:
+    """Adds values to the numbered ones."""
+    for x in values:
+        numbers[x] = len(numbers)
 
 
 def _longest(kinds: Any, low: int, high: int) -> tuple[int, int, int] | None:

@@ -73,8 +73,9 @@ def _reverse_kernel(b: Emitter, op: Any) -> None:
 
 
 def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """0 for the result of a product of static shapes, one of whose operands has no element; else None."""
-    is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in op.operands)
+    """0 for the result of a product of static shapes, if it or one of the operands has no element; else None."""
+    arrays = *op.operands, *op.results
+    is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)
     return [b.constant(0, op.results[0].type)] if is_empty else None
 
 

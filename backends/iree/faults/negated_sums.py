@@ -18,7 +18,7 @@ from tiduc.dialect.types import is_complex, shape
 @legalize("stablehlo.reduce", where=ON_OTHERS)
 @crash("Rejects sums of negated values on GPUs; negates the sum.", "cuda/negated_sum")
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The initial value less the sum; views between the negation and the sum stay.
+    """The initial value less the sum; views of one operand between the negation and the sum stay.
 
     If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
     """
@@ -26,7 +26,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     x, init = op.operands
     views = []
-    while (view := x.owner) and getattr(view, "name", "") in VIEWS:
+    while (view := x.owner) and getattr(view, "name", "") in VIEWS and len(view.operands) == 1:
         views.append(view)
         x = view.operands[0]
     negation = defined_by(x, "stablehlo.negate")

@@ -18,7 +18,7 @@ import numpy as np
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.backends.iree.refused import refused
-from tiduc.dialect.types import shape
+from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import Layout, Window, group_counts, window_of_convolution
 
 _MOST = 256
@@ -49,7 +49,7 @@ def _image(b: Emitter, op: Any, layout: Layout, w: Window) -> Any:
     """x as (batch, places..., group, in), with its padding, and with the zeros between its elements."""
     batch, features, *spatial = layout.input
     of_features, of_batches = group_counts(op)
-    x = b.transpose(op.operands[0], [batch, *spatial, features])
+    x = b.transpose(_converted(b, op, 0), [batch, *spatial, features])
     pads = [[0, *ends, 0] for ends in (w.low, w.high, [base - 1 for base in w.base])]
     x = b.pad(x, zero(b, x), *pads) if any(map(any, pads)) else x
     n, *sizes, count = shape(x)
@@ -62,9 +62,14 @@ def _image(b: Emitter, op: Any, layout: Layout, w: Window) -> Any:
 def _kernel(b: Emitter, op: Any, layout: Layout) -> Any:
     """The kernel as (window..., in, group, out)."""
     each, results, *spatial = layout.kernel
-    *sizes, features, count = shape(w := b.transpose(op.operands[1], [*spatial, each, results]))
+    *sizes, features, count = shape(w := b.transpose(_converted(b, op, 1), [*spatial, each, results]))
     groups = max(group_counts(op))
     return b.reshape(w, [*sizes, features, groups, count // groups])
+
+
+def _converted(b: Emitter, op: Any, number: int) -> Any:
+    """An operand in the element type of the result, in which products are summed: i32 for operands of i8, say."""
+    return b.convert(op.operands[number], element(op.results[0]))
 
 
 def _summed_over_window(b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int]) -> Any:
