@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
+from cases.iree_fills import FILLS
 from cases.iree_pools import IMAGE, POOLS, POOLS_OF_EQUAL_SIZES
 from cases.iree_returned_twice import RETURNED
 from cases.iree_sums import SUMS
@@ -308,6 +309,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
         None,
     ),
     **COMPLEX,
+    **FILLS,
     **RETURNED,
     **SUMS,
     **VMVX,
