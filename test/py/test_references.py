@@ -120,7 +120,7 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this test fails, IREE keeps references that a branch passes on, and the copies can be removed."""
-    monkeypatch.setattr(compile, "rewritten", lambda module: module)
+    monkeypatch.setattr(compile, "rewritten", lambda module, threaded: module)
     run = Executable(compile_module(LATER, cached=False))
     with pytest.raises(TiducError, match="null"):
         run(np.array([1.0, 2, 3]), np.array([4.0, 5, 6]))

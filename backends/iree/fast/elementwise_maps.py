@@ -28,7 +28,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import replace
 from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
@@ -36,9 +36,6 @@ _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
 
 
 CONSTANT = "stablehlo.constant"
-
-_KEEPING = "stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"
-"""Ops after which all elements equal one number, rounded to another type, if all elements of the operand do."""
 
 _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 """By type of floats, the function that rounds a number."""
@@ -61,9 +58,10 @@ def elementwise_maps(module: Any) -> int:
 
 
 def _fold(block: Any) -> None:
-    """Makes constants of the reshapes, broadcasts and conversions of constant numbers in a block."""
+    """Makes constants of the views and conversions of constant numbers in a block."""
     for op in list(operations(block)):
-        if op.name in _KEEPING and (number := _number(op)) is not None:
+        keeps = len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
+        if keeps and (number := _number(op)) is not None:
             with rewriting(op) as b:
                 value = ir.DenseElementsAttr.get_splat(op.results[0].type, number)
                 replace(op, [b.emit(CONSTANT, (), value.type, {"value": value})])

@@ -42,7 +42,7 @@ _BLOCK = 512
 _WORKGROUPS = 8
 """The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
 _RESIDENT = 2**20
-"""Bytes of y's part, of all columns, that stays in a cache: y is then read where it is if its rows are side by side."""
+"""Bytes of y's part, of all columns, that stays in a cache: y is read in place if its rows are side by side."""
 
 
 @dataclass(frozen=True)
@@ -326,10 +326,8 @@ class _Workgroup:
     def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
         """The product after the sums of a tile, in panel i."""
         form = self.plan.form
-        row, columns = (
-            k.held(rows.first - self.row),
-            [k.held(i * form.width + v * k.width) for v in range(form.vectors)],
-        )
+        row = k.held(rows.first - self.row)
+        columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
         masks = [None if form.whole else k.first(self.columns - column) for column in columns]
         inside = [
             None if form.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(form.height)

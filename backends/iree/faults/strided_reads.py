@@ -1,7 +1,9 @@
-"""Strided slices on GPUs, whose strides IREE loses where it drops a dimension of size 1.
+"""Strided slices on GPUs, whose strides IREE loses where it drops a dimension of size 1, or for SPIR-V sums rows.
 
-%y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
-->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
+    %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
+    ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
+
+For SPIR-V, a barrier stores the slice.
 """
 
 from collections.abc import Sequence
@@ -21,11 +23,16 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
     "On GPUs, loses the stride where a dimension has size 1; drops the dimension before.",
     "cuda/strided_slice",
 )
+@wrong("On SPIR-V, sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows")
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A slice without dimensions of size 1; a barrier keeps IREE from merging it with slices before it."""
     x, strides = op.operands[0], list(op.attributes["strides"])
     sizes = [] if has_dynamic_shape(op) else shape(op.results[0])
-    if max(strides, default=1) == 1 or 1 not in sizes or 0 in sizes:
+    if max(strides, default=1) == 1 or 0 in sizes:
+        return None
+    if b.settings.spirv:
+        return [b.stored(*b.clone(op, {}))]
+    if 1 not in sizes:
         return None
     starts, ends = list(op.attributes["start_indices"]), list(op.attributes["limit_indices"])
     single = [d for d, n in enumerate(sizes) if n == 1]

@@ -75,16 +75,18 @@ def groups(count: int, per_group: int, batch: bool) -> Case:
     return Case("convolution", signature, body, (x, k), expected.astype(np.float32))
 
 
-def strided_slice() -> Case:
-    """The sum of the rows 1, 5, ... of a matrix with a dimension of size 1."""
-    x = RNG.integers(-9, 9, (256, 1, 64)).astype(np.float32)
-    body = """%z = stablehlo.constant dense<0.0> : tensor<f32>
-      %0 = stablehlo.slice %x [1:256:4, 0:1, 0:64] : (tensor<256x1x64xf32>) -> tensor<64x1x64xf32>
-      %1 = stablehlo.reshape %0 : (tensor<64x1x64xf32>) -> tensor<64x64xf32>
+def strided_slice(*, has_unit: bool) -> Case:
+    """The sum of the rows 1, 5, ... of a matrix, which may have a dimension of size 1 in addition."""
+    x = RNG.integers(-9, 9, (256, 64)).astype(np.float32)
+    unit, bounds = ("1x", "0:1, ") if has_unit else ("", "")
+    body = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
+      %r = stablehlo.reshape %x : (tensor<256x64xf32>) -> tensor<256x{unit}64xf32>
+      %0 = stablehlo.slice %r [1:256:4, {bounds}0:64] : (tensor<256x{unit}64xf32>) -> tensor<64x{unit}64xf32>
+      %1 = stablehlo.reshape %0 : (tensor<64x{unit}64xf32>) -> tensor<64x64xf32>
       %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0]
         : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
       return %2 : tensor<64xf32>"""
-    return Case("slice", "(%x: tensor<256x1x64xf32>) -> tensor<64xf32>", body, (x,), x[1::4, 0].sum(0))
+    return Case("slice", "(%x: tensor<256x64xf32>) -> tensor<64xf32>", body, (x,), x[1::4].sum(0))
 
 
 def one_window() -> Case:
@@ -292,7 +294,8 @@ def table() -> Case:
 
 WRONG = {
     "one_window": one_window(),
-    "strided_slice": strided_slice(),
+    "strided_rows": strided_slice(has_unit=False),
+    "strided_slice": strided_slice(has_unit=True),
     "groups": groups(80, 1, batch=False),
     "groups_of_two": groups(5, 2, batch=False),
     "groups_of_batch": groups(70, 1, batch=True),
