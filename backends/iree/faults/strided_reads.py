@@ -27,8 +27,7 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A slice without dimensions of size 1; a barrier keeps IREE from merging it with slices before it."""
     x, strides = op.operands[0], list(op.attributes["strides"])
-    sizes = [] if has_dynamic_shape(op) else shape(op.results[0])
-    if max(strides, default=1) == 1 or 0 in sizes:
+    if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):
         return None
     if b.settings.spirv:
         return [b.stored(*b.clone(op, {}))]
