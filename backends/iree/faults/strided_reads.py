@@ -2,6 +2,8 @@
 
 %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
 ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
+
+For SPIR-V, IREE also loses the strides of rows whose sum it fuses with the slice, so that the slice is stored.
 """
 
 from collections.abc import Sequence
@@ -22,18 +24,20 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
     "cuda/strided_slice",
 )
 def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A slice without dimensions of size 1; a barrier keeps IREE from merging it with slices before it."""
+    """A slice without dimensions of size 1; barriers keep IREE from merging it with slices before it, or with a sum."""
     x, strides = op.operands[0], list(op.attributes["strides"])
-    sizes = [] if has_dynamic_shape(op) else shape(op.results[0])
-    if max(strides, default=1) == 1 or 1 not in sizes or 0 in sizes:
+    if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):
         return None
     starts, ends = list(op.attributes["start_indices"]), list(op.attributes["limit_indices"])
     single = [d for d, n in enumerate(sizes) if n == 1]
     if any(shape(x)[d] > 1 for d in single):
         bounds = [(starts[d], starts[d] + 1) if d in single else (0, n) for d, n in enumerate(shape(x))]
         x = b.stored(b.slice(x, [i for i, _ in bounds], [i for _, i in bounds], [1] * len(sizes)))
-    elif any(defined_by(y, name) for y in traced(x, ("stablehlo.reshape",)) for name in _SLICES):
+    elif single and any(defined_by(y, name) for y in traced(x, ("stablehlo.reshape",)) for name in _SLICES):
         x = b.stored(x)
     left = [d for d in range(len(sizes)) if d not in single]
-    x = b.reshape(x, [shape(x)[d] for d in left])
-    return [b.reshape(b.slice(x, *([each[d] for d in left] for each in (starts, ends, strides))), sizes)]
+    y = b.slice(
+        b.reshape(x, [shape(x)[d] for d in left]),
+        *([each[d] for d in left] for each in (starts, ends, strides)),
+    )
+    return [b.reshape(b.stored(y) if b.settings.spirv else y, sizes)]

@@ -87,6 +87,17 @@ def strided_slice() -> Case:
     return Case("slice", "(%x: tensor<256x1x64xf32>) -> tensor<64xf32>", body, (x,), x[1::4, 0].sum(0))
 
 
+def strided_rows() -> Case:
+    """The sum of the rows 1, 5, ... of a matrix."""
+    x = RNG.integers(-9, 9, (256, 64)).astype(np.float32)
+    body = """%z = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.slice %x [1:256:4, 0:64] : (tensor<256x64xf32>) -> tensor<64x64xf32>
+      %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [0]
+        : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+      return %1 : tensor<64xf32>"""
+    return Case("slice", "(%x: tensor<256x64xf32>) -> tensor<64xf32>", body, (x,), x[1::4].sum(0))
+
+
 def one_window() -> Case:
     """One place of a dilated window, as in the gradient of a strided convolution toward its kernel."""
     x, k = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 4, 2, 3), (2, 2, 2, 2)))
@@ -324,5 +335,6 @@ REJECTED = {
 CASES = WRONG | REJECTED
 CASES |= {
     "short_sort": short_sort(),
+    "strided_rows": strided_rows(),
     "negated_columns": negated_sum(moved=True),
 }  # which IREE may compile alone
