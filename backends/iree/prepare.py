@@ -13,6 +13,7 @@ from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fast.repeats import NEVER_INLINED
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
+from tiduc.backends.iree.joined import may_be_inlined
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import Stage, legalize, walk
 from tiduc.backends.iree.refused import refuse_types
@@ -142,7 +143,8 @@ def _described(
 ) -> Source:
     """The source with a module, which has locations for diagnostics and the signature as reflection attributes.
 
-    Copies of the kernels are put at the module's end.
+    Copies of the kernels are put at the module's end. If the text has functions of repeats, the first alternative has
+    none: IREE's compiler rejects some functions that take a constant apart.
     """
     copies = [kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels]
     function = next(iter(module.regions[0].blocks[0].operations)).operation
@@ -161,7 +163,12 @@ def _described(
     # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
     text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
     places = _has_arrays_to_place(module, source)
-    return replace(source, stablehlo=text, workgroups=workgroups, repeats=repeats, places_arrays=places)
+    result = replace(source, stablehlo=text, workgroups=workgroups, places_arrays=places)
+    if not repeats:
+        return result
+    inlined = may_be_inlined(result.text).decode("utf-8", "surrogateescape")
+    alternative = replace(result, stablehlo=inlined)
+    return replace(result, repeats=True, otherwise=lambda: alternative)
 
 
 def _has_arrays_to_place(module: Any, source: Source) -> bool:

@@ -111,6 +111,30 @@ def test_ops_in_regions_read_the_same_values() -> None:
     np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-4)
 
 
+@wide
+def test_inputs_that_are_equal_in_some_copies() -> None:
+    """IREE makes one input of two that are equal in all calls but the first one; they are x and y there."""
+    lines = "".join(
+        f"""  %p{i} = stablehlo.dot_general %{"xy"[not i]}{i}, %w, contracting_dims = [1] x [0]
+    : ({KIND}, {KIND}) -> {KIND}
+  %q{i} = stablehlo.dot_general %x{i}, %p{i}, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+  %r{i} = stablehlo.dot_general %q{i}, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+  %s{i} = stablehlo.add %r{i}, %w : {KIND}
+  %x{i + 1} = stablehlo.tanh %s{i} : {KIND}
+"""
+        for i in range(6)
+    )
+    program = source(
+        f"func.func @main(%x0: {KIND}, %y0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x6 : {KIND}\n}}"
+    )
+    assert program.repeats
+    x, y, w = np.random.default_rng(0).standard_normal((3, 131, 131)).astype(np.float32) / 14
+    (result,) = tiduc.Executable(compile_source(program, cached=False))(x, y, w)
+    for i in range(6):
+        x = np.tanh(x @ ((y if i == 0 else x) @ w) @ w + w)
+    np.testing.assert_allclose(result, x, rtol=1e-2, atol=1e-3)
+
+
 CALLS = b"""module {
   util.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> attributes {name = "%0"} {
     %0:2 = util.call @f(%arg0, %arg0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)

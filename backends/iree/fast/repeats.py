@@ -91,7 +91,7 @@ def repeats(module: Any) -> int:
         _broadcast_where_read(op)
     ops = _ops(block)
     index = {op: i for i, op in enumerate(ops)}
-    planned = [(each, part) for each in _repeats(ops, index) if (part := _part(ops, index, each)) is not None]
+    planned = [found for each in _repeats(ops, index) if (found := _planned(ops, index, each)) is not None]
     if sum(repeat.saved for repeat, _ in planned) < LEAST_SAVED:
         return 0
     for number, (repeat, part) in enumerate(planned):
@@ -257,8 +257,21 @@ def _is_stored(x: Any) -> bool:
 # ---- functions ---------------------------------------------------------------------------------------------------
 
 
+def _planned(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> tuple[Repeat, Part] | None:
+    """A repeat and its function, without the first or the last copy if these are not like the others."""
+    start, period, copies = repeat
+    for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
+        if each.saved >= SAVED and (part := _part(ops, index, each)) is not None:
+            return each, part
+    return None
+
+
 def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part | None:
-    """How the operands of all copies of a repeat are alike; None if they are not."""
+    """How the operands of all copies of a repeat are alike; None if they are not.
+
+    IREE's pass `iree-util-ipo` makes one input of two that are equal in the last calls, though they differ in the first
+    ones. Therefore two inputs differ in all copies, or are one.
+    """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
     inputs: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
@@ -274,7 +287,9 @@ def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part 
             elif (constant := _constant(values)) is not None:
                 constants[i, n] = constant
             else:
-                inputs.setdefault(tuple(values), []).append((i, n))
+                inputs.setdefault(tuple(map(_identity, values)), []).append((i, n))
+    if not inputs or any(len(set(given)) < len(given) for given in zip(*inputs, strict=True)):
+        return None
     outputs: dict[tuple[int, int], None] = {}
     for start in starts:
         for i in range(repeat.period):
@@ -291,6 +306,15 @@ def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[i
         return None
     i = index.get(x.owner.operation, -1) - start
     return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
+
+
+def _identity(x: Any) -> Any:
+    """What is equal for values that IREE knows to be equal, of constants and of views of one value."""
+    if isinstance(x.owner, ir.Block):
+        return x
+    if x.owner.name in _CONSTANTS:
+        return x.owner.attributes["value"]
+    return (*_kind(x.owner), *map(_identity, x.owner.operands)) if x.owner.name in VIEWS else x
 
 
 def _constant(values: Sequence[Any]) -> Any | None:
