@@ -50,9 +50,8 @@ def inlined(text: bytes) -> bytes:
 
 def _lines(text: bytes, functions: Mapping[bytes, re.Match[bytes]]) -> Iterator[bytes]:
     """The lines of a program; a call of a function becomes the lines of its body, with names of their own."""
-    values: dict[
-        bytes, list[bytes]
-    ] = {}  # by name, what the calls before a line gave, in the function of the line
+    # By the name of the result of an earlier call in this function, the values that its body returns.
+    values: dict[bytes, list[bytes]] = {}
     calls = 0
 
     def known(value: re.Match[bytes]) -> bytes:

@@ -37,7 +37,7 @@ _MOST = 4096
 """The most arrays of an allocation that are placed: the time of an order grows with the square of their number."""
 
 _ROUNDS = 20
-"""The most times that an array is moved to the start of an order."""
+"""The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
 
 _FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
 _CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")

@@ -75,9 +75,8 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
         return _described(program, module, kernels, empty)
     rest = work(module)
     threaded = planned.threaded or rest.threaded
-    divided = (
-        planned.beside - rest.beside >= THREADED
-    )  # the work of dispatches that divide it into workgroups
+    # Products in tiles outside of loops: threads share their work, although loops run in one thread.
+    divided = planned.beside - rest.beside >= THREADED
     flags = (*REASSOCIATED, *IN_ORDER, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
     otherwise = None
     if counted:

@@ -104,7 +104,7 @@ def _ops(block: Any) -> list[Any]:
 
 
 def _seem_to_repeat(ops: Sequence[Any]) -> bool:
-    """Whether ops of equal names and results repeat."""
+    """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
     numbers: dict[Any, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
     return _longest(np.array(alike), 0, len(ops)) is not None
@@ -219,7 +219,10 @@ def _at_border(
 
 
 def _is_cut(op: Any, index: Mapping[Any, int], copy: range) -> bool:
-    """Whether IREE would fuse an op with its readers, but a border of the copy is between the op and all of them."""
+    """Whether IREE would fuse an op with its readers, but a border of the copy is between the op and all of them.
+
+    The function would then store an array that the program without functions does not store.
+    """
     if op.name == DISPATCH:
         return False
     is_inside = index[op] in copy
@@ -236,10 +239,7 @@ def _read_from_outside(ops: Sequence[Any], index: Mapping[Any, int], copy: range
         for x in ops[i].operands:
             *_, x = traced(x, ["stablehlo.reshape"])
             j = -1 if isinstance(x.owner, ir.Block) else index.get(x.owner.operation, -1)
-            if 0 <= j < copy.start and ops[j].name in ELEMENTWISE | VIEWS | {
-                "stablehlo.map",
-                "stablehlo.reduce",
-            }:
+            if 0 <= j < copy.start and ops[j].name in _FUSED:
                 yield ops[j]
 
 
