@@ -56,8 +56,8 @@ class Source:
 
     `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
     that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
-    functions of ops that repeat, which are to be inlined once IREE has made dispatches of them. `threaded`: IREE's
-    device for threads is to run the program. With `places_arrays`, the arrays of its execution regions are placed in
+    functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them. `threaded`: IREE's
+    device for threads runs the program. With `places_arrays`, the arrays of its execution regions are placed in
     memory by `placement.py`.
     """
 
@@ -259,7 +259,7 @@ def _printing(seen: Reported, folder: str, flags: Sequence[str]) -> tuple[str, .
 def _placed(folder: str, finish: Callable[[bytes], Ended]) -> bytes | None:
     """The program with its arrays placed, after the phase that schedules dispatches, from a file that IREE wrote.
 
-    `finish` runs what is left of the phase. None if placing gains too little, or if the phase fails.
+    `finish` runs the other passes of the phase. None if placing gains too little, or if the phase fails.
     """
     for file in Path(folder).rglob(f"*_{SCHEDULES}.mlir"):
         text = placed(file.read_text(encoding="utf-8", errors="surrogateescape"))

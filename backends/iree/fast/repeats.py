@@ -78,7 +78,7 @@ class Part(NamedTuple):
     outputs: list[tuple[int, int]]
 
 
-@slow("Makes dispatches of each layer anew, though layers are equal; functions that are inlined after that.")
+@slow("Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that.")
 @stage
 def repeats(module: Any) -> int:
     """Makes functions of the repeats in the first function of a module, in place; gives their number."""
@@ -309,7 +309,7 @@ def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[i
 
 
 def _identity(x: Any) -> Any:
-    """What is equal for values that IREE knows to be equal, of constants and of views of one value."""
+    """A key of a value. Two values have equal keys if IREE merges them: equal constants, and equal views of one value."""
     if isinstance(x.owner, ir.Block):
         return x
     if x.owner.name in _CONSTANTS:

@@ -93,7 +93,7 @@ class Parts:
 
 
 def parts(n: int, most: int, least: int = 1) -> Parts:
-    """The fewest parts of at most `most` things; at least `least` parts, if there are so many things."""
+    """The fewest parts of at most `most` of n things, but at least `least` parts if n is not smaller."""
     count = max(-(-n // most), min(n, least))
     return Parts(count, *divmod(n, count))
 

@@ -1,7 +1,7 @@
 """Takes large arrays from the device's allocator, for programs that several threads run.
 
 IREE's device for threads keeps freed memory for arrays of up to 64 MiB. It returns larger arrays to the system, so that
-each call gets their pages anew: 0.2 of the 1.5 seconds of processor time of a call of ViT-B/16's gradient. The device's
+each call waits for new pages: 0.2 of the 1.5 seconds of processor time of a call of ViT-B/16's gradient. The device's
 allocator, which tiduc's runtime chooses, keeps freed memory of all sizes. For sizes above the limit:
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, %pool, %types, %usage, %size, %flags)
