@@ -78,7 +78,9 @@ class Part(NamedTuple):
     outputs: list[tuple[int, int]]
 
 
-@slow("Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that.")
+@slow(
+    "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that."
+)
 @stage
 def repeats(module: Any) -> int:
     """Makes functions of the repeats in the first function of a module, in place; gives their number."""
@@ -309,7 +311,7 @@ def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[i
 
 
 def _identity(x: Any) -> Any:
-    """A key of a value. Two values have equal keys if IREE merges them: equal constants, and equal views of one value."""
+    """A key that is equal for values that IREE merges: for equal constants, and for equal views of one value."""
     if isinstance(x.owner, ir.Block):
         return x
     if x.owner.name in _CONSTANTS:

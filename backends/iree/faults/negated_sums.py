@@ -1,6 +1,8 @@
 """Sums of negated values on GPUs, which IREE computes as differences that its code for GPUs rejects.
 
-reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
+    reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
+
+IREE's code for CPUs accepts them, but is slow: see `fast/reductions_in_lanes.py`.
 """
 
 from collections.abc import Sequence

@@ -67,7 +67,7 @@ def _spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int
     numbers = chosen.type
     steps = [math.prod(sizes[d + 1 :]) for d in rank]
     starts = [b.multiply(b.iota(d, numbers), b.constant(w.strides[d] * steps[d], numbers)) for d in rank]
-    first = functools.reduce(b.add, starts)
+    first = functools.reduce(b.add, starts, b.constant(0, numbers))
     none, zero = b.constant(0, source), b.constant(0, with_shape(source.type, []))
     for k in np.ndindex(*w.sizes):
         low = [k[d] * w.dilation[d] - w.low[d] for d in rank]
