@@ -111,7 +111,7 @@ def _aligned(size: int) -> int:
 def in_order(arrays: Sequence[Array], order: Iterable[int]) -> Places:
     """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
     starts, total = [0] * len(arrays), 0
-    # Of the arrays placed so far, in the order of memory: beginnings, ends, and first and last steps.
+    # For each array that has a place, in the order of memory: its beginning, its end, its first and its last step.
     taken = np.zeros((4, 0), np.int64)
     for i in order:
         array, size = arrays[i], _aligned(arrays[i].bytes)

@@ -19,6 +19,7 @@ from tiduc.explain import Explanation, as_json, explain, lowered
 from tiduc.explain.costs import Cost, find_cost
 from tiduc.explain.kinks import CHOICES, KINKS
 from tiduc.explain.orders import predict
+from tiduc.passes.rematerialize import cheap
 from tiduc.program import from_module, load
 from tiduc.splitting import split
 
@@ -332,7 +333,9 @@ def test_numbers_are_plain() -> None:
 
 @pytest.mark.parametrize("order", [2, 5, 8, 12])
 @pytest.mark.parametrize("name", ["sine of exponential", "mlp_f64"])
-def test_costs_of_jets_are_predicted(name: str, order: int) -> None:
+def test_costs_of_jets_are_predicted(name: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The costs of programs before they recompute cheap values, which is not predicted."""
+    monkeypatch.setattr(cheap, "SMALL", 2**40)
     if name == "mlp_f64":
         program = load(EXAMPLES / "mlp_f64.mlir")
     else:
@@ -341,8 +344,7 @@ def test_costs_of_jets_are_predicted(name: str, order: int) -> None:
     found = predict(program, order, wrt)
     cost = find_cost(lowered(program.jet(order, wrt)))
     assert found.is_exact == (order <= 5)
-    # Programs of high order recompute values, which is not predicted.
-    assert found.ops == pytest.approx(len(cost.ops), rel=0 if found.is_exact else 0.15)
+    assert found.ops == pytest.approx(len(cost.ops), rel=0 if found.is_exact else 0.05)
     assert found.flops == pytest.approx(cost.flops, rel=0 if found.is_exact else 0.05)
     assert found.transcendentals == cost.transcendentals
 
