@@ -15,6 +15,8 @@ from tiduc.backends.iree.fast.carries_in_place import carries_in_place
 from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
 from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.flat_products import flat_products
+from tiduc.backends.iree.fast.gpu_convolutions import gpu_convolutions
+from tiduc.backends.iree.fast.gpu_products import gpu_products
 from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
@@ -50,13 +52,15 @@ loop-carried values on the host, and of barriers."""
 class Entry:
     """One pass: its stage and function; the help text of a pass that textual pipelines can name.
 
-    With `takes_settings`, the settings are the function's second argument.
+    With `takes_settings`, the settings are the function's second argument. `on` says for which targets a pass for speed
+    is; those outside of the stage "legal" are for speed.
     """
 
     stage: Stage
     function: Callable[..., object]
     description: str = ""
     takes_settings: bool = False
+    on: Literal["CPUs", "CUDA", "all"] = "CPUs"
 
     @property
     def name(self) -> str:
@@ -64,8 +68,9 @@ class Entry:
         return f"iree-{self.function.__name__.replace('_', '-')}"
 
     def applies(self, settings: Settings) -> bool:
-        """Whether the settings ask for the pass: those outside of the stage "legal" are for speed, and for CPUs."""
-        return self.stage == "legal" or (settings.cpu and settings.fast)
+        """Whether the settings ask for the pass."""
+        of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
+        return self.stage == "legal" or (settings.fast and of_target)
 
     def run(self, module: Any, settings: Settings) -> int:
         """Runs the pass on a module, in place; gives the number of its rewrites, 0 if the pass does not count them."""
@@ -80,6 +85,7 @@ PIPELINE = (
         select_reruns,
         "Makes selects of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
         takes_settings=True,
+        on="all",
     ),
     Entry(
         "speed",
@@ -89,19 +95,27 @@ PIPELINE = (
     ),
     Entry(
         "speed",
+        gpu_convolutions,
+        "Makes products of matrices of the convolutions of f32, for NVIDIA's GPUs.",
+        on="CUDA",
+    ),
+    Entry(
+        "speed",
         reductions_in_lanes,
         "Splits sums to one number, for CPUs; adds products by multiply-adds; negates sums, not their terms.",
     ),
     Entry(
         "speed",
         flat_products,
-        "Reshapes operands of products to matrices, for CPUs, where that moves no elements.",
+        "Reshapes operands of products to matrices, where that moves no elements.",
+        on="all",
     ),
     Entry("tiles", products_in_tiles, takes_settings=True),
     Entry(
         "host",
         loops_by_count,
-        "Makes loops of known trip count count their iterations from zero, for CPUs, so that the host has the counter.",
+        "Makes loops of known trip count count their iterations from zero, so that the host has the counter.",
+        on="all",
     ),
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
@@ -126,7 +140,14 @@ PIPELINE = (
     Entry(
         "carries",
         carries_in_place,
-        "Lets loops on the host update carries in place, for CPUs; carries that share memory are copied.",
+        "Lets loops on the host update carries in place; carries that share memory are copied.",
+        on="all",
+    ),
+    Entry(
+        "regions",
+        gpu_products,
+        "Divides products of f32 matrices into tiles in shared memory and into parts, for NVIDIA's GPUs.",
+        on="CUDA",
     ),
     Entry(
         "regions",
@@ -136,7 +157,8 @@ PIPELINE = (
     Entry(
         "regions",
         stored_values,
-        "Replaces barriers that only prevent fusions, for CPUs, so that IREE plans more memory at once.",
+        "Replaces barriers that only prevent fusions, so that IREE plans more memory at once.",
+        on="all",
     ),
     Entry(
         "regions",

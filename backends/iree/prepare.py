@@ -71,8 +71,12 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
     empty = Source("", target.name, f"@{program.name}")
-    if not (settings.cpu and settings.fast):
+    if not settings.fast:
         return _described(program, module, kernels, empty)
+    if not settings.cpu:
+        plain_settings = replace(settings, fast=False)
+        source = replace(empty, flags=IN_ORDER, otherwise=partial(_source, program, target, plain_settings))
+        return _with_text(program, settings, kernels, module, "", source)
     rest = work(module)
     threaded = planned.threaded or rest.threaded
     # Products in tiles outside of loops: threads share their work, although loops run in one thread.
@@ -134,7 +138,8 @@ def _settings(target: Target, options: Options) -> Settings:
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
-    return Settings(cpu, target.spirv, options.lapack, target.fused, target.wide, options.fast)
+    cuda = target.name.partition(":")[0] == "cuda"
+    return Settings(cpu, target.spirv, cuda, options.lapack, target.fused, target.wide, options.fast)
 
 
 def _described(
@@ -171,7 +176,7 @@ def _described(
 
 
 def _has_arrays_to_place(module: Any, source: Source) -> bool:
-    """Whether arrays of a program for CPUs are worth placing."""
-    if not set(IN_ORDER) <= set(source.flags):
+    """Whether a program is for CPUs and has arrays that are worth placing."""
+    if not {*IN_ORDER, *REASSOCIATED} <= set(source.flags):
         return False
     return sum(size_in_bytes(y) for op in within(module) for y in op.results) >= _PLACED

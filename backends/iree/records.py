@@ -33,7 +33,7 @@ TABLES = {
     "dynamic": (DYNAMIC,),
     "spirv": (ON_SPIRV,),
     "modules": (MODULES, VM_TEXT),
-    "slow": (EVERYWHERE, ON_CPUS, MODULES, VM_TEXT),
+    "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_TEXT),
 }
 """The tables of docs/iree.md, with the places whose records each one lists. "slow" has those of that kind."""
 

@@ -5,6 +5,8 @@
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
                                                             toward_kernels, toward_depthwise, pointwise and planes
+    gpu_products, gpu_convolutions, pooled_scatters         for GPUs: passes on products and convolutions of f32, a
+                                                            pattern for gradients of max-pools
     reductions_in_lanes                                     a pass on sums and extrema
     select_reruns, stored_values                            passes on barriers, for less memory
     elementwise_maps, repeats                               passes for the time that compiling takes

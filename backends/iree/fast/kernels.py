@@ -122,6 +122,13 @@ class Kernel(Emitter):
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
+    def zero_array(self, type_: Any) -> Any:
+        """An array of zeros (`linalg.fill`), which IREE writes in the dispatch that adds to it."""
+        zero, to = self.number(0, type_.element_type), self.empty(type_)
+        fill = self.region([type_.element_type] * 2, lambda k, v, _: [v], "linalg.yield")
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
+        return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
+
     def linear_index(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
         """The row-major index, as a size, of a place in an array of these sizes."""
         at: Any = 0

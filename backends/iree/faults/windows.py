@@ -40,8 +40,8 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
 
     window = window_of(op)
     _, chosen = selected(b, x, b.constant(0, with_shape(x.type, [])), window, prefers)
-    if not b.cpu and reducer(op, region=1) == "stablehlo.add" and math.prod(window.sizes) <= _FEW:
-        return [b.add(b.broadcast_in_dim(init, [], x.type), _spread(b, source, chosen, window, sizes))]
+    if not b.cpu and reducer(op, region=1) == "stablehlo.add" and math.prod(window.sizes) <= MOST_TERMS:
+        return [b.add(b.broadcast_in_dim(init, [], x.type), spread(b, source, chosen, window, sizes))]
     flat = int(np.prod(shape(source)))
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))
@@ -53,11 +53,11 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.reshape(y, sizes)]
 
 
-_FEW = 64
-"""The most elements of a window whose parts of a sum `_spread` adds one after the other."""
+MOST_TERMS = 64
+"""The most elements of a window whose parts of a sum `spread` adds one after the other."""
 
 
-def _spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
+def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
     """The sum of the windows' `source` at the elements `chosen`, numbers in an array of these sizes.
 
     For GPUs, where one thread would apply all updates of a scatter. There is a term for each element of a window: the

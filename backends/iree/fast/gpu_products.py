@@ -1,0 +1,192 @@
+"""gpu_products: products of f32 matrices on NVIDIA's GPUs, in tiles that lie in shared memory, and in parts.
+
+    %0 = dot_general %x, %y : (128x3072, 3072x768)
+    ->
+    %1 = linalg.generic {tiles} (reshape %x : 128x16x192), (reshape %y : 16x192x768) : 16x128x768
+    %0 = reduce %1 along [0], by add
+
+IREE reads both operands from global memory for each product, and gives few workgroups a long sum. Here, a workgroup
+copies a tile of each operand to shared memory; each thread adds up a few elements in registers. A long sum is divided
+into parts, so that all multiprocessors have work; a second kernel adds the parts. `Product.cycles` estimates the time
+of each tile and number of parts, and the fastest is taken.
+
+Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
+batches of products are wrong. IREE pads rows and columns.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
+from tiduc.backends.iree.fast.kernels import KERNEL, Kernel
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.types import shape, with_shape
+
+_PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
+"""Loops, beside those of batches."""
+
+LEAST_WORK = 2**20
+"""The fewest multiplications of a product that is rewritten: smaller ones take the time of a kernel's start."""
+NARROWEST = 16
+"""The least size of a dimension of a product that is rewritten; IREE has other code for matrices and vectors."""
+_SHORTEST = 64
+"""The fewest terms of a part of a sum."""
+_MOST_PARTS = 32
+_MOST_WORKGROUPS = 2**15
+_MULTIPROCESSORS = 132
+"""Of an H100 and an H200; a GPU with fewer ones has work for all of them, too."""
+_BYTES_PER_CYCLE = 1500
+"""Bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
+_START = 2000
+"""Cycles of a kernel that adds parts, apart from those for reading and writing."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A workgroup's rows and columns of the result, those of a thread, and the terms that it copies at once.
+
+    A term takes `alone` cycles where a multiprocessor has one workgroup, and `shared` for each of several (measured).
+    """
+
+    rows: int
+    columns: int
+    rows_of_thread: int
+    columns_of_thread: int
+    terms: int
+    alone: int
+    shared: int
+
+    @property
+    def threads(self) -> int:
+        """The threads of a workgroup."""
+        return self.rows * self.columns // (self.rows_of_thread * self.columns_of_thread)
+
+
+TILES = Tile(64, 64, 8, 4, 16, 97, 62), Tile(32, 32, 2, 4, 32, 38, 27)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Batches of products of matrices: the sizes of batch dimensions, rows, columns, and the terms of a sum."""
+
+    batches: tuple[int, ...]
+    rows: int
+    columns: int
+    terms: int
+
+    def choices(self) -> Iterator[tuple[Tile, int]]:
+        """The tiles, and the numbers of parts into which the sum can be divided."""
+        for tile in TILES:
+            parts = 1
+            while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
+                if self.workgroups(tile, parts) <= _MOST_WORKGROUPS:
+                    yield tile, parts
+                parts *= 2
+
+    def workgroups(self, tile: Tile, parts: int) -> int:
+        """The number of workgroups."""
+        tiles = -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
+        return parts * math.prod(self.batches) * tiles
+
+    def terms_of_part(self, tile: Tile, parts: int) -> int:
+        """The terms of a part of the sum, with zeros: a multiple of the tile's."""
+        return -(-self.terms // (parts * tile.terms)) * tile.terms
+
+    def cycles(self, tile: Tile, parts: int) -> float:
+        """The estimated cycles of the kernels."""
+        waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
+        product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
+        moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)
+        return product if parts == 1 else product + _START + moved / _BYTES_PER_CYCLE
+
+
+@slow(
+    "Reads operands of f32 products from global memory, and divides no long sums; tiles in shared memory, parts."
+)
+@stage
+def gpu_products(module: Any) -> int:
+    """Rewrites the products of a module in place; gives their number."""
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    return rewrite(module, {"stablehlo.dot_general": _in_tiles})
+
+
+def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
+    """A product in tiles; None for one that stays."""
+    (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
+    arrays = (x, y, z)
+    if op.operation.parent.name == KERNEL or not all(
+        is_static(v.type) and isinstance(v.type.element_type, ir.F32Type) for v in arrays
+    ):
+        return None
+    rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
+    if not len(rows) == len(columns) == len(of.summed[0]) == 1:
+        return None
+    batches = tuple(shape(x)[d] for d in of.batches[0])
+    product = Product(batches, shape(x)[rows[0]], shape(y)[columns[0]], shape(x)[of.summed[0][0]])
+    sizes = product.rows, product.columns, product.terms
+    choices = list(product.choices())
+    if min(sizes) < NARROWEST or math.prod(sizes) * math.prod(batches) < LEAST_WORK or not choices:
+        return None
+    tile, parts = min(choices, key=lambda choice: product.cycles(*choice))
+    return [_emit(b, x, y, of, product, tile, parts)]
+
+
+def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: Tile, parts: int) -> Any:
+    """The product. The loops are those of batches and parts, of more than one, then of rows, columns and terms."""
+    sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
+    outer = [name for name, n in sizes.items() if n > 1]
+    sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
+    zeros_after = parts * sizes[_TERMS] - product.terms
+    loops = [*outer, _ROWS, _COLUMNS, _TERMS]
+
+    def operand(v: Any, side: int) -> tuple[Any, list[str]]:
+        """An operand with a dimension for each loop that its place depends on, and these loops."""
+        names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
+            of.summed[side][0]: [_PART, _TERMS]
+        }
+        kept = [name for d in range(len(shape(v))) for name in names.get(d, [_COLUMNS if side else _ROWS])]
+        kept = [name for name in kept if name in loops]
+        if zeros_after:
+            high = [zeros_after if d in of.summed[side] else 0 for d in range(len(shape(v)))]
+            v = b.pad(v, b.zero(with_shape(v.type, [])), [0] * len(high), high, [0] * len(high))
+        return b.reshape(v, [sizes[name] for name in kept]), kept
+
+    def places(names: Sequence[str]) -> Any:
+        return ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loops.index(name)) for name in names])
+
+    (x, of_x), (y, of_y), of_z = operand(x, 0), operand(y, 1), loops[:-1]
+    k = Kernel(b.place, b.location, b.settings)
+    zeros = k.zero_array(with_shape(x.type, [sizes[name] for name in of_z]))
+    maps = [places(names) for names in (of_x, of_y, of_z)]
+    z = k.contraction(x, y, zeros, maps, _compilation(tile, len(outer), sizes))
+    if parts > 1:
+        z = b.reduce_sum(z, [outer.index(_PART)])
+    return b.reshape(z, [*product.batches, product.rows, product.columns])
+
+
+def _compilation(tile: Tile, outer: int, of: Mapping[str, int]) -> Any:
+    """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
+
+    def sizes(first: int, *last: int) -> str:
+        return str([first] * outer + list(last))
+
+    config = {
+        "promote_operands": "[0, 1]",
+        "reduction": sizes(0, 0, 0, tile.terms),
+        "thread": sizes(1, tile.rows_of_thread, tile.columns_of_thread, 0),
+        "workgroup": sizes(1, tile.rows, tile.columns, 0),
+    }
+    if of[_ROWS] % tile.rows or of[_COLUMNS] % tile.columns:
+        config["padding"] = sizes(1, tile.rows, tile.columns, tile.terms)
+    lowering = ", ".join(f"{name} = {config[name]}" for name in sorted(config))
+    return ir.Attribute.parse(
+        f"#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{{{lowering}}}>, "
+        "translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<TileAndFuse> "
+        f"workgroup_size = [{tile.threads}, 1, 1] subgroup_size = 32>>"
+    )

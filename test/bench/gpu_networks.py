@@ -1,0 +1,118 @@
+"""Gradients of networks on a GPU, against PyTorch op by op: python test/bench/gpu_networks.py [--help]
+
+The networks are those of networks.py, in f32, with arguments and results in the GPU's memory. PyTorch multiplies
+without TF32. For each network, the script prints the least milliseconds of a call for both, the ratio, the largest
+distance of a gradient from PyTorch's relative to its length, and the seconds of wall-clock time to compile. With
+--profile, it also prints the kernels that take most of the time. Networks are compiled in parallel before any is timed.
+"""
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from networks import NETWORKS, made
+from real_sizes import distance
+from torch.profiler import ProfilerActivity, profile
+
+import tiduc
+from tiduc.backends.iree.compile import compile_source
+from tiduc.runtime.modules import load
+
+DEFAULT = "resnet18", "mobilenet", "convnext", "unet", "vit", "gpt2", "bert", "lstm"
+CALLS, KERNELS = 10, 12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="+", default=DEFAULT, choices=NETWORKS, metavar="NAME")
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    jobs = [(name, options.target) for name in options.networks]
+    with ProcessPoolExecutor(options.processes) as pool:
+        print(f"{'network':10} {'ms':>9} {'PyTorch':>9} {'ratio':>6} {'distance':>9} {'compile s':>9}")
+        for (name, target), (vmfb, seconds) in zip(jobs, list(pool.map(compiled, jobs)), strict=True):
+            print(row(name, target, vmfb, seconds, options.profile), flush=True)
+
+
+def gradient(name: str) -> tuple[Any, Any, Any]:
+    """A network's module, an image, and tiduc's gradient toward all parameters."""
+    module, image = made(name)
+    names = [name for name, _ in module.named_parameters()]
+    return module, image, tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
+
+
+def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
+    """The compiled gradient of a network for a target, or the compiler's diagnostic, and the seconds that it took."""
+    name, target = job
+    _, _, derived = gradient(name)
+    start = time.perf_counter()
+    try:
+        vmfb: bytes | str = compile_source(derived.source(target), cached=False)
+    except tiduc.TiducError as error:
+        vmfb = str(error).splitlines()[0]
+    return vmfb, time.perf_counter() - start
+
+
+def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: bool) -> str:
+    """A line of the table, and of the profile if one is wanted."""
+    if isinstance(vmfb, str):
+        return f"{name:10} {vmfb}"
+    module, image, derived = gradient(name)
+    modules = load(vmfb, target)
+    executable = modules["main"]
+    arguments = [modules.put(np.asarray(x)) for x in derived.arguments(image.numpy())]
+    module, image = module.cuda(), image.cuda()
+    for part in module.modules():
+        part.train(part.training or isinstance(part, torch.nn.RNNBase))  # as cuDNN's gradients ask for
+
+    def ours() -> Sequence[Any]:
+        results = executable.keep(*arguments)
+        results[-1].numpy()  # waits
+        return results
+
+    def theirs() -> Sequence[Any]:
+        module.zero_grad(set_to_none=True)
+        module(image).backward()
+        torch.cuda.synchronize()
+        return [x.grad for x in module.parameters() if x.grad is not None]
+
+    error = distance([y.numpy() for y in ours()], [y.cpu().numpy() for y in theirs()])
+    mine, other = least(ours), least(theirs)
+    line = f"{name:10} {mine:9.2f} {other:9.2f} {mine / other:6.2f} {error:9.1e} {seconds:9.1f}"
+    return "\n".join([line, *kernels(ours)]) if profiled else line
+
+
+def least(call: Callable[[], Any]) -> float:
+    """The least milliseconds of some calls, after two others."""
+    times = []
+    for _ in range(CALLS + 2):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times[2:]) * 1000
+
+
+def kernels(call: Callable[[], Any]) -> list[str]:
+    """The kernels that take most of a call: milliseconds, count, name."""
+    with profile(activities=[ProfilerActivity.CUDA]) as record:
+        call()
+        torch.cuda.synchronize()
+    spent, counts = Counter[str](), Counter[str]()
+    for event in record.events():
+        spent[event.name] += event.device_time
+        counts[event.name] += 1
+    most = [f"{t / 1000:11.3f} {counts[name]:5} {name}" for name, t in spent.most_common(KERNELS)]
+    return [f"{spent.total() / 1000:11.3f} {counts.total():5} all", *most]
+
+
+if __name__ == "__main__":
+    main()

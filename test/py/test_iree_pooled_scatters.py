@@ -1,0 +1,107 @@
+"""Gradients of max-pools on targets other than CPUs: sums over the elements of a window, not scatters."""
+
+import numpy as np
+import pytest
+from harness.compare import compare
+
+from tiduc.backends.iree import legalize_for_iree
+from tiduc.dialect.context import parse, stage
+from tiduc.program import load
+
+RNG = np.random.default_rng(0)
+
+
+def pool(sizes: tuple[int, int], window: int, stride: int, padding: int, dilation: int = 1) -> str:
+    """The largest element of each window of two dimensions."""
+    span = (window - 1) * dilation + 1
+    places = [(n + 2 * padding - span) // stride + 1 for n in sizes]
+    x, y = f"tensor<3x{sizes[0]}x{sizes[1]}xf32>", f"tensor<3x{places[0]}x{places[1]}xf32>"
+    return f"""func.func @main(%x: {x}) -> {y} {{
+      %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %y = "stablehlo.reduce_window"(%x, %i) <{{
+        padding = dense<[[0, 0], [{padding}, {padding}], [{padding}, {padding}]]> : tensor<3x2xi64>,
+        window_dilations = array<i64: 1, {dilation}, {dilation}>, window_dimensions = array<i64: 1, {window}, {window}>,
+        window_strides = array<i64: 1, {stride}, {stride}>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %m = stablehlo.maximum %a, %b : tensor<f32>
+        stablehlo.return %m : tensor<f32>
+      }}) : ({x}, tensor<f32>) -> {y}
+      return %y : {y}
+    }}"""
+
+
+def chosen(initial: int, low: int, high: int, body: str) -> str:
+    """A scatter to the numbers that windows of 3 choose of 0 to 5, clamped; windows may choose the initial number."""
+    return f"""func.func @main(%y: tensor<6xf32>, %dy: tensor<6xf32>) -> tensor<6xf32> {{
+      %n = stablehlo.iota dim = 0 : tensor<6xi32>
+      %i = stablehlo.constant dense<{initial}> : tensor<i32>
+      %low = stablehlo.constant dense<{low}> : tensor<i32>
+      %high = stablehlo.constant dense<{high}> : tensor<i32>
+      %at = "stablehlo.reduce_window"(%n, %i) <{{padding = dense<[[1, 1]]> : tensor<1x2xi64>,
+        window_dimensions = array<i64: 3>}}> ({{
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %m = stablehlo.{body} %a, %b : tensor<i32>
+        stablehlo.return %m : tensor<i32>
+      }}) : (tensor<6xi32>, tensor<i32>) -> tensor<6xi32>
+      %clamped = stablehlo.clamp %low, %at, %high : (tensor<i32>, tensor<6xi32>, tensor<i32>) -> tensor<6xi32>
+      %indices = stablehlo.reshape %clamped : (tensor<6xi32>) -> tensor<6x1xi32>
+      %0 = "stablehlo.scatter"(%y, %indices, %dy) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : (tensor<6xf32>, tensor<6x1xi32>, tensor<6xf32>) -> tensor<6xf32>
+      return %0 : tensor<6xf32>
+    }}"""
+
+
+def scatters(text: str) -> int:
+    """The number of scatters in a program for a GPU."""
+    module = parse(text)
+    legalize_for_iree(module, cpu=False)
+    return stage(str)(module).count('"stablehlo.scatter"')
+
+
+POOLS = {
+    "strided": ((9, 8), 3, 2, 1),
+    "all_places": ((7, 7), 3, 1, 1),
+    "window_wider_than_the_array": ((3, 2), 3, 1, 1),
+    "windows_of_padding": ((5, 5), 3, 2, 2),
+    "dilated": ((8, 9), 2, 3, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_gradient_of_a_pool(name: str) -> None:
+    """The elements have ties."""
+    gradient = load(pool(*POOLS[name])).vjp(["x"])
+    assert scatters(gradient.text) == 0
+    x, dy = (np.zeros(port.type.shape, np.float32) for port in gradient.inputs)
+    x, dy = RNG.integers(0, 3, x.shape).astype(np.float32), RNG.standard_normal(dy.shape).astype(np.float32)
+    compare(gradient.compile("vmvx")(x, dy), gradient.compile()(x, dy), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("initial", "low", "high", "body"),
+    [
+        (6, 0, 5, "minimum"),  # as in a gradient: no window of an element chooses 6
+        (6, 0, 5, "maximum"),  # all windows choose 6, which is clamped to 5
+        (6, 0, 6, "maximum"),  # the scatter drops all updates
+        (-1, 0, 5, "minimum"),
+        (-1, -1, 9, "maximum"),
+    ],
+)
+def test_initial_numbers(initial: int, low: int, high: int, body: str) -> None:
+    text = chosen(initial, low, high, body)
+    assert scatters(text) == 0
+    y, dy = RNG.standard_normal((2, 6)).astype(np.float32)
+    program = load(text)
+    compare(program.compile("vmvx")(y, dy), program.compile()(y, dy), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("initial", "low", "high"), [(3, 0, 5), (6, 1, 5), (6, 0, 4)], ids=["an_element", "low", "high"]
+)
+def test_other_numbers_stay(initial: int, low: int, high: int) -> None:
+    """An initial number that is an element's, and clamps that change elements' numbers."""
+    assert scatters(chosen(initial, low, high, "minimum")) == 1
