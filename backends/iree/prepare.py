@@ -81,8 +81,8 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
-    elif in_tiles and settings.wide:
-        otherwise = partial(_source, program, target, replace(settings, wide=False))
+    elif in_tiles and settings.vectors:
+        otherwise = partial(_source, program, target, replace(settings, vectors=""))
     last = partial(_with_text, program, settings, kernels)
     for_threads = "local-task" if alone else ""
     plain = replace(empty, flags=flags, otherwise=otherwise, threaded=threaded or not alone)
@@ -134,7 +134,7 @@ def _settings(target: Target, options: Options) -> Settings:
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
-    return Settings(cpu, target.spirv, options.lapack, target.fused, target.wide, options.fast)
+    return Settings(cpu, target.spirv, options.lapack, target.fused, target.vectors, options.fast)
 
 
 def _described(

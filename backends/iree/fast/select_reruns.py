@@ -42,7 +42,7 @@ from tiduc.dialect.verify import RECOMPUTED
 def select_reruns(module: Any, settings: Settings) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
     numbers = count()
-    packs = work(module).tiled and not settings.wide  # products in tiles read operands in place
+    packs = work(module).tiled and not settings.vectors  # products in tiles read operands in place
     for function in operations(module.operation.regions[0].blocks[0]):
         for block in () if packs else function.regions[0].blocks:
             _read_in_place(block)

@@ -55,7 +55,8 @@ func.func @main(%x: tensor<7xf32>, %i: tensor<i32>)
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %t = stablehlo.add %a, %b : tensor<f32>
     stablehlo.return %t : tensor<f32>
-  }) {window_dimensions = array<i64: 2>, base_dilations = array<i64: 2>} : (tensor<9xf32>, tensor<f32>) -> tensor<16xf32>
+  }) {window_dimensions = array<i64: 2>, base_dilations = array<i64: 2>}
+    : (tensor<9xf32>, tensor<f32>) -> tensor<16xf32>
   return %0, %1, %2, %3, %4, %5
     : tensor<15xf32>, tensor<17xf32>, tensor<17xf32>, tensor<19xf32>, tensor<14xf32>, tensor<16xf32>
 }
