@@ -79,7 +79,6 @@ PIPELINE = (
         "speed",
         select_reruns,
         "Makes selects of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
-        takes_settings=True,
     ),
     Entry(
         "speed",

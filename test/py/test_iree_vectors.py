@@ -209,7 +209,7 @@ def test_reruns_of_reversals(stride: int) -> None:
     rerun = f"%r = stablehlo.optimization_barrier {{tidu.recomputed}} {reverse[2]} : {kernel}\n"
     module = parse(text.replace(reverse[0], f"{rerun}{reverse[1]} = stablehlo.reverse %r, "))
     with of_any_size():
-        assert select_reruns(module, Settings(vectors="512x32")) == 1
+        assert select_reruns(module) == 1
         convolutions_to_products(module, Settings(vectors="512x32"))
     module.operation.verify()
     (dispatch,) = re.findall(

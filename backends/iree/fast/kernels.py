@@ -8,7 +8,7 @@ speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so 
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from torch_mlir import ir
@@ -178,42 +178,13 @@ class Kernel(Emitter):
         `elements` are one element of each of the arrays xs, and the previous element of the output. `places` maps a
         place of the output to the place in all of xs; by default, both places are equal.
         """
-        same = ir.AffineMap.get_identity(output.type.rank)
+        same, arrays = ir.AffineMap.get_identity(output.type.rank), [*xs, output]
         maps = [same if places is None else places] * len(xs) + [same]
-        return self._loops(xs, output, body, maps, ["parallel"] * output.type.rank, {})
-
-    def contraction(self, x: Any, y: Any, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
-        """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
-
-        `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`.
-        """
-        kinds = ["parallel"] * output.type.rank + ["reduction"]
-        return self._loops(
-            [x, y],
-            output,
-            lambda k, u, v, z: k.arith("addf", z, k.arith("mulf", u, v)),
-            maps,
-            kinds,
-            {"compilation_info": tiles},
-        )
-
-    def _loops(
-        self,
-        xs: Sequence[Any],
-        output: Any,
-        body: Callable[..., Any],
-        maps: Sequence[Any],
-        kinds: Sequence[str],
-        more: Mapping[str, Any],
-    ) -> Any:
-        arrays = [*xs, output]
+        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
         attributes = {
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-            "iterator_types": ir.ArrayAttr.get(
-                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-            ),
+            "iterator_types": ir.ArrayAttr.get([parallel] * output.type.rank),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(xs), 1]),
-            **more,
         }
         fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
