@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_static, rewrite
 from tiduc.backends.iree.fast import tiles
 from tiduc.backends.iree.fast.kernels import KERNEL
-from tiduc.backends.iree.fast.tiles import Matrix
+from tiduc.backends.iree.fast.matrices import Matrix
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage

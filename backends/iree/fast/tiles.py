@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.matrices import Matrix
 from tiduc.backends.iree.fast.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.settings import Registers
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
 """Rows and vectors of tiles, by the number of registers: those that are taken unless another one is faster by a factor
@@ -44,36 +45,6 @@ _WORKGROUPS = 8
 """The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
 _RESIDENT = 2**20
 """Bytes of y's part, of all columns, that stays in a cache: y is read in place if its rows are side by side."""
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
-
-    An operand without batches is one matrix for all batches of the other operand.
-    """
-
-    value: Any
-    batches: tuple[int, ...]
-    kept: int
-    summed: int
-
-    @property
-    def last(self) -> int:
-        """The dimension whose elements are side by side in memory."""
-        return len(self.value.type.shape) - 1
-
-    def of(self, d: int) -> int:
-        """The size of a dimension, which must be static."""
-        return int(shape(self.value)[d])
-
-    def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
-        """The index along each dimension."""
-        place = [summed] * (self.last + 1)
-        for d, at in zip(self.batches, batches if self.batches else (), strict=True):
-            place[d] = at
-        place[self.kept] = kept
-        return place
 
 
 @dataclass(frozen=True)
