@@ -92,12 +92,17 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
-    """Whether IREE's own code is as fast: with channels last, for each channel alone, or on CPUs with AVX-512."""
+    """Whether IREE's own code is as fast: with channels last, if each channel is alone or windows have one element.
+
+    On CPUs with AVX-512, it is as fast for most convolutions with channels last.
+    """
     if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
         return False
-    is_flat = 1 in c.window.sizes and math.prod(c.window.sizes) > 1
-    is_dense = c.groups == 1 and not (is_flat or c.has_few_places)
-    return c.groups == max(c.features, c.outputs) > 1 or (is_dense and registers.bits == MASKED)
+    count = math.prod(c.window.sizes)
+    is_dense = c.groups == 1 and not (c.has_few_places or (count > 1 and 1 in c.window.sizes))
+    return c.groups == max(c.features, c.outputs) > 1 or (
+        is_dense and (count == 1 or registers.bits == MASKED)
+    )
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
