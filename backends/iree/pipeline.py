@@ -28,7 +28,7 @@ from tiduc.backends.iree.fast.stored_values import stored_values
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
-from tiduc.backends.iree.faults.fills import distinguish_fills
+from tiduc.backends.iree.faults.fills import distinguish_fills, separate_steps
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.fusions import separate_fusions
 from tiduc.backends.iree.faults.parts import separate_parts
@@ -84,7 +84,6 @@ PIPELINE = (
         "speed",
         select_reruns,
         "Makes selects of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
-        takes_settings=True,
         on="all",
     ),
     Entry(
@@ -131,6 +130,7 @@ PIPELINE = (
     Entry("legal", distinguish_starts),
     Entry("legal", distinguish_windows),
     Entry("legal", distinguish_fills),
+    Entry("legal", separate_steps),
     Entry("legal", write_results_last, takes_settings=True),
     Entry(
         "loops",

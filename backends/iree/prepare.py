@@ -66,8 +66,8 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     data_tiled = settings.cpu and settings.fast and planned.tiled
     in_tiles = walk("speed", module, settings) + walk("tiles", module, settings)
     kernels = detached(module)  # the other passes have nothing to do in them
-    alone = target.device == "local-sync"
-    others = module.clone().operation if settings.fast else None
+    one_thread = target.device == "local-sync"
+    uncounted = module.clone().operation if settings.fast else None
     counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
     empty = Source("", target.name, f"@{program.name}")
@@ -85,28 +85,28 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     otherwise = None
     if counted:
         otherwise = partial(_source, program, target, settings, by_count=False)
-    elif in_tiles and settings.wide:
-        otherwise = partial(_source, program, target, replace(settings, wide=False))
-    last = partial(_with_text, program, settings, kernels)
-    for_threads = "local-task" if alone else ""
-    plain = replace(empty, flags=flags, otherwise=otherwise, threaded=threaded or not alone)
-    plain = last(module, for_threads if threaded else "", plain)
-    if threaded or has_resources(module) or not (alone or divided):
+    elif in_tiles and settings.vectors:
+        otherwise = partial(_source, program, target, replace(settings, vectors=""))
+    finished = partial(_with_text, program, settings, kernels)
+    device_for_threads = "local-task" if one_thread else ""
+    plain = replace(empty, flags=flags, otherwise=otherwise, threaded=threaded or not one_thread)
+    plain = finished(module, device_for_threads if threaded else "", plain)
+    if threaded or has_resources(module) or not (one_thread or divided):
         return plain
     if counted:  # loops in kernels need no rewrites for the host
-        legalize(others, settings)
-        module = others
+        legalize(uncounted, settings)
+        module = uncounted
     if not walk("loops", module, settings):
         return plain
     source = plain
-    if alone:
-        source = last(
+    if one_thread:
+        source = finished(
             module, target.device, replace(empty, flags=(*flags, *KERNELS), otherwise=lambda: plain)
         )
     if divided:
-        instead, flags = source, (*flags, *SMALL_KERNELS)
-        source = replace(empty, flags=flags, otherwise=lambda: instead, threaded=True)
-        source = last(module, for_threads, source)
+        for_one_thread, flags = source, (*flags, *SMALL_KERNELS)
+        source = replace(empty, flags=flags, otherwise=lambda: for_one_thread, threaded=True)
+        source = finished(module, device_for_threads, source)
     return source
 
 
@@ -139,7 +139,7 @@ def _settings(target: Target, options: Options) -> Settings:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
     cuda = target.name.partition(":")[0] == "cuda"
-    return Settings(cpu, target.spirv, cuda, options.lapack, target.fused, target.wide, options.fast)
+    return Settings(cpu, target.spirv, cuda, options.lapack, target.fused, target.vectors, options.fast)
 
 
 def _described(

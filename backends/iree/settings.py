@@ -1,7 +1,7 @@
 """Settings: what passes need to know of the target and of the user's wishes."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiduc.backends.backend import CALLBACK, LAPACK, LOOPS
 from tiduc.dialect.errors import RequestError
@@ -12,6 +12,13 @@ HELP = "help"
 
 def _setting(default: Any, text: str) -> Any:
     return field(default=default, metadata={HELP: text})
+
+
+class Registers(NamedTuple):
+    """The vector registers of a CPU: the bits of one, and their number."""
+
+    bits: int
+    number: int
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Settings:
     cuda: bool = _setting(False, "the target is an NVIDIA GPU with CUDA; false by default")
     lapack: str = _setting(LOOPS, "how to factorize: loops, or a callback of the host; loops by default")
     fused: bool = _setting(False, "the target has a fused multiply-add; false by default")
-    wide: bool = _setting(False, "the target has vectors of 512 bits; false by default")
+    vectors: str = _setting("", "the size and number of vector registers, as in 512x32; none by default")
     fast: bool = _setting(True, "rewrite for speed, too; true by default")
 
     def __post_init__(self) -> None:
@@ -34,6 +41,12 @@ class Settings:
             raise RequestError(f"unknown way to factorize {self.lapack!r}; there are: {', '.join(LAPACK)}")
         if self.calls_lapack and not self.cpu:
             raise RequestError("LAPACK is called back by code for CPUs only")
+
+    @property
+    def registers(self) -> Registers:
+        """The vector registers that kernels use; there are some where `vectors` is not empty."""
+        bits, number = self.vectors.split("x")
+        return Registers(int(bits), int(number))
 
     @property
     def calls_lapack(self) -> bool:

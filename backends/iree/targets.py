@@ -15,7 +15,8 @@ class Target:
     `device` is empty if nothing on this kind of machine runs the compiled module. `lacks` maps each element type
     without arithmetic to the variants that do have it; `remark` says what else does not work. With `spirv`, code is
     SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `fused`, all CPUs of this variant
-    are known to have a fused multiply-add instruction; with `wide`, vectors of 512 bits.
+    are known to have a fused multiply-add instruction. `vectors` are the vector registers
+    of CPUs, as in `Settings`.
 
     `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
     crashes on names that it does not know. `variant` is the flags' template that takes the variant's name.
@@ -32,7 +33,7 @@ class Target:
     remark: str = ""
     spirv: bool = False
     fused: bool = False
-    wide: bool = False
+    vectors: str = ""
     library: bool = False  # IREE's runtime does not load modules: static libraries only
 
     @property
@@ -298,10 +299,8 @@ def find_target(name: str) -> Target:
         raise TiducError(f"unknown variant {variant!r} of target {base!r}; known: {known}")
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
-    target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen))
-    target = replace(
-        target, wide=target.shared and (_here("avx512f") if chosen == "host" else chosen in _WIDE)
-    )
+    vectors = _vectors(base, chosen) if target.shared else ""
+    target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen), vectors=vectors)
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))
@@ -315,3 +314,14 @@ def _is_fused(base: str, variant: str) -> bool:
     if base not in ("cpu", "cpu-threads"):
         return False
     return _here_fused() if variant == "host" else variant not in _WITHOUT_FUSED
+
+
+def _vectors(base: str, variant: str) -> str:
+    """The vector registers of CPUs of a variant, as in `Settings`; of 128 bits where their size is unknown."""
+    here = variant == "host"
+    if base == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
+        return "128x32"
+    if _here("avx512f") if here else variant in _WIDE:
+        return "512x32"
+    has_256 = _here("avx2") and _here("fma") if here else variant in _X86 and variant not in _WITHOUT_FUSED
+    return "256x16" if has_256 else "128x16"

@@ -1,9 +1,9 @@
 """Convolutions that are rewritten for speed on CPUs: every rewrite computes the same numbers, in f64."""
 
-import functools
 import random
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -13,15 +13,8 @@ from harness.convolutions import of_any_size
 from harness.xla import by_xla
 
 import tiduc
-from tiduc.backends.iree.fast import (
-    convolution_form,
-    patches,
-    products,
-)
-from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
-from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.fast import channels_first
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse
 from tiduc.program import load
 
 RNG = np.random.default_rng(0)
@@ -85,60 +78,64 @@ def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
     return text, [x, w]
 
 
-def gathered(b: Any, x: Any, dimensions: Any, starts: Any, to: Any) -> Any:
-    """Patches in StableHLO: slices of one element along each dimension of the array, concatenated."""
-    order: list[int] = []
-    for d, start in enumerate(starts):
-        steps = [np.arange(size) * step for size, of, step in dimensions if of == d]
-        order += [i for i, each in enumerate(dimensions) if each.dimension == d]
-        places = (functools.reduce(np.add.outer, steps) + start).ravel().tolist()
-        low, high = [0] * len(starts), [0] * len(starts)
-        low[d], high[d] = max(0, -min(places)), max(0, max(places) + 1 - x.type.shape[d])
-        x = b.pad(x, patches.zero(b, x), low, high, [0] * len(starts))
-        x = b.concatenate([b.cut(x, d, i + low[d], i + low[d] + 1) for i in places], d)
-    x = b.reshape(x, [dimensions[i].size for i in order])
-    return b.reshape(b.transpose(x, [order.index(i) for i in range(len(order))]), to)
+def joined(programs: Sequence[str]) -> str:
+    """One program of the convolutions of several; its results are those of all, and so are its arguments."""
+    parameters, types, body = [], [], ""
+    for i, text in enumerate(programs):
+        found = re.search(r"@main\(%x: (\S+), %w: (\S+)\) -> (\S+) \{\n(.*)return %y : ", text, re.DOTALL)
+        assert found is not None
+        x, w, y, ops = found.groups()
+        parameters += [f"%x{i}: {x}", f"%w{i}: {w}"]
+        types.append(y)
+        body += re.sub(r"%([xwky])\b", rf"%\g<1>{i}", ops)
+    results = ", ".join(f"%y{i}" for i in range(len(types)))
+    head = f"func.func @main({', '.join(parameters)}) -> ({', '.join(types)}) {{"
+    return f"{head}\n{body}return {results} : {', '.join(types)}\n}}"
 
 
-@contextmanager
-def interpreted() -> Iterator[None]:
-    """Emits StableHLO alone, so that the interpreter runs the rewritten convolutions."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(products, "patches", gathered))
-        for module in (patches, products, convolution_form):
-            stack.enter_context(patch.object(module, "in_own_dispatch", lambda b, type_, fill: fill(b)))
-        yield
+TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:x86-64")
+"""Vectors of this CPU, of 256 bits, and of 128 bits without fused multiply-adds."""
+KINDS = ("dense", "alone", "groups", "batches", "kernel")
 
 
-def check(kind: str, seed: int, count: int) -> int:
-    """Compares random convolutions before and after the pass; the number of those that the pass rewrote."""
-    draw, rewritten = random.Random(seed), 0
-    for _ in range(count):
-        text, shapes = drawn(draw, kind)
-        arguments = [RNG.normal(size=shape) for shape in shapes]
-        module = parse(text)
-        with of_any_size(), interpreted():
-            rewritten += convolutions_to_products(module, Settings())
-        module.operation.verify()
-        (ours,), (expected,) = evaluate(str(module), arguments), evaluate(text, arguments)
+@pytest.mark.parametrize(
+    ("kind", "target", "seed"),
+    [
+        *((kind, "cpu", 0) for kind in KINDS),
+        *(
+            pytest.param(kind, target, seed, marks=pytest.mark.slow)
+            for kind in KINDS
+            for target in TARGETS
+            for seed in (1, 2, 3)
+        ),
+    ],
+)
+def test_random_convolutions(kind: str, target: str, seed: int) -> None:
+    """All forms: layouts, strides, dilations, reversals, paddings (negative, too), volumes, and groups."""
+    if ":" in target and not {"avx2", "fma"} <= set(features()):
+        pytest.skip("this CPU does not run code for x86-64-v3")
+    draw = random.Random(seed)
+    programs, shapes = zip(*(drawn(draw, kind) for _ in range(8)), strict=True)
+    arguments = [RNG.normal(size=shape) for pair in shapes for shape in pair]
+    program = load(joined(programs))
+    with of_any_size(), patch.object(channels_first, "_CHANNELS", 3):
+        assert str(program.source(target=target).stablehlo).count('"flow.dispatch"(') >= 4
+        compiled = program.compile(target=target)
+    for text, y, expected in zip(
+        programs, compiled(*arguments), evaluate(program.text, arguments), strict=True
+    ):
         np.testing.assert_allclose(
-            ours, expected, rtol=0, atol=1e-12 * max(1, abs(expected).max()), err_msg=text
+            y, expected, rtol=0, atol=1e-12 * max(1, abs(expected).max()), err_msg=text
         )
-    return rewritten
 
 
-@pytest.mark.parametrize("kind", ["dense", "alone", "groups", "batches", "kernel"])
-def test_random_convolutions(kind: str) -> None:
-    """All forms: layouts, strides, dilations, reversals, paddings (negative, too), and groups of one feature."""
-    assert check(kind, 0, 30) >= (15 if kind == "groups" else 20)
-
-
-def test_patches_of_columns() -> None:
-    """Gradients of kernels whose patches are in the order of channels last, and their products as sums of products."""
-    with patch.object(products, "_COLUMNS", 0):
-        check("dense", 1, 20)
-    with patch.multiple(products, _LARGE=0, _PART=0x20):
-        check("dense", 2, 20)
+def features() -> list[str]:
+    """The features of this machine's CPU, named as Linux names them; none if they are unknown."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+    return next((line.split() for line in lines if line.startswith("flags")), [])
 
 
 CONVOLUTIONS = {
@@ -192,22 +189,6 @@ def test_compiled() -> None:
         np.testing.assert_allclose(y, expected, rtol=0, atol=1e-11 * abs(expected).max())
 
 
-def test_patches_are_one_loop() -> None:
-    """Patches need no slices, each of which would be a dispatch; the products of their parts are one dispatch, too."""
-    module = parse("""func.func @main(%x: tensor<3x1x64x64xf32>, %w: tensor<1x8x60x60xf32>) -> tensor<3x8x5x5xf32> {
-      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], window = {}
-        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
-        : (tensor<3x1x64x64xf32>, tensor<1x8x60x60xf32>) -> tensor<3x8x5x5xf32>
-      return %y : tensor<3x8x5x5xf32>
-    }""")
-    with patch.multiple(products, _LARGE=2**16, _PART=2**14):
-        assert convolutions_to_products(module, Settings()) == 1
-    text = str(module)
-    assert text.count("linalg.generic") == 1 and text.count("flow.dispatch.region") == 2
-    assert "stablehlo.slice" not in text and "stablehlo.concatenate" not in text
-    assert "batching_dims" in text
-
-
 def test_grouped_convolutions_without_a_window() -> None:
     text = """func.func @main(%x: tensor<2x4xf32>, %w: tensor<2x6xf32>) -> tensor<2x6xf32> {
   %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, f], window = {}
@@ -219,7 +200,7 @@ def test_grouped_convolutions_without_a_window() -> None:
 
 
 def test_dilated_groups_with_few_places() -> None:
-    """A convolution with groups that kernels of vectors do not take, since the window is larger than the result."""
+    """A convolution with groups, holes in its window, and a window that is larger than the result."""
     text = """func.func @main(%x: tensor<2x21x4xf64>, %w: tensor<21x7x3xf64>) -> tensor<2x21x1xf64> {
   %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
     window = {stride = [5], pad = [[4, 0]], rhs_dilate = [2]}
@@ -228,15 +209,13 @@ def test_dilated_groups_with_few_places() -> None:
   return %0 : tensor<2x21x1xf64>
 }"""
     arguments = [RNG.normal(size=shape) for shape in ([2, 21, 4], [21, 7, 3])]
-    module = parse(text)
-    with of_any_size(), interpreted():
-        convolutions_to_products(module, Settings(wide=True))
-    (ours,), (expected,) = evaluate(str(module), arguments), evaluate(text, arguments)
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+    with of_any_size():
+        (ours,) = load(text).compile()(*arguments)
+    np.testing.assert_allclose(ours, evaluate(text, arguments)[0], rtol=0, atol=1e-12)
 
 
 def test_gradient_of_strided_groups() -> None:
-    """The dispatch of a phase does not read a strided slice of the kernel in place, which IREE does not compile."""
+    """The gradients of a convolution with strides, groups and channels last."""
     text = """func.func @main(%x: tensor<1x7x31x16xf32>, %w: tensor<3x3x8x16xf32>) -> tensor<1x4x16x16xf32> {
       %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
         window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}

@@ -58,7 +58,16 @@ POOLS = f"""func.func @main(%x: {X}, %a: {X}) -> ({X}, tensor<2xf64>) {{
 %1 {pool("%a", 1, 0, 2, "tensor<2xf64>")}
 return %0, %1 : {X}, tensor<2xf64>
 }}"""
+OF_PADS = f"""func.func @main(%x: {X}) -> tensor<7xf64> {{
+%v = stablehlo.constant dense<0.0> : tensor<f64>
+%0 = stablehlo.pad %x, %v, low = [0], high = [0], interior = [1] : ({X}, tensor<f64>) -> tensor<5xf64>
+%1 = stablehlo.pad %0, %v, low = [1], high = [1], interior = [0] : (tensor<5xf64>, tensor<f64>) -> tensor<7xf64>
+return %1 : tensor<7xf64>
+}}"""
 PROGRAMS = {
+    "of pads": OF_PADS,
+    "of pads of unsigned numbers": OF_PADS.replace("f64", "ui32").replace("0.0", "0"),
+    "of pads of complex numbers": OF_PADS.replace("f64", "complex<f32>").replace("0.0", "(0.0, 0.0)"),
     "by an argument": PADS_BY_ONE_NUMBER,
     "in branches": PADS_IN_BRANCHES,
     "of integers": PADS_BY_ONE_NUMBER.replace("f64", "i64"),

@@ -116,43 +116,6 @@ def test_other_orders_stay() -> None:
     assert flat_products(module) == 1 and "stablehlo.transpose" in str(module)
 
 
-def test_transposed_matrices_of_several_products() -> None:
-    """Products read the matrix itself; it stays transposed where another op reads it, too."""
-    text = """func.func @main(%x: tensor<3x6xf64>, %w: tensor<5x6xf64>) -> (tensor<3x5xf64>, tensor<6x6xf64>) {
-      %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<5x6xf64>) -> tensor<6x5xf64>
-      %0 = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
-        : (tensor<3x6xf64>, tensor<6x5xf64>) -> tensor<3x5xf64>
-      %1 = stablehlo.dot_general %t, %t, contracting_dims = [1] x [1]
-        : (tensor<6x5xf64>, tensor<6x5xf64>) -> tensor<6x6xf64>
-      return %0, %1 : tensor<3x5xf64>, tensor<6x6xf64>
-    }"""
-    module = parse(text)
-    assert flat_products(module) == 1
-    module.operation.verify()
-    assert "stablehlo.transpose" not in str(module)
-    arguments = [np.random.default_rng(0).standard_normal(n) for n in ([3, 6], [5, 6])]
-    program = tiduc.load(text)
-    compare(program.compile()(*arguments), program.compile(engine="reference")(*arguments), 1e-13)
-    module = parse(
-        text.replace("%t, %t, contracting", "%t, %s, contracting").replace(
-            "%1 =", "%s = stablehlo.sine %t : tensor<6x5xf64>\n      %1 ="
-        )
-    )
-    assert flat_products(module) == 0
-
-
-def test_transposed_matrices_of_dynamic_sizes_stay() -> None:
-    module = parse("""func.func @main(%x: tensor<3x6xf64>, %w: tensor<?x6xf64>) -> (tensor<3x?xf64>, tensor<6x6xf64>) {
-      %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<?x6xf64>) -> tensor<6x?xf64>
-      %0 = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
-        : (tensor<3x6xf64>, tensor<6x?xf64>) -> tensor<3x?xf64>
-      %1 = stablehlo.dot_general %t, %t, contracting_dims = [1] x [1]
-        : (tensor<6x?xf64>, tensor<6x?xf64>) -> tensor<6x6xf64>
-      return %0, %1 : tensor<3x?xf64>, tensor<6x6xf64>
-    }""")
-    assert flat_products(module) == 0
-
-
 @pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
 def test_one_row(row: Sequence[int]) -> None:
     """The matrix is the first operand, and stays there."""

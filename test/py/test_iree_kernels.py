@@ -17,7 +17,6 @@ import tiduc
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
-from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import CompileError, TiducError
 
 Array = NDArray[Any]
@@ -357,7 +356,7 @@ def test_threads_beside_loops() -> None:
     program = tiduc.load(small)
     source = program.source()
     assert "flow.dispatch.region" in str(source.stablehlo)
-    assert source.threaded == ("local-task" in str(source.stablehlo)) == find_target("cpu").wide
+    assert source.threaded == ("local-task" in str(source.stablehlo))
     vmfb = program.compile().vmfb
     rng = np.random.default_rng(3)
     arguments = [rng.standard_normal(x.type.shape).astype(x.type.dtype) for x in program.signature.inputs]

@@ -13,10 +13,7 @@ from tiduc.backends.iree.compile import Source, compile_source, compile_until
 from tiduc.backends.iree.fast import repeats as of_repeats
 from tiduc.backends.iree.fast.repeats import repeats
 from tiduc.backends.iree.joined import inlined
-from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse
-
-wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 KIND = "tensor<131x131xf32>"
 
@@ -55,7 +52,6 @@ def without_repeats(text: str) -> Source:
         return source(text)
 
 
-@wide
 def test_layers_are_one_function() -> None:
     """The gradient of equal layers has one function for each direction; values and dispatches stay as they are."""
     text = tiduc.load(network(6)).vjp().text
@@ -89,7 +85,6 @@ def test_no_function_where_ops_are_fused() -> None:
     assert repeats(module) == 0 and "call" not in str(module)
 
 
-@wide
 def test_ops_in_regions_read_the_same_values() -> None:
     """Maps of equal ops that subtract one operand from the other, or the other from the one, are not equal."""
     lines = "".join(
@@ -111,7 +106,6 @@ def test_ops_in_regions_read_the_same_values() -> None:
     np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-4)
 
 
-@wide
 def test_inputs_that_are_equal_in_some_copies() -> None:
     """IREE makes one input of two that are equal in all calls but the first one; they are x and y there."""
     lines = "".join(

@@ -10,10 +10,7 @@ import tiduc
 from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.context import parse
-
-only_wide = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 
 def product(formula: str, left: list[int], right: list[int], kind: str = "f32") -> str:
@@ -67,7 +64,6 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
     }
 
 
-@only_wide
 @pytest.mark.sampled(len(CASES))
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
@@ -87,7 +83,6 @@ def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
 
 
-@only_wide
 def test_infinities() -> None:
     """Zeros beside a matrix, up to whole vectors, meet no infinity; a sum replaces what was in the result's memory."""
     x, y = np.ones((131, 150), np.float32), np.ones((150, 70), np.float32)
@@ -107,7 +102,7 @@ def test_equal_products_share_code() -> None:
     lines = "\n".join(products)
     text = f"func.func @main(%x: {kind}) -> {kind} {{\n{lines}\nreturn %2 : {kind}\n}}"
     module = parse(text)
-    assert products_in_tiles(module, Settings(wide=True)) == 3
+    assert products_in_tiles(module, Settings(vectors="512x32")) == 3
     assert str(module).count("flow.executable.export") == 2
     module.operation.verify()
     x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32) / 16
@@ -161,7 +156,6 @@ def of_sizes(request: pytest.FixtureRequest) -> Joined:
     return compiled_as_one({name: products(*SHARED[name]) for name in SHARED if name in names})
 
 
-@only_wide
 @pytest.mark.parametrize("name", SHARED)
 def test_products_of_other_sizes_share_code(name: str, of_sizes: Joined) -> None:
     """One executable computes products of other sizes: it reads the sizes at run time."""
@@ -191,7 +185,7 @@ def test_transposed_result() -> None:
         .replace("-> tensor<256x128xf32> {", "-> tensor<128x256xf32> {")
     )
     module = parse(text)
-    assert flat_products(module) == products_in_tiles(module, Settings(wide=True)) == 1
+    assert flat_products(module) == products_in_tiles(module, Settings(vectors="512x32")) == 1
     (dispatch,) = (line for line in str(module).splitlines() if '"flow.dispatch"(' in line)
     assert "tensor<96x128xf32>, tensor<256x96xf32>" in dispatch
 
@@ -200,17 +194,17 @@ def test_other_products_stay() -> None:
     """Small products, and those for CPUs with other vectors, are IREE's."""
     large = product("ik,kj->ij", [197, 96], [96, 128])
     assert products_in_tiles(parse(large), Settings()) == 0
-    assert products_in_tiles(parse(large), Settings(wide=True)) == 1
+    assert products_in_tiles(parse(large), Settings(vectors="512x32")) == 1
     for columns, count in (31, 0), (32, 1):
         small = parse(product("ik,kj->ij", [64, 64], [64, columns]))
-        assert products_in_tiles(small, Settings(wide=True)) == count
+        assert products_in_tiles(small, Settings(vectors="512x32")) == count
 
 
 def test_one_operand_is_copied() -> None:
     """If rows are summed in both operands: a large y is copied in panels; for a small y, tiles copy their part of x."""
     products = [product("ki,kj->ij", [197, 768], [197, columns]) for columns in (3072, 768)]
     modules = [parse(text) for text in products]
-    assert [products_in_tiles(module, Settings(wide=True)) for module in modules] == [1, 1]
+    assert [products_in_tiles(module, Settings(vectors="512x32")) for module in modules] == [1, 1]
     large, small = ([line for line in str(m).splitlines() if "tensor.empty" in line] for m in modules)
     assert ["x48xf32" in line for line in large] == [False, True]
     assert ["tensor<256x16xf32>" in line for line in small] == [False, True]

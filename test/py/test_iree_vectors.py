@@ -1,4 +1,4 @@
-"""Convolutions as kernels of vectors, on CPUs with AVX-512: their values, the code that they share, and their tiles."""
+"""Convolutions as kernels of vectors, on CPUs: their values, the code that they share, and their tiles."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.select_reruns import before_rerun, select_reruns
 from tiduc.backends.iree.fast.toward_kernels import Sums
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.targets import find_target
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse
 from tiduc.dialect.dependences import traced
@@ -28,7 +27,6 @@ from tiduc.program import load
 from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)
-WIDE = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 
 class Case(NamedTuple):
@@ -126,7 +124,6 @@ def in_vectors() -> Iterator[None]:
     """Computes convolutions of any size by kernels of vectors, whose tiles add few channels at a time."""
     with (
         of_any_size(),
-        patch.object(toward_kernels, "_SHARE", 0),
         patch.object(channels_first, "_CHANNELS", 4),
         patch.multiple(products_in_tiles, _WORK=0, _LEAST=1),
     ):
@@ -136,7 +133,6 @@ def in_vectors() -> Iterator[None]:
 FEW = [CASES[i] for i in (2, 6, 15, 18)]
 
 
-@WIDE
 @pytest.mark.parametrize(
     ("target", "cases"), [("cpu-threads", FEW), pytest.param("cpu", CASES, marks=pytest.mark.slow)]
 )
@@ -161,7 +157,6 @@ SHARED = [
 """Convolutions whose batches, channels, images and results have other sizes."""
 
 
-@WIDE
 @pytest.mark.parametrize("cases", SHARED, ids=["stride 1", "stride 2"])
 def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
     """Convolutions and their gradients read sizes at run time, so that both have the executables of the first one."""
@@ -187,24 +182,10 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
     with of_any_size():
-        convolutions_to_products(module, Settings(wide=True))
+        convolutions_to_products(module, Settings(vectors="512x32"))
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["product", "product", *last]
-
-
-def test_small_images_read_large_kernels_in_place() -> None:
-    """Where the window is larger than the result, a product reads the kernel; panels would be a copy of it."""
-    case = Case((4, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f64")
-    text, arguments = convolved([case])
-    module = parse(text)
-    with of_any_size():
-        assert convolutions_to_products(module, Settings(wide=True)) == 1
-    module.operation.verify()
-    assert "panels" not in str(module) and "tensor<24x144xf64>, tensor<144x16xf64>" in str(module)
-    with of_any_size():
-        (y,) = load(text).compile()(*arguments)
-    np.testing.assert_allclose(y, evaluate(text, arguments)[0], rtol=0, atol=1e-13)
 
 
 def test_phases_share_code() -> None:
@@ -212,7 +193,7 @@ def test_phases_share_code() -> None:
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
     with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
-        convolutions_to_products(module, Settings(wide=True))
+        convolutions_to_products(module, Settings(vectors="512x32"))
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["convolution", "product"]
@@ -228,8 +209,8 @@ def test_reruns_of_reversals(stride: int) -> None:
     rerun = f"%r = stablehlo.optimization_barrier {{tidu.recomputed}} {reverse[2]} : {kernel}\n"
     module = parse(text.replace(reverse[0], f"{rerun}{reverse[1]} = stablehlo.reverse %r, "))
     with of_any_size():
-        assert select_reruns(module, Settings(wide=True)) == 1
-        convolutions_to_products(module, Settings(wide=True))
+        assert select_reruns(module) == 1
+        convolutions_to_products(module, Settings(vectors="512x32"))
     module.operation.verify()
     (dispatch,) = re.findall(
         r'"flow.dispatch"\((.*?)\) {entry_points = \[@convolution_.*tensor<1x8x3x3xf32>', str(module)
@@ -274,7 +255,7 @@ def test_equal_convolutions_share_code() -> None:
     text += "\n".join(lines) + f"\nreturn %4 : {kind}\n}}"
     module = parse(text)
     with of_any_size():
-        assert convolutions_to_products(module, Settings(wide=True)) == 4
+        assert convolutions_to_products(module, Settings(vectors="512x32")) == 4
     module.operation.verify()
     texts = str(module)
     assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 2
@@ -285,7 +266,7 @@ def test_results_in_order() -> None:
     text, _ = convolved([Case((2, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([1]).text)
     with of_any_size():
-        convolutions_to_products(module, Settings(wide=True))
+        convolutions_to_products(module, Settings(vectors="512x32"))
     module.operation.verify()
     (value,) = module.body.operations[0].regions[0].blocks[0].operations[-1].operands[1:]
     producers = [y.owner.name for y in traced(value, ("stablehlo.reshape", "stablehlo.transpose"))]
@@ -296,27 +277,28 @@ def test_parts_for_threads() -> None:
     """A gradient toward an image that has enough tiles of features is in eight parts, so that threads share it."""
     text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([0]).text)
-    convolutions_to_products(module, Settings(wide=True))
+    convolutions_to_products(module, Settings(vectors="512x32"))
     dispatches = r'"flow.dispatch"\(%c(\d+)\w*, [^)]*\) \{entry_points = \[@convolution_'
     assert re.findall(dispatches, str(module)) == ["8", "8"]
 
 
 def test_choice_of_tiles() -> None:
     """A tile fits into the registers, and covers few places and features beyond those of the result."""
-    assert Shape(64, 28 * 57 - 1, 16, 576).best() == Tile(8, 3)
-    assert Shape(5, 1000, 16, 576).best().features == 5
-    assert Shape(1, 49, 16, 9).best() == Tile(1, 4)
+    assert Shape(64, 28 * 57 - 1, 16, 576).best(32) == Tile(8, 3)
+    assert Shape(64, 28 * 57 - 1, 8, 576).best(16) == Tile(4, 2)
+    assert Shape(5, 1000, 16, 576).best(32).features == 5
+    assert Shape(1, 49, 16, 9).best(32) == Tile(1, 4)
     assert all(
-        (n.features + 1) * n.vectors < 31 for n in (Shape(m, 1000, 16, 9).best() for m in range(1, 40))
+        (n.features + 1) * n.vectors < 31 for n in (Shape(m, 1000, 16, 9).best(32) for m in range(1, 40))
     )
 
 
 def test_choice_of_tiles_toward_kernels() -> None:
     """A tile has all offsets of small windows, and no more features than there are, up to a vector."""
-    assert Sums(64, 64, 3, 3, 3136, 16).best() == toward_kernels.Tile(1, 3, 3, 2)
-    assert Sums(64, 3, 7, 7, 12544, 16).best().columns == 7
+    assert Sums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.Tile(1, 3, 3, 2)
+    assert Sums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
-        tile = Sums(features, 32, window, window, 1000, 16).best()
+        tile = Sums(features, 32, window, window, 1000, 16).best(32)
         assert 32 % tile.channels == window % tile.rows == window % tile.columns == 0
         assert (tile.height + 1) * tile.vectors < 31 and tile.vectors <= -(-features // 16)
 

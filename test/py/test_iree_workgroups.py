@@ -11,10 +11,7 @@ import tiduc
 from tiduc.backends.iree import compile as compilation
 from tiduc.backends.iree import compiler_progress
 from tiduc.backends.iree.compile import Source, compile_source, compile_until
-from tiduc.backends.iree.targets import find_target
 from tiduc.dialect import progress
-
-pytestmark = pytest.mark.skipif(not find_target("cpu").wide, reason="this CPU has no vectors of 512 bits")
 
 KIND = "tensor<131x131xf32>"
 PRODUCT = f"""func.func @main(%x: {KIND}) -> {KIND} {{

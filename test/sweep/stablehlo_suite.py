@@ -116,7 +116,7 @@ def _legalized(module: Any, target: str) -> Source | None:
     """Legalizes a module as `tiduc compile` does; returns the source of a module whose loops became kernels."""
     cpu = target.startswith("cpu")
     if cpu:
-        convolutions_to_products(module.operation, Settings(wide=find_target(target).wide))
+        convolutions_to_products(module.operation, Settings(vectors=find_target(target).vectors))
     legalize_for_iree(module, cpu=cpu, spirv=find_target(target).spirv)
     if target != "cpu":
         return None

@@ -1,10 +1,10 @@
 """Rewrites for speed: programs that IREE computes correctly, but slowly.
 
     loops_by_count, loops_to_kernels, carries_in_place      passes on loops, with carries.py and packing.py
-    flat_products, products_in_tiles                        passes on large dense products, with tiles
-    convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
-                                                            large_kernels and depthwise; on AVX-512, channels_first,
-                                                            toward_kernels, toward_depthwise, pointwise and planes
+    flat_products, products_in_tiles                        passes on large dense products, with matrices, tiles
+    convolutions_to_products                                a pass, with convolution_form, channels_first, image_parts,
+                                                            phases, toward_kernels, toward_depthwise, pointwise, planes
+                                                            and patches
     gpu_products, gpu_convolutions, pooled_scatters         for GPUs: passes on products and convolutions of f32, a
                                                             pattern for gradients of max-pools
     reductions_in_lanes                                     a pass on sums and extrema

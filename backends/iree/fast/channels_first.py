@@ -11,6 +11,7 @@ computed in one dispatch: each phase reads a different subset of the kernel's el
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
@@ -18,8 +19,9 @@ from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convoluti
 from tiduc.backends.iree.fast.image_parts import Elements, Form, ImagePart, Sizes, Tile
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.pointwise import pointwise
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, lanes
+from tiduc.backends.iree.fast.vectors import MASKED, Vectors, lanes
 from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.types import shape, with_shape
 
 _BLOCK = 2**19
@@ -34,13 +36,11 @@ _STORE = 4
 """The cycles for a vector of the result, beside those of its sums."""
 
 
-def _tiles() -> list[Tile]:
+@cache
+def _tiles(registers: int) -> list[Tile]:
     """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
     pairs = [Tile(r, v) for v in range(1, 9) for r in range(1, 17)]
-    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < REGISTERS]
-
-
-_TILES = _tiles()
+    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,13 @@ class Shape:
         )  # else masks say which features to store
         return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
 
-    def best(self) -> Tile:
-        """The tile of the fewest cycles."""
-        return min(_TILES, key=self.cycles)
-
-
-def has_channels_first(c: Convolution) -> bool:
-    """Whether the images and results of a convolution are matrices or vectors, the last dimensions of their arrays."""
-    spatial = list(range(2, c.rank + 2))
-    return 1 <= c.rank <= 2 and list(c.layout.input[2:]) == list(c.layout.output[2:]) == spatial
+    def best(self, registers: int) -> Tile:
+        """The tile of the fewest cycles that fits into the registers."""
+        return min(_tiles(registers), key=self.cycles)
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()) -> Result:
-    """The result of a convolution for which `has_channels_first` holds, and whose image is not dilated.
+    """The result of a convolution of one or two dimensions, the last ones of image and result; the image has no holes.
 
     `elements` says which elements of the kernel each phase takes, along each dimension; by default, the result is one
     phase and takes all. Several phases are successive images of the result.
@@ -102,7 +96,7 @@ def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
 ) -> Any:
     """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
-    form, sizes = _planned(c, planes, elements, swapped)
+    form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
     x = b.reshape(x, [c.batch, c.features, *planes.image])
@@ -136,17 +130,18 @@ def _last_row(planes: Planes, rows: int) -> int:
 
 
 def _planned(
-    c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
+    c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool, registers: Registers
 ) -> tuple[Form, Sizes]:
     """The properties of a convolution on which its code depends, and the sizes of its parts."""
     group, summed = c.outputs // c.groups, c.features // c.groups
-    width, rows = lanes(c.x), _rows_of_part(c, planes)
+    width, rows = lanes(c.x, registers), _rows_of_part(c, planes)
     flat = planes.flat(rows)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
-    tile = Shape(group, flat, width, summed * steps).best()
-    # Where rows are shorter than a vector, places between rows are cut off later.
-    between = planes.places[1] < min(width - 1, planes.pitch)
+    tile = Shape(group, flat, width, summed * steps).best(registers.number)
+    # Where rows are shorter than a vector, or masked stores are slow, places between rows are cut off later.
+    least = width - 1 if registers.bits == MASKED else planes.pitch
+    between = planes.places[1] < min(least, planes.pitch)
     columns = planes.pitch if between else planes.places[1]
     channels = _channels(c, summed)
     blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))

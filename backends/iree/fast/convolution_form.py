@@ -1,23 +1,20 @@
 """`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import in_own_dispatch
-from tiduc.backends.iree.fast.patches import zero
+from tiduc.backends.iree.fast.patches import Along, patches, zero
 from tiduc.backends.iree.fast.select_reruns import before_rerun
 from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import (
     Layout,
     Numbers,
     Window,
-    convolution,
     group_counts,
     reversal,
     window_of_convolution,
@@ -25,9 +22,6 @@ from tiduc.dialect.windows import (
 
 BATCH, FEATURES = -2, -1
 """The labels of the dimensions that are not spatial; the label of a spatial dimension is its index."""
-
-_MATRICES = 64
-"""The largest window whose matrices `_reversed` copies one by one."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +36,6 @@ class Result:
         labels = [BATCH, FEATURES, *range(len(output) - 2)]
         wanted = [labels[output.index(d)] for d in range(len(output))]
         return b.transpose(self.value, [self.axes.index(label) for label in wanted])
-
-
-def channels_last(rank: int) -> Layout:
-    """The layout with images (batch, places..., features) and kernels (window..., in, out)."""
-    image, window = (0, rank + 1, *range(1, rank + 1)), (rank, rank + 1, *range(rank))
-    return Layout(image, window, image)
 
 
 @dataclass(frozen=True)
@@ -85,15 +73,6 @@ class Convolution:
     def rank(self) -> int:
         """The number of spatial dimensions."""
         return len(self.places)
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether one or two spatial dimensions are the last ones of all three arrays, in order and not reversed."""
-        spatial = list(range(2, self.rank + 2))
-        layouts = (self.layout.input, self.layout.kernel, self.layout.output)
-        return (
-            1 <= self.rank <= 2 and not self.reversed and all(list(each[2:]) == spatial for each in layouts)
-        )
 
     @property
     def summed(self) -> int:
@@ -139,50 +118,103 @@ class Convolution:
         w = b.reshape(before_rerun(w), shape(self.w))
         return replace(self, w=w, reversed=tuple(sorted(turned)))
 
-    def image(self, b: Emitter) -> Any:
-        """x as (batch, places..., features)."""
-        batch, features, *spatial = self.layout.input
-        return b.transpose(self.x, [batch, *spatial, features])
+    @property
+    def has_holes(self) -> bool:
+        """Whether the image is dilated."""
+        return math.prod(self.window.base) > 1
 
-    def padded_image(self, b: Emitter) -> Any:
-        """x as (batch, places..., features), with its padding, and with the zeros between its elements."""
-        x, window = self.image(b), self.window
-        pads = [[0, *ends, 0] for ends in (window.low, window.high, [base - 1 for base in window.base])]
-        return b.pad(x, zero(b, x), *pads) if any(map(any, pads)) else x
+    @property
+    def has_few_places(self) -> bool:
+        """Whether the window has more elements than the result has places, as in gradients toward kernels."""
+        return math.prod(self.places) < math.prod(self.window.sizes)
 
-    def kernel(self, b: Emitter) -> Any:
-        """w as (window..., features, results), reversed where needed, so that no dimension of the window is."""
-        features, results, *spatial = self.layout.kernel
-        order = [*spatial, features, results]
-        if not self.reversed:
-            return b.transpose(self.w, order)
-        # In a dispatch of its own, since IREE would transpose once for each matrix that `_reversed` copies.
-        type_ = with_shape(self.w.type, [shape(self.w)[d] for d in order])
-        w = (
-            self.w
-            if order == sorted(order)
-            else in_own_dispatch(b, type_, lambda k: k.transpose(self.w, order))
+    def spatial_last(self, b: Emitter) -> "Convolution":
+        """This convolution of an image, and for a result, whose last dimensions are the spatial ones, in order."""
+        order, image = _with_spatial_last(self.layout.input)
+        _, output = _with_spatial_last(self.layout.output)
+        return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
+
+    def in_order(self, b: Emitter) -> "Convolution":
+        """`spatial_last`, with the kernel in such an order, too, and not reversed."""
+        order, kernel = _with_spatial_last(self.layout.kernel)
+        spatial = self.layout.kernel[2:]
+        w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
+        c = self.spatial_last(b)
+        layout = replace(c.layout, kernel=kernel)
+        return replace(c, w=b.transpose(w, order), layout=layout, reversed=())
+
+    def exchanged(self) -> "Convolution | None":
+        """The convolution of w with the kernel x, whose result `restored` takes; None if w is dilated.
+
+        Element j of w is multiplied by element i of x at place o = i * base - j + low, which runs backwards. Places
+        are counted from the last one. If w is reversed, x becomes reversed instead of the result.
+        """
+        if self.groups > 1 or set(self.window.dilation) != {1}:
+            return None
+        w, image, kernel = self.window, self.layout.input, self.layout.kernel
+        sizes, counts = (
+            tuple(shape(v)[d] for d in dims[2:]) for v, dims in ((self.x, image), (self.w, kernel))
         )
-        return _reversed(b, w, self.reversed)
+        low = tuple(
+            (n - 1) * base + lo - (k - 1) if d in self.reversed else (m - 1) * step - lo
+            for d, (n, k, m, base, step, lo) in enumerate(
+                zip(sizes, counts, self.places, w.base, w.strides, w.low, strict=True)
+            )
+        )
+        ones = (1,) * self.rank
+        window = Window(sizes, w.strides, ones, w.base, low, ones).ending(counts, self.places)
+        swapped = ((kernel[1], kernel[0]), (image[1], image[0]), self.layout.output[1::-1])
+        dimensions = (kernel, image, self.layout.output)
+        layout = Layout(*((*pair, *of[2:]) for pair, of in zip(swapped, dimensions, strict=True)))
+        return replace(self, x=self.w, w=self.x, layout=layout, window=window)
 
-    def channels_last(self, b: Emitter) -> Result:
-        """The result of IREE's convolution with channels last."""
-        x, w, window = self.padded_image(b), self.kernel(b), self.window.unpadded()
-        if self.groups > 1:
-            # A dispatch that reads a strided slice of a kernel in place does not compile.
-            w = b.stored(w)
-        type_ = with_shape(x.type, [self.batch, *self.places, self.outputs])
-        numbers, groups = channels_last(self.rank), (self.groups, 1)
-        y = in_own_dispatch(b, type_, lambda k: convolution(k, x, w, window, numbers, groups, None))
-        return Result(y, (BATCH, *range(self.rank), FEATURES))
+    def restored(self, b: Emitter, y: Result) -> Result:
+        """The result, from that of the convolution `exchanged`."""
+        turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
+        names = {BATCH: FEATURES, FEATURES: BATCH}
+        value = b.reverse(y.value, turned) if turned else y.value
+        return Result(value, tuple(names.get(label, label) for label in y.axes))
+
+    def folded(self, b: Emitter) -> "Convolution":
+        """A convolution of one spatial dimension less, of which `unfolded` gives the result of this one.
+
+        Each place along the first dimension becomes an image, and each offset of the window there a channel.
+        """
+        (batch, features, first, *rest), w = self.layout.input, self.window
+        x = b.transpose(self.x, [batch, features, first, *rest])
+        if w.base[0] > 1:
+            none = [0] * len(shape(x))
+            x = b.pad(x, zero(b, x), none, none, [w.base[0] - 1 if d == 2 else 0 for d in range(len(none))])
+        n, m, _, *sizes = shape(x)
+        count, offsets = self.places[0], w.sizes[0]
+        along = [Along(n, 0), Along(count, 2, w.strides[0]), Along(m, 1), Along(offsets, 2, w.dilation[0])]
+        along += [Along(size, d) for d, size in enumerate(sizes, 3)]
+        starts = [0, 0, -w.low[0], *[0] * len(sizes)]
+        x = patches(b, x, along, starts, [n * count, m * offsets, *sizes])
+        inputs, outputs, first, *rest = self.layout.kernel
+        kernel = b.reverse(self.w, [first]) if 0 in self.reversed else self.w
+        kernel = b.transpose(kernel, [inputs, first, outputs, *rest])
+        each, _, *others = shape(kernel)
+        numbers = tuple(range(self.rank + 1))
+        return Convolution(
+            x,
+            b.reshape(kernel, [each * offsets, *others]),
+            Layout(numbers, numbers, numbers),
+            Window(*(of[1:] for of in astuple(w))),
+            self.places[1:],
+            tuple(d - 1 for d in self.reversed if d),
+            self.groups,
+        )
+
+    def unfolded(self, b: Emitter, y: Result) -> Result:
+        """The result, from that of the convolution `folded`."""
+        at, sizes = y.axes.index(BATCH), shape(y.value)
+        axes = [label + (label >= 0) for label in y.axes]
+        sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
+        return Result(b.reshape(y.value, sizes), tuple(axes))
 
 
-def _reversed(b: Emitter, w: Any, dimensions: tuple[int, ...]) -> Any:
-    """w reversed along some of its window dimensions, by a concatenation of its matrices if these are few."""
-    *window, features, results = shape(w)
-    count = math.prod(window)
-    order = np.flip(np.arange(count).reshape(window), dimensions).ravel()
-    if count > _MATRICES:
-        return b.reverse(w, dimensions)
-    matrices = b.reshape(w, [count, features, results])
-    return b.reshape(b.concatenate([b.cut(matrices, 0, i, i + 1) for i in order.tolist()], 0), shape(w))
+def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
+    """The dimensions in the order in which spatial ones are last, and the numbers that they have in this order."""
+    order = [*sorted(numbers[:2]), *numbers[2:]]
+    return order, tuple(order.index(d) for d in numbers)

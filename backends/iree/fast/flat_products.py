@@ -7,7 +7,7 @@
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
 `products_in_tiles` takes products of matrices only. Gradients of weights are often products that are read transposed
-only, and other products read transposed weights; IREE would store these arrays. It transposes a matrix, too, if a row
+only; IREE would store these arrays. It transposes a matrix, too, if a row
 is multiplied with its rows; the matrix is the first operand instead.
 """
 
@@ -34,34 +34,8 @@ _PRODUCT = "stablehlo.dot_general"
 @stage
 def flat_products(module: Any) -> int:
     """Rewrites products outside of loops in place; gives their number."""
-    count = sum(map(_read_in_place, functions.within(module.operation, {"stablehlo.transpose"})))
-    count += sum(map(_exchange, functions.within(module.operation, {"stablehlo.transpose"})))
+    count = sum(map(_exchange, functions.within(module.operation, {"stablehlo.transpose"})))
     return count + rewrite(module, {_PRODUCT: _flat}) + rewrite(module, {_PRODUCT: _of_one_row})
-
-
-def _read_in_place(transpose: Any) -> bool:
-    """Lets products read a matrix itself, not its transpose, which IREE stores if several products read it."""
-    y, (x,) = transpose.results[0], transpose.operands
-    uses = list(y.uses)
-    products = [use.owner.operation for use in uses]
-    if list(transpose.attributes["permutation"]) != [1, 0] or len(set(products)) < 2:
-        return False
-    if any(op.name != _PRODUCT or _stays(op) for op in products):
-        return False
-    sides = [use.operand_number for use in uses]
-    given = [Contraction.of(op) for op in products]
-    if not all(of.batches[i] + of.summed[i] for i, of in zip(sides, given, strict=True)):
-        return False
-    for op, i in zip(products, sides, strict=True):
-        of = Contraction.of(op)
-        turned = (
-            [[1 - d for d in own] if side == i else own for side, own in enumerate(pair)]
-            for pair in (of.batches, of.summed)
-        )
-        op.attributes[NUMBERS] = Contraction.new(*turned).attribute
-        op.operands[i] = x
-    transpose.operation.erase()
-    return True
 
 
 def _exchanged(product: Any) -> dict[str, Any]:

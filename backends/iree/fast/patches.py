@@ -45,9 +45,3 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
 def zero(b: Emitter, x: Any) -> Any:
     """0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))
-
-
-def product(b: Emitter, x: Any, y: Any) -> Any:
-    """The product of two matrices, in its own dispatch: fused with its operands, IREE would not recognize a product."""
-    type_ = with_shape(x.type, [shape(x)[0], shape(y)[1]])
-    return in_own_dispatch(b, type_, lambda k: k.dot_general(x, y, ((), ()), ((1,), (0,)), {}))

@@ -8,24 +8,24 @@ x with some of the kernel's elements:
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .
 
-A phase to which no offset contributes is zero. With channels first, one dispatch computes all phases.
+A phase to which no offset contributes is zero. One dispatch computes all phases.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.channels_first import channels_first, has_channels_first
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result, channels_last
+from tiduc.backends.iree.fast.channels_first import channels_first
+from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.image_parts import Elements
 from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import Window
 
 _PHASES = 64
-"""The most phases, each of which is a convolution."""
+"""The most phases."""
 
 
 class Phase(NamedTuple):
@@ -47,31 +47,13 @@ class Phase(NamedTuple):
         return Elements((self.size,), (self.first,), self.step)
 
 
-def by_phases(b: Emitter, c: Convolution, compute: Callable[[Emitter, Convolution], Any]) -> Result | None:
-    """The result; each phase is computed by `compute`, or by IREE if that gives None. None if there are many phases."""
+def by_phases(b: Emitter, c: Convolution) -> Result | None:
+    """The result of a convolution whose spatial dimensions are last; None if there are many phases.
+
+    Each phase reads some elements of the kernel in place.
+    """
     counts = _counts(c)
     if counts is None:
-        return None
-    x, kernel = b.stored(c.image(b)), b.stored(c.kernel(b))
-    type_ = with_shape(x.type, [1, c.batch, *counts, c.outputs])
-    order = (BATCH, *range(c.rank), FEATURES)
-    parts = []
-    for phases in itertools.product(*(_phases(c.window, d) for d in range(c.rank))):
-        part = _part(b, c, (x, kernel), phases, counts)
-        if part is None:
-            parts.append(b.constant(0, type_))
-            continue
-        y = compute(b, part) or part.channels_last(b)
-        # Without the barrier, IREE would compute the operands of all phases first, and keep them in memory.
-        y = b.transpose(b.stored(y.value), [y.axes.index(label) for label in order])
-        parts.append(b.reshape(y, type_.shape))
-    return _interleaved(b, b.stored(b.concatenate(parts, 0)), c, counts, order)
-
-
-def by_phases_of_planes(b: Emitter, c: Convolution) -> Result | None:
-    """The result; each phase has channels first (channels_first.py) and reads some elements of the kernel in place."""
-    counts = _counts(c)
-    if counts is None or not has_channels_first(c):
         return None
     along = [_phases(c.window, d) for d in range(c.rank)]
     alone = [[p for p in phases if p.size] for phases in along]
@@ -141,24 +123,6 @@ def _phases(w: Window, d: int) -> list[Phase]:
             Phase(first, step, size, step * dilation // base, -((r + first * dilation - w.low[d]) // base))
         )
     return phases
-
-
-def _part(
-    b: Emitter, c: Convolution, operands: tuple[Any, Any], phases: tuple[Phase, ...], counts: tuple[int, ...]
-) -> Convolution | None:
-    """The convolution for one phase; None if no kernel element contributes."""
-    if any(p.size == 0 for p in phases):
-        return None
-    (x, kernel) = operands
-    *_, features, results = shape(kernel)
-    limits = [p.first + (p.size - 1) * p.step + 1 for p in phases]
-    taken = b.slice(
-        kernel,
-        [*(p.first for p in phases), 0, 0],
-        [*limits, features, results],
-        [*(p.step for p in phases), 1, 1],
-    )
-    return Convolution(x, taken, channels_last(c.rank), _window(c, phases, counts), counts, groups=c.groups)
 
 
 def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) -> Window:

@@ -12,9 +12,9 @@ from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import Convolution
+from tiduc.backends.iree.fast.matrices import Matrix
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.products_in_tiles import in_tiles, is_large
-from tiduc.backends.iree.fast.tiles import Matrix
 from tiduc.dialect.types import element, shape
 
 

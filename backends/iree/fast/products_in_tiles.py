@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_static, rewrite
 from tiduc.backends.iree.fast import tiles
 from tiduc.backends.iree.fast.kernels import KERNEL
-from tiduc.backends.iree.fast.tiles import Matrix
+from tiduc.backends.iree.fast.matrices import Matrix
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
@@ -39,10 +39,10 @@ _MOST = 2**31
 )
 @stage
 def products_in_tiles(module: Any, settings: Settings) -> int:
-    """Rewrites large products of matrices in place, for CPUs with vectors of 512 bits; gives their number."""
-    if not settings.wide:
+    """Rewrites large products of matrices in place, for CPUs; gives their number."""
+    if not settings.vectors:
         return 0
-    return rewrite(module, {"stablehlo.dot_general": _in_tiles})
+    return rewrite(module, {"stablehlo.dot_general": _in_tiles}, settings)
 
 
 def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:

@@ -24,6 +24,7 @@ from tiduc.backends.iree.emitter import ON_CPUS, Emitter, is_in_loop, legalize, 
 from tiduc.backends.iree.fast.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.scatters import Places
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.dialect.types import element, shape, with_element
@@ -34,6 +35,8 @@ from tiduc.dialect.types import element, shape, with_element
 @slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
+    if has_dynamic_shape(op):
+        return None
     count, places = len(op.results), Places(b, op)
     if is_in_loop(op) and is_single(op, places):
         return [_one_slice(b, op, places)]

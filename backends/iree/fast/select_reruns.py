@@ -13,8 +13,8 @@ barriers of equal constants, and would then merge a second run of an op with a t
 that the kernels of equal layers are one executable.
 
 IREE fuses no select with a product, so a select of an operand is a copy of it. The barrier of a product that runs again
-takes both operands, for compilers that pack them; without data tiling, IREE reads them in place. There, one select is
-enough, and the larger operand, such as a weight, stays as it is.
+takes both operands, for compilers that pack them; kernels read them in place. There, one select is enough, and the
+larger operand, such as a weight, stays as it is.
 """
 
 from itertools import count
@@ -23,11 +23,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import STORED, Emitter, is_static, rewriting, within
-from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import known_number
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
-from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
 from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.costs import stored_bytes
@@ -39,12 +37,11 @@ from tiduc.dialect.verify import RECOMPUTED
 
 @slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
 @stage
-def select_reruns(module: Any, settings: Settings) -> int:
+def select_reruns(module: Any) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of selects."""
     numbers = count()
-    packs = work(module).tiled and not settings.wide  # products in tiles read operands in place
     for function in operations(module.operation.regions[0].blocks[0]):
-        for block in () if packs else function.regions[0].blocks:
+        for block in function.regions[0].blocks:
             _read_in_place(block)
         reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
         for op in reruns:

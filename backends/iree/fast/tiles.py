@@ -6,7 +6,8 @@
             for each tile of rows, each panel:
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
-A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of the 32 registers of AVX-512. All tiles of a
+A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers (4 rows of three, or 6 of two,
+if there are 16). All tiles of a
 product have one size, one of the fewest cycles or nearly so. Rows beyond the last one are computed, but not stored. If
 the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
 
@@ -20,17 +21,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.vectors import BITS, Vectors, cycles_of_step, lanes
+from tiduc.backends.iree.fast.matrices import Matrix
+from tiduc.backends.iree.fast.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.types import element, with_shape
 
-_TILES = [
-    (height, vectors) for vectors, most in {3: 9, 2: 14, 1: 14}.items() for height in range(most, 0, -1)
-]
-"""Rows and vectors of tiles: of the 32 registers, others hold the vectors of y and an element of x."""
-_USUAL = (8, 3), (12, 2), (14, 1)
-"""Tiles that are taken unless another one is faster by a factor of `_FASTER`, so that products share code."""
+_USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
+"""Rows and vectors of tiles, by the number of registers: those that are taken unless another one is faster by a factor
+of `_FASTER`, so that products share code."""
+_ROWS = 14
+"""The most rows of a tile."""
 _FASTER = 1.05
 _STACK = 2**16
 """Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
@@ -43,36 +45,6 @@ _WORKGROUPS = 8
 """The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
 _RESIDENT = 2**20
 """Bytes of y's part, of all columns, that stays in a cache: y is read in place if its rows are side by side."""
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
-
-    An operand without batches is one matrix for all batches of the other operand.
-    """
-
-    value: Any
-    batches: tuple[int, ...]
-    kept: int
-    summed: int
-
-    @property
-    def last(self) -> int:
-        """The dimension whose elements are side by side in memory."""
-        return len(self.value.type.shape) - 1
-
-    def of(self, d: int) -> int:
-        """The size of a dimension, which must be static."""
-        return int(shape(self.value)[d])
-
-    def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
-        """The index along each dimension."""
-        place = [summed] * (self.last + 1)
-        for d, at in zip(self.batches, batches if self.batches else (), strict=True):
-            place[d] = at
-        place[self.kept] = kept
-        return place
 
 
 @dataclass(frozen=True)
@@ -120,6 +92,8 @@ class Form:
     """The most summed elements of a part."""
     vector: int
     """The elements of a vector."""
+    bytes: int
+    """The bytes of a vector."""
 
     @property
     def width(self) -> int:
@@ -129,7 +103,7 @@ class Form:
     @property
     def room(self) -> int:
         """The most panels of a workgroup, if y is copied."""
-        return _STACK // (self.depth * self.vectors * BITS // 8)
+        return _STACK // (self.depth * self.vectors * self.bytes)
 
 
 @dataclass(frozen=True)
@@ -156,11 +130,11 @@ class Plan:
         return Plan(self.form, *sizes, *of_parts)
 
 
-def plan(x: Matrix, y: Matrix) -> Plan:
+def plan(x: Matrix, y: Matrix, registers: Registers) -> Plan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
-    size, vector = int(element(x.value).width) // 8, lanes(x.value)
+    size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
-    height, vectors = _tile(rows, -(-columns // vector))
+    height, vectors = _tile(rows, -(-columns // vector), registers.number)
     depths = parts(summed, 2 * _DEPTH)
     copied = x.kept != x.last or y.kept != y.last or -(-summed // depths.count) * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
@@ -174,6 +148,7 @@ def plan(x: Matrix, y: Matrix) -> Plan:
         depths.count > 1,
         next(depth for depth in _DEPTHS if summed <= depth or depth == _DEPTH) if copied else 2 * _DEPTH,
         vector,
+        registers.bits // 8,
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
@@ -188,9 +163,16 @@ def _batches(x: Matrix, y: Matrix) -> list[int]:
     return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
 
 
-def _tile(rows: int, columns: int) -> tuple[int, int]:
-    """The rows and vectors of a tile; `columns` are vectors of the product."""
-    usual, best = (min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL, _TILES))
+def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
+    """The rows and vectors of a tile; `columns` are vectors of the product.
+
+    Of the registers, others hold the vectors of y and an element of x.
+    """
+    most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
+    every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
+    usual, best = (
+        min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL[registers], every)
+    )
     slower = _cycles(rows, columns, *usual) > _FASTER * _cycles(rows, columns, *best)
     return best if slower else usual
 
@@ -203,7 +185,7 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
 
 def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
-    p = plan(x, y)
+    p = plan(x, y, b.settings.registers)
     batches = _batches(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
     counts = math.prod(batches), p.blocks.count, p.panels.count

@@ -15,17 +15,17 @@ from typing import Any
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Planes
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors
+from tiduc.backends.iree.fast.vectors import Vectors
 from tiduc.backends.iree.fast.workgroups import Part, in_workgroups
 from tiduc.dialect.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution that `keeps_order`, with a batch group for each image and feature of the result."""
+    """The result of a convolution `in_order`, with a batch group for each image and feature of the result."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
-    rows, columns = _tile(planes)
+    rows, columns = _tile(planes, b.settings.registers.number)
     part = _Part(c, planes, rows, columns)
 
     def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
@@ -36,10 +36,10 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
     return Result(b.reshape(y, [1, c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
 
 
-def _tile(planes: Planes) -> tuple[int, int]:
+def _tile(planes: Planes, registers: int) -> tuple[int, int]:
     """The rows and columns of offsets in a tile: the most that divide the window and whose sums fit into registers."""
     by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in planes.sizes)
-    tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < REGISTERS]
+    tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < registers]
     return max(tiles, key=math.prod)
 
 

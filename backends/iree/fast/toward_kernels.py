@@ -21,15 +21,14 @@ from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.planes import Offsets, Planes
 from tiduc.backends.iree.fast.pointwise import toward_pointwise
-from tiduc.backends.iree.fast.vectors import REGISTERS, Vectors, cycles_of_step, lanes, quotient
+from tiduc.backends.iree.fast.vectors import Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.fast.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
+from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.types import shape, with_shape
 
 _STORE = 5
 """The cycles that transpose and store one vector of a square block."""
-_SHARE = 0.4
-"""The least share of the CPU's multiplications for which patches would not be faster."""
 _BLOCK = 512
 """The most places of a panel that one workgroup copies."""
 
@@ -74,53 +73,59 @@ class Sums:
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
 
-    def tiles(self) -> Iterator[Tile]:
+    def tiles(self, registers: int) -> Iterator[Tile]:
         """The tiles whose sums fit into the registers with what a step loads, and whose offsets lie side by side.
 
         A tile has whole windows of channels, else whole rows of a window, else a part of a row.
         """
         channels, rows, columns = (
-            [m for m in range(1, REGISTERS) if n % m == 0] for n in (self.channels, self.rows, self.columns)
+            [m for m in range(1, registers) if n % m == 0] for n in (self.channels, self.rows, self.columns)
         )
         for tile in itertools.starmap(Tile, itertools.product(channels, rows, columns, range(1, 6))):
             whole = tile.columns == self.columns, tile.rows == self.rows
             aligned = (whole[0] or tile.rows == 1) and (all(whole) or tile.channels == 1)
-            if aligned and (tile.height + 1) * tile.vectors + 1 < REGISTERS:
+            if aligned and (tile.height + 1) * tile.vectors + 1 < registers:
                 yield tile
 
-    def best(self, of_one_channel: bool = False) -> Tile:
+    def best(self, registers: int, of_one_channel: bool = False) -> Tile:
         """The tile of the fewest cycles, of all tiles or of those with one channel."""
-        return min((t for t in self.tiles() if t.channels == 1 or not of_one_channel), key=self.cycles)
+        tiles = (t for t in self.tiles(registers) if t.channels == 1 or not of_one_channel)
+        return min(tiles, key=self.cycles)
 
 
-def toward_kernel(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution whose window is larger than its result; None if other code is faster."""
-    if not c.keeps_order or c.groups > 1:
-        return None
+def toward_kernel(b: Emitter, c: Convolution) -> Result:
+    """The result of a convolution `in_order`, without groups and holes, whose window is larger than its result."""
     planes = Planes.of_kernel(c)
     y = toward_pointwise(b, c, planes)
     y = _computed(b, c, planes) if y is None else y
-    if y is None:
-        return None
     major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
     labels = _swapped(c.layout.output[1], FEATURES, BATCH)
     return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(c.rank)))
 
 
-def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
-    """The result, in its order in memory; None if other code is faster."""
+def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
+    """The estimated cycles of such a convolution, in any order."""
+    sums, tile = _sums(c, Planes.of_kernel(c), registers)
+    return sums.cycles(tile)
+
+
+def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, Tile]:
+    """The sizes by which the tile is chosen, and the tile."""
+    steps = c.features * math.prod(planes.places)
+    sums = Sums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
+    return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
+
+
+def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
+    """The result, in its order in memory."""
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
-    sums = Sums(c.outputs, c.batch, *planes.sizes, c.features * count, lanes(c.x))
-    tile = sums.best(of_one_channel=by_channels)
-    useful = c.outputs * c.batch * math.prod(planes.sizes) * c.features * count
-    if useful / (2 * lanes(c.x)) < _SHARE * sums.cycles(tile):
-        return None
+    sums, tile = _sums(c, planes, b.settings.registers)
     n, m, *_ = shape(c.x)
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
-    even = c.outputs % (tile.vectors * lanes(c.x)) == 0
+    even = c.outputs % (tile.vectors * sums.lanes) == 0
     part = _Part(
         tile,
-        lanes(c.x),
+        sums.lanes,
         c.layout.input[1],
         by_channels,
         even,

@@ -13,12 +13,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.missing.dynamic.sizes import Size, read
+from tiduc.backends.iree.settings import Registers, Settings
 from tiduc.dialect.types import element
 
-BITS, REGISTERS = 512, 32
-"""The size of a vector of AVX-512, and their number."""
-
-
+MASKED = 512
+"""The bits of vectors of which some lanes are stored as fast as all: those of AVX-512."""
 _LATENCY = 4
 """The cycles from one addition to the next one of the same sum."""
 _LOAD = 0.1
@@ -34,9 +33,9 @@ def cycles_of_step(additions: int, loads: int) -> float:
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
 
-def lanes(x: Any) -> int:
+def lanes(x: Any, registers: Registers) -> int:
     """The number of elements of an array in a vector."""
-    return BITS // int(element(x).width)
+    return registers.bits // int(element(x).width)
 
 
 def quotient(n: Any, by: int) -> Any:
@@ -52,13 +51,13 @@ class Vectors(Kernel):
     A mask of None holds for all lanes.
     """
 
-    def __init__(self, block: Any, location: Any, element_type: Any) -> None:
-        super().__init__(ir.InsertionPoint(block), location)
-        self.element_type, self.width = element_type, BITS // int(element_type.width)
+    def __init__(self, block: Any, location: Any, element_type: Any, settings: Settings) -> None:
+        super().__init__(ir.InsertionPoint(block), location, settings)
+        self.element_type, self.width = element_type, settings.registers.bits // int(element_type.width)
         self._body, self._numbers = block, dict[Any, Any]()
 
     def at(self, ip: Any) -> Self:
-        inner = type(self)(ip.block, self.location, self.element_type)
+        inner = type(self)(ip.block, self.location, self.element_type, self.settings)
         inner._ip, inner._body, inner._numbers = ip, self._body, self._numbers
         return inner
 
@@ -129,9 +128,15 @@ class Vectors(Kernel):
         If `xs` is a generator, each x is emitted just before its products, so that it needs a register only for them.
         """
         sums = iter(sums)
-        return [
-            self.emit("vector.fma", (x, y, z), z.type) for x in xs for y, z in zip(ys, sums, strict=False)
-        ]
+        return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
+
+    def _plus_product(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z; without the instruction that rounds once, a function would compute it."""
+        if self.fused:
+            return self.emit("vector.fma", (x, y, z), z.type)
+        contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
+        product = self.emit("arith.mulf", (x, y), z.type, contract)
+        return self.emit("arith.addf", (product, z), z.type, contract)
 
     def shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
         """The elements at these places of two vectors side by side."""

@@ -139,7 +139,9 @@ def in_workgroups(
     name = "_".join((name, *("x".join(map(str, (*_known(t), element(t)))) for t in types[:-1]), key))
     block = module.regions[0].blocks[0]
     if all(symbol(op) != name for op in operations(block) if op.name == EXECUTABLE):
-        _executable(Kernel(ir.InsertionPoint(block), b.location), name, types, counts, fill, shared)
+        _executable(
+            Kernel(ir.InsertionPoint(block), b.location, b.settings), name, types, counts, fill, shared
+        )
     attributes = {
         "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([name, name])]),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(workload), len(inputs) + len(numbers), 0, 0]),
@@ -197,7 +199,7 @@ def _executable(
 
     def block(region: Any, of: Sequence[Any]) -> tuple[Vectors, list[Any]]:
         block = region.blocks.append(*of, arg_locs=[b.location] * len(of))
-        return Vectors(block, b.location, element(types[-1])), list(block.arguments)
+        return Vectors(block, b.location, element(types[-1]), b.settings), list(block.arguments)
 
     def filled(region: Any) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))

@@ -7,7 +7,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize, signless
+from tiduc.backends.iree.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import splat
@@ -17,23 +17,6 @@ from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, i64, is_complex, is_empty, shape
-
-
-@legalize("stablehlo.scatter", where=DYNAMIC)
-@crash(
-    "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
-    "dynamic/scatters_by_equal_indices",
-)
-@wrong(
-    "Out-of-range updates write out of bounds, and windows do not compile; emits a scatter of rows.",
-    "dynamic/scatter_rows",
-    untested="writes out of bounds",
-)
-def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A scatter of rows of one operand."""
-    if len(op.results) > 1:
-        raise refused(op, "it has several operands with dynamic shapes")
-    return scatter(b, op)
 
 
 @legalize("stablehlo.scatter")
@@ -48,6 +31,10 @@ def scatter_of_dynamic_shape(b: Emitter, op: Any) -> Sequence[Any] | None:
     "On GPUs, one thread applies all updates, and may end after 65,535; scatters many updates in parts.",
     "vulkan/counts",
 )
+@crash(
+    "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
+    "dynamic/scatters_by_equal_indices",
+)
 def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.
 
@@ -55,6 +42,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     windows are known to cover whole. An out-of-range update goes to a spare row, which is dropped in the end.
     """
     count = len(op.results)
+    if count > 1 and arrays.has_dynamic_shape(op):
+        raise refused(op, "it has several operands with dynamic shapes")
     operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
     if is_empty(updates[0]):
         return operands

@@ -10,13 +10,14 @@ dilation d for strides.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.patches import zero
+from tiduc.backends.iree.missing.dynamic.arrays import part
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import Layout, Window, group_counts, window_of_convolution
@@ -39,7 +40,7 @@ def as_products(b: Emitter, op: Any) -> Any:
         groups, elements = max(group_counts(op)), math.prod(w.sizes)
         raise refused(op, f"code for GPUs takes no {groups} groups with windows of {elements} elements")
     by_place = math.prod(places) < math.prod(w.sizes)
-    y = (_place_by_place if by_place else _summed_over_window)(b, x, kernel, w, places)
+    y = (_place_by_place if by_place else _summed_over_window)(b, x, kernel, w, places, precision(op))
     batch, features, *spatial = layout.output
     y = b.reshape(y, [shape(x)[0], *places, shape(op.results[0])[features]])
     return b.transpose(y, np.argsort([batch, *spatial, features]))
@@ -72,17 +73,24 @@ def _converted(b: Emitter, op: Any, number: int) -> Any:
     return b.convert(op.operands[number], element(op.results[0]))
 
 
-def _summed_over_window(b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int]) -> Any:
+def precision(op: Any) -> dict[str, Any]:
+    """The precision of a convolution, as an attribute of the products that replace it."""
+    return {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
+
+
+def _summed_over_window(
+    b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
+) -> Any:
     """y as (batch, places..., group, out): the sum of one product for each element of the window."""
     total = None
     for k in np.ndindex(*w.sizes):
         first = [i * d for i, d in zip(k, w.dilation, strict=True)]
-        term = _product(b, _part(b, x, first, places, w.strides), _at(b, kernel, k))
+        term = _product(b, _part(b, x, first, places, w.strides), at_offset(b, kernel, k), given)
         total = term if total is None else b.add(total, term)
     return total
 
 
-def _product(b: Emitter, x: Any, kernel: Any) -> Any:
+def _product(b: Emitter, x: Any, kernel: Any, given: Mapping[str, Any]) -> Any:
     """sum_i x[n, p, g, i] kernel[i, g, o], as (n, p..., g, o)."""
     *outer, groups, features = shape(x)
     count, rank = shape(kernel)[-1], len(shape(x))
@@ -90,11 +98,13 @@ def _product(b: Emitter, x: Any, kernel: Any) -> Any:
         x = b.broadcast_in_dim(b.reshape(x, [*outer, groups]), list(range(rank - 1)), [*outer, groups, count])
         factor = b.broadcast_in_dim(b.reshape(kernel, [groups, count]), [rank - 2, rank - 1], shape(x))
         return b.multiply(x, factor)
-    y = b.dot_general(x, kernel, ((rank - 2,), (1,)), ((rank - 1,), (0,)), {})  # (g, n, p..., o)
+    y = b.dot_general(x, kernel, ((rank - 2,), (1,)), ((rank - 1,), (0,)), given)  # (g, n, p..., o)
     return b.transpose(y, [*range(1, rank - 1), 0, rank - 1])
 
 
-def _place_by_place(b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int]) -> Any:
+def _place_by_place(
+    b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
+) -> Any:
     """y as (batch, places..., group, out): one product, with a sum over the window, for each place."""
     n, *_, groups, features = shape(x)
     rank, count = len(w.sizes), shape(kernel)[-1]
@@ -109,7 +119,7 @@ def _place_by_place(b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence
             y = b.reduce(terms, zero(b, terms), [*range(rank), rank + 1])
         else:
             summed = (*range(1, rank + 1), rank + 2), tuple(range(rank + 1))
-            y = b.dot_general(window, kernel, ((rank + 1,), (rank + 1,)), summed, {})  # (g, n, o)
+            y = b.dot_general(window, kernel, ((rank + 1,), (rank + 1,)), summed, given)  # (g, n, o)
             y = b.transpose(y, [1, 0, 2])
         parts.append(b.reshape(y, [n, 1, groups, count]))
     return b.concatenate(parts, 1)
@@ -118,13 +128,11 @@ def _place_by_place(b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence
 def _part(b: Emitter, x: Any, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
     """x[:, first + strides * index, :, :] for the indices of an array of these sizes."""
     n, *_, groups, features = shape(x)
-    ends = [i + (size - 1) * step + 1 for i, size, step in zip(first, sizes, strides, strict=True)]
-    return b.slice(x, [0, *first, 0, 0], [n, *ends, groups, features], [1, *strides, 1, 1])
+    return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 
 
-def _at(b: Emitter, kernel: Any, k: Sequence[int]) -> Any:
-    """kernel[k], as (in, group, out)."""
+def at_offset(b: Emitter, kernel: Any, k: Sequence[int]) -> Any:
+    """kernel[k], where the dimensions of the window come first."""
     rest = shape(kernel)[len(k) :]
     ends = [*(i + 1 for i in k), *rest]
-    part = b.slice(kernel, [*k, *[0] * len(rest)], ends, [1] * len(ends))
-    return b.reshape(part, rest)
+    return b.reshape(b.slice(kernel, [*k, *[0] * len(rest)], ends, [1] * len(ends)), rest)

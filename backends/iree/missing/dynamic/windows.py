@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import missing
+from tiduc.backends.iree.missing.convolutions_as_products import at_offset, precision
 from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, type_of
 from tiduc.backends.iree.missing.dynamic.sizes import larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.refused import refused
@@ -115,18 +116,13 @@ def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
     type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
-    attributes = {NUMBERS: Contraction(((), ()), ((rank + 1,), (0,))).attribute}
-    if "precision_config" in op.attributes:
-        attributes["precision_config"] = op.attributes["precision_config"]
+    attributes = {NUMBERS: Contraction(((), ()), ((rank + 1,), (0,))).attribute, **precision(op)}
     total = None
     for place in np.ndindex(*w.sizes):
         first = [i * dilation for i, dilation in zip(place, w.dilation, strict=True)]
         window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *w.strides, 1])
         at = [n - 1 - i if back else i for i, n, back in zip(place, w.sizes, reversal(op), strict=True)]
-        ends = [*(i + 1 for i in at), *kernel.type.shape[rank:]]
-        matrix = b.slice(kernel, [*at, 0, 0], ends, [1] * (rank + 2))
-        matrix = b.reshape(matrix, kernel.type.shape[rank:])
-        term = b.emit("stablehlo.dot_general", (window, matrix), type_, attributes)
+        term = b.emit("stablehlo.dot_general", (window, at_offset(b, kernel, at)), type_, attributes)
         total = term if total is None else b.add(total, term)
     return total
 

@@ -1,0 +1,37 @@
+"""`Matrix`: an operand of a product, whose dimensions are in any order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiduc.dialect.types import shape
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
+
+    An operand without batches is one matrix for all batches of the other operand.
+    """
+
+    value: Any
+    batches: tuple[int, ...]
+    kept: int
+    summed: int
+
+    @property
+    def last(self) -> int:
+        """The dimension whose elements are side by side in memory."""
+        return len(self.value.type.shape) - 1
+
+    def of(self, d: int) -> int:
+        """The size of a dimension, which must be static."""
+        return int(shape(self.value)[d])
+
+    def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
+        """The index along each dimension."""
+        place = [summed] * (self.last + 1)
+        for d, at in zip(self.batches, batches if self.batches else (), strict=True):
+            place[d] = at
+        place[self.kept] = kept
+        return place
