@@ -166,7 +166,7 @@ def _batches(x: Matrix, y: Matrix) -> list[int]:
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
     """The rows and vectors of a tile; `columns` are vectors of the product.
 
-    Of the registers, others hold the vectors of y and an element of x.
+    The other registers hold the vectors of y and an element of x.
     """
     most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
     every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
