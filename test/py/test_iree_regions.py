@@ -209,6 +209,16 @@ def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donate
             np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
 
 
+def test_results_of_one_byte() -> None:
+    """Such results, which are as large as the model counts results that overwrite an array, overwrite none."""
+
+    def f(x: Any, n: Any) -> Any:
+        return n > 3, jnp.tanh(x), n.astype(jnp.int8)
+
+    x, n = np.linspace(-1, 1, 2**10, dtype=np.float32), np.int32(7)
+    agree(tiduc.load(exported(f, x, n)).compile()(x, n), f(x, n))
+
+
 def test_scatters_into_equal_elements_fill_an_array() -> None:
     """IREE would compute the array and the spare row when it compiles, and store both."""
 

@@ -24,6 +24,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import is_constant, read_by
 from tiduc.dialect.graph import Graph, Value, definition_of, operations, terminator
 from tiduc.dialect.traits import CONTROL
+from tiduc.dialect.updates import updated
 from tiduc.passes.rematerialize.liveness import IN_PLACE, Liveness, liveness
 from tiduc.passes.rematerialize.order import in_order, not_sunk
 
@@ -116,8 +117,8 @@ def _best_plan(model: Liveness) -> tuple[list[int], int] | None:
 def _places(model: Liveness) -> list[int]:
     """The ops after which a region may end: results, but not between an array and the op that overwrites it."""
     places = sorted(model.kept)[:-1]
-    for i in (i for i, bytes_ in model.kept.items() if bytes_ == IN_PLACE):
-        array = max(model.reads[i], key=lambda j: model.kept.get(j, 0))
+    for i in (i for i in model.kept if updated(model.ops[i]) is not None and model.size[i] == IN_PLACE):
+        array = max(model.reads[i], key=lambda j: model.kept.get(j, 0), default=i)
         places = [place for place in places if not array <= place < i]
     return places[:: -max(1, -(-len(places) // _MOST))]
 
