@@ -46,7 +46,7 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
-_DISPATCHED, _SCHEDULED = "flow", "stream"
+_DISPATCHED, SCHEDULED = "flow", "stream"
 """The phases after which the dispatches are decided, and their order and the memory of arrays."""
 
 
@@ -207,11 +207,6 @@ def _ended(
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
 
-        def finish(program: bytes) -> Ended:
-            scheduling = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-            finishing = [find_tool("iree-opt"), f"--pass-pipeline={FINISH}", *scheduling, "-", "-o", "-"]
-            return run_within(finishing, program, limits, environment, stop)
-
         def run(*more: str) -> Ended:
             with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
                 flags = *command, *seen.flags
@@ -219,17 +214,17 @@ def _ended(
                 def step(program: bytes, *more: str) -> Ended:
                     return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
 
-                prints = _printing(seen, folder, source.flags) if source.places_arrays else ()
+                prints = printing(source, folder, seen.tree) if source.places_arrays else ()
                 text, begin = source.text, list[str]()
                 for phase, change in _joins(source):
                     ended = step(
-                        text, *begin, f"--compile-to={phase}", *(prints if phase == _SCHEDULED else ())
+                        text, *begin, f"--compile-to={phase}", *(prints if phase == SCHEDULED else ())
                     )
                     if ended.code != 0:
                         break
                     text, begin = ended.output, [f"--compile-from={phase}"]
-                    if prints and phase == _SCHEDULED:
-                        text = _placed(seen.tree or folder, finish) or text
+                    if prints and phase == SCHEDULED:
+                        text = placed_arrays(seen.tree or folder, source, limits, environment, stop) or text
                     text = change(text)
                 else:
                     ended = step(text, *begin, *more)
@@ -248,24 +243,36 @@ def _ended(
         return ended
 
 
-def _printing(seen: Reported, folder: str, flags: Sequence[str]) -> tuple[str, ...]:
-    """Flags by which the compiler writes the program that `_placed` reads; none if users give such flags."""
-    if any(flag.startswith(PRINTS_IR) for flag in flags):
+def printing(source: Source, folder: str, tree: str | None = None) -> tuple[str, ...]:
+    """Flags by which the compiler writes, into the folder, the program that `placed_arrays` reads.
+
+    `tree` is the folder that the compiler writes to already, if it does. No flags if users give such flags.
+    """
+    if any(flag.startswith(PRINTS_IR) for flag in source.flags):
         return ()
     after = f"--mlir-print-ir-after={SCHEDULES}"
-    return (after,) if seen.tree else (after, f"--mlir-print-ir-tree-dir={folder}")
+    return (after,) if tree else (after, f"--mlir-print-ir-tree-dir={folder}")
 
 
-def _placed(folder: str, finish: Callable[[bytes], Ended]) -> bytes | None:
+def placed_arrays(
+    folder: str,
+    source: Source,
+    limits: Limits,
+    environment: dict[str, str],
+    stop: threading.Event | None = None,
+) -> bytes | None:
     """The program with its arrays placed, after the phase that schedules dispatches, from a file that IREE wrote.
 
-    `finish` runs the other passes of the phase. None if placing gains too little, or if the phase fails.
+    None if there is no file, if placing gains too little, or if the other passes of the phase fail.
     """
+    scheduling = [flag for flag in source.flags if flag.startswith("--iree-stream")]
+    command = [find_tool("iree-opt"), f"--pass-pipeline={FINISH}", *scheduling, "-", "-o", "-"]
     for file in Path(folder).rglob(f"*_{SCHEDULES}.mlir"):
         text = placed(file.read_text(encoding="utf-8", errors="surrogateescape"))
         file.unlink()  # the compiler may run more than once
         if text is not None:
-            ended = finish(text.encode("utf-8", "surrogateescape"))
+            program = text.encode("utf-8", "surrogateescape")
+            ended = run_within(command, program, limits, environment, stop)
             return ended.output if ended.code == 0 else None
     return None
 
@@ -276,7 +283,7 @@ def _joins(source: Source) -> list[tuple[str, Callable[[bytes], bytes]]]:
     if source.repeats:
         joins.append((_DISPATCHED, inlined))
     if source.workgroups or source.places_arrays:
-        joins.append((_SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
+        joins.append((SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
     return joins
 
 

@@ -28,11 +28,13 @@ from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.matchers import compares_equal
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
-from tiduc.dialect.updates import is_update_of_zeros
+from tiduc.dialect.updates import is_update_of_zeros, updated
 
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
+IN_PLACE = 1
+"""The bytes of a result that an op writes into an array that no other op reads: those of the array count as kept."""
 MOST_ROOTS = 8
 """A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
 
@@ -128,6 +130,7 @@ def liveness(graph: Graph) -> Liveness:
             reads.append(behind)
             roots.append((i,))
     kept = _kept(graph, size, roots, number)
+    _count_in_place(ops, number, readers, needs, roots, size, kept)
     return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
 
 
@@ -168,6 +171,25 @@ def _kept(
             bytes_ = size_in_bytes(y) if len(behind) == 1 else size[j]
             kept[j] = min(size[j], kept.get(j, 0) + bytes_)
     return kept
+
+
+def _count_in_place(
+    ops: Sequence[Definition],
+    number: Mapping[Value, int],
+    readers: Sequence[int],
+    needs: Sequence[Sequence[int]],
+    roots: Sequence[tuple[int, ...]],
+    size: list[int],
+    kept: dict[int, int],
+) -> None:
+    """Counts an array as kept if the op that makes a result of the graph writes into it, and no other op reads it."""
+    for i in list(kept):
+        array = updated(ops[i])
+        x = None if array is None else number.get(array)
+        while x is not None and readers[x] == 1 and roots[x] != (x,):
+            x = needs[x][0] if len(needs[x]) == 1 else None
+        if x is not None and readers[x] == 1 and x not in kept and size[x] == size[i] == kept[i]:
+            size[i], kept[i], kept[x] = IN_PLACE, IN_PLACE, size[x]
 
 
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:

@@ -23,15 +23,15 @@ _GAIN = 0.98
 
 def ordered(model: Liveness, has_budget: bool = False) -> Liveness:
     """The model with its ops in the order of lowest peak, and numbered in that order."""
-    return _in_order(model, lowest_order(model, has_budget))
+    return in_order(model, lowest_order(model, has_budget))
 
 
 def with_virtual_late(model: Liveness) -> Liveness:
     """The model with virtual ops right before their first reader, so that compilers fuse them; the peak stays."""
-    return _in_order(model, _virtual_late(model, range(len(model.ops))))
+    return in_order(model, _virtual_late(model, range(len(model.ops))))
 
 
-def _in_order(model: Liveness, order: Sequence[int]) -> Liveness:
+def in_order(model: Liveness, order: Sequence[int]) -> Liveness:
     """The model with its ops in another order, and numbered in that order."""
     if list(order) == list(range(len(order))):
         return model
@@ -58,14 +58,14 @@ def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:
     small, gain = (0, 1.0) if has_budget else (SMALL, _GAIN)
     if transient < small:
         return given
-    stays = _not_sunk(model)
+    stays = not_sunk(model)
     sunk = _sunk(model, stays)
     orders = [_hoisted(model, given), sunk, _hoisted(model, sunk, stays)]
     lowest, best = min(((model.peak(order), order) for order in orders), key=lambda pair: pair[0])
     return _virtual_late(model, best) if lowest - model.throughout <= gain * transient else given
 
 
-def _not_sunk(model: Liveness) -> list[bool]:
+def not_sunk(model: Liveness) -> list[bool]:
     """For each op, whether it is not sunk: it frees more bytes than its result takes, or no other op needs it."""
     last: dict[int, int] = {}
     for i, reads in enumerate(model.reads):

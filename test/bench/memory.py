@@ -6,9 +6,10 @@ memory ("none" for no budget):
     model, IREE    the peak of the model and the one that IREE allocates, beside arguments and results, in KiB
     time           the processor time of a call divided by that without a budget: estimated, and measured
 
-With --cheap, the time and the memory of the program without a budget, divided by those of the program that recomputes
-no cheap values (`passes/rematerialize/cheap.py`); programs that recompute none anyway are left out. Calls take turns,
-each in one thread.
+With --xla, the memory of the gradient of each network of networks.py, without a budget, arguments and results included,
+on IREE and on XLA. With --cheap, the time and the memory of the program without a budget, divided by those of the
+program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs that recompute none anyway are left
+out. Calls take turns, each in one thread.
 """
 
 import argparse
@@ -22,11 +23,12 @@ import jax
 import numpy as np
 from convolutions import least
 from flags import in_one_thread
-from suite import allocated, cases, machine
+from suite import allocated, by_xla, cases, machine
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.resources import inlined
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.rematerialize import Estimate, estimated
 from tiduc.pipeline import loops_of, lowering, run_stages
@@ -50,16 +52,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = [*cases(), *(NETWORKS if find_spec("torch") is not None else ())]
-    parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the functions and networks")
     parser.add_argument(
         "--budgets", nargs="+", default=BUDGETS, help="the first one is what others are compared with"
     )
     parser.add_argument("--cheap", action="store_true", help="measure what recomputing cheap values costs")
+    parser.add_argument("--xla", action="store_true", help="compare the memory of networks with XLA's")
     parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each program")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     print(machine())
-    lines = of_cheap(chosen.only, chosen.seconds) if chosen.cheap else of_budgets(chosen)
+    if chosen.xla:
+        lines = of_xla(chosen.only)
+    else:
+        chosen.only = chosen.only or known
+        lines = of_cheap(chosen.only, chosen.seconds) if chosen.cheap else of_budgets(chosen)
     for line in lines:
         print(line, flush=True)
 
@@ -93,6 +100,24 @@ def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
         yield f"| {name} | {ratios[0]:.3f} | {ratios[1]:.3f} |"
 
 
+def of_xla(names: Sequence[str] | None) -> Iterator[str]:
+    """The memory of gradients of networks on both engines, in MiB, and the geometric mean of the ratios."""
+    import networks
+
+    yield from ["| MiB | tiduc compile | XLA | ratio |", "|---|---:|---:|---:|"]
+    logarithms = []
+    for name in names or networks.NETWORKS:
+        module, image = networks.made(name)
+        gradient = gradient_of(module, image, value=False)
+        arguments = [np.asarray(x) for x in gradient.arguments(image.numpy())]
+        ours = compiled(gradient, arguments)[1] / 1024
+        with jax.enable_x64(True):
+            theirs = by_xla(inlined(gradient.text), arguments).memory
+        logarithms.append(np.log(ours / theirs))
+        yield f"| {name} | {ours / 1024:.1f} | {theirs / 1024:.1f} | {ours / theirs:.2f} |"
+    yield f"\nGeometric mean: {np.exp(np.mean(logarithms)):.2f}"
+
+
 def cell(x: float | None, digits: int) -> str:
     """A figure, or a dash for a budget that does not fit."""
     return "-" if x is None else f"{x:.{digits}f}"
@@ -108,10 +133,14 @@ def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
         loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
         return tiduc.load(loss).grad(list(case.wrt), value=True), case.arguments
     module, image = network(name)
-    gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(
-        [name for name, _ in module.named_parameters()], value=True
-    )
+    gradient = gradient_of(module, image, value=True)
     return gradient, [np.asarray(x) for x in gradient.arguments(image.numpy())]
+
+
+def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
+    """The gradient of a loss toward all parameters, and with `value` the loss."""
+    names = [name for name, _ in module.named_parameters()]
+    return tiduc.from_torch(module, (image,), lift_constants=True).grad(names, value=value)
 
 
 def network(name: str) -> tuple[Any, Any]:

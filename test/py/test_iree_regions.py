@@ -98,9 +98,47 @@ def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
     return tiduc.load(exported(f, x, weights)), [x, *weights]
 
 
+def of_large_weights() -> tuple[tiduc.Program, list[Any]]:
+    """Weights that are larger than the values that their products read: their derivatives can come last."""
+
+    def f(x: Any, *weights: Any) -> Any:
+        for w in weights[:9]:
+            x = jnp.tanh(x @ w)
+        x = jnp.mean(jnp.reshape(x, (8, -1, 32)), 1) @ jnp.ones((32, 700))
+        for w in weights[9:]:
+            x = jnp.tanh(x @ w)
+        return jnp.sum(x**2)
+
+    random = np.random.default_rng(0)
+    shapes = [(4096, 32), *[(32, 32)] * 9, *[(700, 700)] * 3]
+    arguments = [random.standard_normal(s) / np.sqrt(s[-1]) for s in shapes]
+    return tiduc.load(exported(f, *arguments)).grad(), arguments
+
+
+def of_loops() -> tuple[tiduc.Program, list[Any]]:
+    """Loops that are kernels."""
+
+    def f(xs: Any, weights: Any) -> Any:
+        for w in weights:
+
+            def step(h: Any, x: Any, w: Any = w) -> Any:
+                h = jnp.tanh(h @ w + x)
+                return h, h
+
+            _, xs = lax.scan(step, jnp.zeros_like(xs[0]), xs)
+        return jnp.sum(xs**2)
+
+    random = np.random.default_rng(0)
+    xs = random.standard_normal((64, 4, 96)).astype(np.float32)
+    weights = (random.standard_normal((6, 96, 96)) / 10).astype(np.float32)
+    return tiduc.load(exported(f, xs, weights)).grad(), [xs, weights]
+
+
 REGIONS = {
     "one region": (of_convolutions, stored_values, 680),
     "late results": (of_layers, late_results, 9000),
+    "large weights": (of_large_weights, late_results, 31000),
+    "loops": (of_loops, stored_values, 2500),
     "results that are read": (of_results_that_are_read, late_results, 9203),
 }
 """Programs, and a pass without which they take more KiB than this; the last one takes 9,202 with and without it."""
@@ -113,7 +151,7 @@ def test_memory_and_values(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(REGIONS)[:2])
+@pytest.mark.parametrize("name", list(REGIONS)[:4])
 def test_memory_without_the_pass(name: str) -> None:
     program, function, most = REGIONS[name]
     without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not function)
@@ -169,6 +207,16 @@ def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donate
     for _ in range(2):
         for a, e in zip(compiled(*flat), expected, strict=True):
             np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
+
+
+def test_results_of_one_byte() -> None:
+    """Such results, which are as large as the model counts results that overwrite an array, overwrite none."""
+
+    def f(x: Any, n: Any) -> Any:
+        return n > 3, jnp.tanh(x), n.astype(jnp.int8)
+
+    x, n = np.linspace(-1, 1, 2**10, dtype=np.float32), np.int32(7)
+    agree(tiduc.load(exported(f, x, n)).compile()(x, n), f(x, n))
 
 
 def test_scatters_into_equal_elements_fill_an_array() -> None:

@@ -107,3 +107,40 @@ def test_rows_out_of_range_are_dropped(name: str) -> None:
     target = "cpu-threads" if name == "keep" else "cpu"
     for y, z in zip(program.compile(target)(*arguments), expected, strict=True):
         np.testing.assert_array_equal(y, z)
+
+
+ADD, MULTIPLY = (
+    f"%s = stablehlo.{op} %a0, %b0 : tensor<TYPE>\nstablehlo.return %s" for op in ("add", "multiply")
+)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize(
+    ("element", "body"), [("f32", ADD), ("f64", MULTIPLY), ("i32", ADD), ("ui8", MULTIPLY), ("bf16", ADD)]
+)
+def test_large_sums_are_in_place(element: str, body: str, target: str) -> None:
+    """Updates out of range leave the first row as it is, with its signs and NaN; no row is appended."""
+    rows, width = 2**15 + 1, 33
+    x, u = f"tensor<{rows}x{width}x{element}>", f"tensor<9x{width}x{element}>"
+    scatter = Scatter(x, "tensor<9x1xi32>", u, ROWS, body.replace("TYPE", element))
+    text = scatter.text.replace(f"-> ({x}, {x}, {x}) {{", f"-> ({x}, {x}) {{")
+    text = text.split("%w:2")[0] + f"return %x0, %y#0 : {x}, {x}\n}}"
+    program = tiduc.load(text)
+    assert "stablehlo.concatenate" not in str(program.source(target).stablehlo)
+    dtype = program.signature.inputs[0].type.dtype
+    array = RNG.integers(0, 5, (rows, width)).astype(dtype)
+    if element == "f32":
+        array[0] = -0.0
+        array[0, 1] = np.nan
+    updates = RNG.integers(0, 5, (9, width)).astype(dtype)
+    indices = np.array([[3], [-1], [3], [rows], [0], [2**31 - 1], [rows - 1], [-(2**31)], [7]], np.int32)
+    for where in (indices, np.where(indices == 0, -1, indices)):
+        arguments = [array, updates, where]
+        compiled = program.compile(target)(*arguments)
+        expected = array.copy()
+        combine = np.add if body == ADD else np.multiply
+        for (i,), row in zip(where, updates, strict=True):
+            if 0 <= i < rows:
+                expected[i] = combine(expected[i], row)
+        np.testing.assert_array_equal(np.asarray(compiled[0]).view(np.uint8), array.view(np.uint8))
+        np.testing.assert_array_equal(np.asarray(compiled[1]).view(np.uint8), expected.view(np.uint8))

@@ -6,7 +6,9 @@ IREE allocates all results of an execution region before the region runs. In the
 are as large as the weights, each result would take memory while the values that the backward part has not read yet do.
 A barrier ends a region; it takes the results that have been computed, and the value that was computed last. The values
 that pass from the first region to the second share one allocation, and the other values of the first region another
-one. The barrier is where the model of memory (`passes/rematerialize/liveness.py`) says that the peak is lowest.
+one. Results that are larger than what they are computed from, such as derivatives of the weights of small images, are
+computed last where that helps. The order and the place of the barrier are those for which the model of memory
+(`passes/rematerialize/liveness.py`) says that the peak is lowest.
 Only programs without other barriers, loops and branches are rewritten, since those end regions, too.
 """
 
@@ -22,13 +24,18 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import is_constant, read_by
 from tiduc.dialect.graph import Graph, Value, definition_of, operations, terminator
 from tiduc.dialect.traits import CONTROL
-from tiduc.passes.rematerialize.liveness import Liveness, liveness
+from tiduc.dialect.updates import updated
+from tiduc.passes.rematerialize.liveness import IN_PLACE, Liveness, liveness
+from tiduc.passes.rematerialize.order import in_order, not_sunk
 
 _SMALL = 2**20
 """Programs whose peak falls by fewer bytes stay as they are."""
 
 _GAIN = 0.98
 """Programs stay as they are, too, unless the peak, without arguments, falls to this share."""
+
+_MOST = 32
+"""The most orders that are tried, and the most places in each, since the time grows with their product."""
 
 _BARRIER = "stablehlo.optimization_barrier"
 _ENDS_REGIONS = CONTROL | {"func.call"}
@@ -54,10 +61,13 @@ def _end_region(function: Any) -> bool:
     if not all(is_static(type_) for type_ in types if isinstance(type_, ir.ShapedType)):
         return False
     model = liveness(_graph(function, ops, last))
-    place = _best_place(model)
-    if place is None:
+    plan = _best_plan(model)
+    if plan is None:
         return False
-    _put_barrier(model, ops, last, place)
+    order, place = plan
+    for i in order[next((k for k, i in enumerate(order) if i != k), len(order)) :]:
+        ops[i].move_before(last)
+    _put_barrier(in_order(model, order), [ops[i] for i in order], last, place)
     return True
 
 
@@ -90,14 +100,58 @@ def _graph(function: Any, ops: list[Any], last: Any) -> Graph:
 # ---- where ---------------------------------------------------------------------------------------------------------
 
 
-def _best_place(model: Liveness) -> int | None:
-    """The number of the op after which a region ends at the lowest peak; None if the gain is too small."""
-    places = sorted(model.kept)[:-1]
-    if not places:
-        return None
+def _best_plan(model: Liveness) -> tuple[list[int], int] | None:
+    """An order, and the place after which a region ends, at the lowest peak; None if the gain is too small."""
     whole = model.peak(range(len(model.ops))) - model.arguments
-    peak, place = min(zip(_peaks(model, places), places, strict=True))
-    return place if peak <= min(_GAIN * whole, whole - _SMALL) else None
+    best = min(whole - _SMALL, _GAIN * whole)
+    plan = None
+    for order in _orders(model):
+        changed = in_order(model, order)
+        places = _places(changed)
+        for peak, place in zip(_peaks(changed, places), places, strict=True):
+            if peak < best:
+                best, plan = peak, (order, place)
+    return plan
+
+
+def _places(model: Liveness) -> list[int]:
+    """The ops after which a region may end: results, but not between an array and the op that overwrites it."""
+    places = sorted(model.kept)[:-1]
+    for i in (i for i in model.kept if updated(model.ops[i]) is not None and model.size[i] == IN_PLACE):
+        array = max(model.reads[i], key=lambda j: model.kept.get(j, 0), default=i)
+        places = [place for place in places if not array <= place < i]
+    return places[:: -max(1, -(-len(places) // _MOST))]
+
+
+def _orders(model: Liveness) -> Iterator[list[int]]:
+    """The given order, and orders in which some results come last: those that are largest for what they read."""
+    count = len(model.ops)
+    yield list(range(count))
+    groups = sorted(_groups(model), key=lambda pair: pair[0])
+    step = max(1, -(-len(groups) // _MOST))
+    for end in range(step, len(groups) + 1, step):
+        late = {i for _, group in groups[:end] for i in group}
+        yield [i for i in range(count) if i not in late] + sorted(late)
+
+
+def _groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
+    """Results that are larger than what they read, each with the ops that only it needs, after the ratio of sizes."""
+    readers: list[set[int]] = [set() for _ in model.ops]
+    for i, needs in enumerate(model.needs):
+        for j in needs:
+            readers[j].add(i)
+    stays = not_sunk(model)
+    for result in (i for i, those in enumerate(readers) if not those):
+        group, stack = {result}, [result]
+        while stack:
+            for j in model.needs[stack.pop()]:
+                if j not in group and readers[j] <= group and (not stays[j] or j in model.kept):
+                    group.add(j)
+                    stack.append(j)
+        bytes_ = sum(model.kept.get(i, 0) for i in group)
+        read = sum(map(model.taken, {j for i in group for j in model.reads[i]} - group))
+        if read < bytes_:
+            yield read / bytes_, group
 
 
 def _peaks(model: Liveness, places: list[int]) -> Iterator[float]:

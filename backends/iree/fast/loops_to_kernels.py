@@ -212,7 +212,7 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
         return
     # IREE may not await the producer of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
-    behind = dict(zip(outside, b.barrier(*awaited), strict=True))
+    behind = dict(zip(outside, map(b.stored, awaited), strict=True))
     for inner in within(loop):
         for i, x in enumerate(inner.operands):
             if x in behind:

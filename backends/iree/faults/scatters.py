@@ -15,7 +15,9 @@ from tiduc.backends.iree.missing.dynamic import arrays
 from tiduc.backends.iree.missing.dynamic.elements import starts
 from tiduc.backends.iree.missing.dynamic.sizes import smaller
 from tiduc.backends.iree.refused import refused
+from tiduc.dialect.bodies import reducer
 from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.traits import COMMUTATIVE, NEUTRAL
 from tiduc.dialect.types import element, i64, is_complex, is_empty, shape
 
 
@@ -39,7 +41,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter of rows.
 
     Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing dimensions that
-    windows are known to cover whole. An out-of-range update goes to a spare row, which is dropped in the end.
+    windows are known to cover whole. An out-of-range update goes to a spare row, which is dropped in the end. On CPUs,
+    a sum or product needs no such row, which would take a copy of the array: see `_in_place`.
     """
     count = len(op.results)
     if count > 1 and arrays.has_dynamic_shape(op):
@@ -50,6 +53,9 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     places = Places(b, op)
     where, news = places.rows(b, indices), places.updates_of(b, updates)
     rows, width = places.count, places.width
+    neutral = _neutral(b, op, places)
+    if neutral is not None:
+        return [_in_place(b, op, places, where, news[0], neutral)]
     tables = [_with_spare_row(b, x, rows, width) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
@@ -124,6 +130,25 @@ class Places:
                 at[i] += place[position[self.windowed[i]]]
             row = row * n + at[i]
         return row, arrays.is_inside(k, at, sizes)
+
+
+def _neutral(b: Emitter, op: Any, places: Places) -> float | None:
+    """The number that changes no row, if a scatter on a CPU adds or multiplies few rows; else None."""
+    combines = reducer(op) if len(op.results) == 1 else None
+    number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
+    x, sizes = op.operands[0], (places.count, places.width, places.updates)
+    if not b.cpu or math.isinf(number) or not all(isinstance(n, int) for n in sizes):
+        return None
+    return number if not is_complex(x) and places.width and 0 < places.updates <= places.count else None
+
+
+def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral: float) -> Any:
+    """The array with rows updated in place: an update out of range combines the first row with the neutral element."""
+    rows = b.reshape(op.operands[0], [places.count, places.width])
+    inside = b.compare(where, b.constant(places.count, where), "LT")
+    where = b.select(inside, where, b.constant(0, where))
+    new = b.select(b.broadcast_in_dim(inside, [0, 1], shape(new)), new, b.constant(neutral, new))
+    return b.reshape(scattered(b, op, rows, where, new), shape(op.operands[0]))
 
 
 def _with_spare_row(b: Emitter, x: Any, rows: Any, width: Any) -> Any:

@@ -15,7 +15,14 @@ from iree.compiler.tools.binaries import find_tool
 from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
-from tiduc.backends.iree.compile import Source, environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.compile import (
+    SCHEDULED,
+    Source,
+    environment_of_compilers,
+    placed_arrays,
+    printing,
+    run_or_refuse,
+)
 from tiduc.backends.iree.prepare import source_of
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.targets import Target, find_target
@@ -98,8 +105,12 @@ def _renamed(program: Lowered, name: str) -> Lowered:
 def _compiled(source: Source, target: Target, signature: Signature, name: str, limits: Limits) -> Library:
     with scratch_folder() as folder:
         kernels = os.path.join(folder, f"{name}.o")
-        text = _run(source, target, kernels, limits, folder, "--compile-to=executable-targets")
-        _run(source, target, kernels, limits, folder)
+        begin: tuple[str, ...] = ()
+        if source.places_arrays and (prints := printing(source, folder)):
+            source = _placed(source, target, kernels, limits, folder, prints)
+            begin = (f"--compile-from={SCHEDULED}",)
+        text = _run(source, target, kernels, limits, folder, *begin, "--compile-to=executable-targets")
+        _run(source, target, kernels, limits, folder, *begin)
         if not os.path.exists(kernels):
             raise RequestError("the program has no kernels: it only passes arguments on")
         with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
@@ -107,6 +118,15 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
             assert query is not None
             host, heap = _host_code(text, source.name, name, query[0], signature)
             return Library(file.read(), host, _header(name, signature, heap))
+
+
+def _placed(
+    source: Source, target: Target, kernels: str, limits: Limits, folder: str, prints: Sequence[str]
+) -> Source:
+    """The program after its dispatches are scheduled, with its arrays placed if that saves memory."""
+    scheduled = _run(source, target, kernels, limits, folder, f"--compile-to={SCHEDULED}", *prints)
+    text = placed_arrays(folder, source, limits, environment_of_compilers(folder)) or scheduled
+    return replace(source, stablehlo=text, workgroups={}, repeats=False)
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
