@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
-from pathlib import Path
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
 from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.placement import FINISH, SCHEDULES, placed
+from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -48,6 +46,9 @@ PHASES = tuple(
 
 _DISPATCHED, _SCHEDULED = "flow", "stream"
 """The phases after which the dispatches are decided, and their order and the memory of arrays."""
+
+_IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
+"""How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    steps = (*("for threads",) * source.threaded, *(FINISH,) * source.places_arrays)
+    steps = (*("for threads",) * source.threaded, *(SCHEDULE, FINISH) * source.places_arrays)
     key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
@@ -198,41 +199,22 @@ def _ended(
 
     For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
     which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
-    constants, whose text takes long. Functions of repeats are inlined after the phase that makes dispatches. Functions
-    of workgroups are put into the text after a phase that schedules dispatches, since each pass until then would verify
-    them; arrays are placed before. If it is the only compiler, its progress is reported.
+    constants, whose text takes long. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
 
-        def finish(program: bytes) -> Ended:
-            scheduling = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-            finishing = [find_tool("iree-opt"), f"--pass-pipeline={FINISH}", *scheduling, "-", "-o", "-"]
-            return run_within(finishing, program, limits, environment, stop)
-
         def run(*more: str) -> Ended:
             with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
-                flags = *command, *seen.flags
 
-                def step(program: bytes, *more: str) -> Ended:
-                    return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
-
-                prints = _printing(seen, folder, source.flags) if source.places_arrays else ()
-                text, begin = source.text, list[str]()
-                for phase, change in _joins(source):
-                    ended = step(
-                        text, *begin, f"--compile-to={phase}", *(prints if phase == _SCHEDULED else ())
+                def step(program: bytes, *command: str) -> Ended:
+                    return run_within(
+                        [*command, *seen.flags], program, limits, environment, stop, seen.errors
                     )
-                    if ended.code != 0:
-                        break
-                    text, begin = ended.output, [f"--compile-from={phase}"]
-                    if prints and phase == _SCHEDULED:
-                        text = _placed(seen.tree or folder, finish) or text
-                    text = change(text)
-                else:
-                    ended = step(text, *begin, *more)
+
+                ended = _in_steps(source, step, command, more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
@@ -248,36 +230,41 @@ def _ended(
         return ended
 
 
-def _printing(seen: Reported, folder: str, flags: Sequence[str]) -> tuple[str, ...]:
-    """Flags by which the compiler writes the program that `_placed` reads; none if users give such flags."""
-    if any(flag.startswith(PRINTS_IR) for flag in flags):
-        return ()
-    after = f"--mlir-print-ir-after={SCHEDULES}"
-    return (after,) if seen.tree else (after, f"--mlir-print-ir-tree-dir={folder}")
+def _in_steps(
+    source: Source, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]
+) -> Ended:
+    """Compiles a program; the last run of the compiler also has the flags `last`.
 
-
-def _placed(folder: str, finish: Callable[[bytes], Ended]) -> bytes | None:
-    """The program with its arrays placed, after the phase that schedules dispatches, from a file that IREE wrote.
-
-    `finish` runs the other passes of the phase. None if placing gains too little, or if the phase fails.
+    `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
+    are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
+    into the text, since each pass until then would verify them.
     """
-    for file in Path(folder).rglob(f"*_{SCHEDULES}.mlir"):
-        text = placed(file.read_text(encoding="utf-8", errors="surrogateescape"))
-        file.unlink()  # the compiler may run more than once
-        if text is not None:
-            ended = finish(text.encode("utf-8", "surrogateescape"))
-            return ended.output if ended.code == 0 else None
-    return None
+    text, begin = source.text, list[str]()
+    places = source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
+    if source.repeats or places:
+        ended = step(text, *command, f"--compile-to={_DISPATCHED}")
+        if ended.code != 0:
+            return ended
+        text, begin = inlined(ended.output), [f"--compile-from={_DISPATCHED}"]
+    if source.workgroups or places:
+        scheduled = _placed(source, text, step) if places else None
+        ended = scheduled or step(text, *command, *begin, f"--compile-to={_SCHEDULED}")
+        if ended.code != 0:
+            return ended
+        text, begin = with_workgroups(ended.output, source.workgroups), [f"--compile-from={_SCHEDULED}"]
+    return step(text, *command, *begin, *last)
 
 
-def _joins(source: Source) -> list[tuple[str, Callable[[bytes], bytes]]]:
-    """The phases after which the compiler stops for a change of the program's text, and the changes."""
-    joins: list[tuple[str, Callable[[bytes], bytes]]] = []
-    if source.repeats:
-        joins.append((_DISPATCHED, inlined))
-    if source.workgroups or source.places_arrays:
-        joins.append((_SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
-    return joins
+def _placed(source: Source, text: bytes, step: Callable[..., Ended]) -> Ended | None:
+    """Runs the phase that schedules dispatches, and places the arrays in its midst; None if a part of it fails."""
+    options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
+    command = find_tool("iree-opt"), *options, "-", "-o", "-"
+    ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
+    if ended.code == 0:
+        program = ended.output.decode("utf-8", "surrogateescape")
+        text = (placed(program) or program).encode("utf-8", "surrogateescape")
+        ended = step(text, *command, f"--pass-pipeline={FINISH}")
+    return ended if ended.code == 0 else None
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:
