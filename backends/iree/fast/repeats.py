@@ -23,6 +23,7 @@ from tiduc.backends.iree.emitter import is_static
 from tiduc.backends.iree.fast.runs import Runs, runs
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import new_function
@@ -39,9 +40,6 @@ _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 """Ops that are in no function, and ops that IREE fuses with their readers."""
-
-NEVER_INLINED = "no_inline"
-"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
 
 
 class Repeat(NamedTuple):
@@ -272,8 +270,7 @@ def _planned(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> tu
 def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part | None:
     """How the operands of all copies of a repeat are alike; None if they are not.
 
-    IREE's pass `iree-util-ipo` makes one input of two that are equal in the last calls, though they differ in the first
-    ones. Therefore two inputs differ in all copies, or are one.
+    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
