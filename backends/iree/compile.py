@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
-from pathlib import Path
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
 from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.placement import FINISH, SCHEDULES, placed
+from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -46,8 +44,11 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
-_DISPATCHED, SCHEDULED = "flow", "stream"
+DISPATCHED, SCHEDULED = "flow", "stream"
 """The phases after which the dispatches are decided, and their order and the memory of arrays."""
+
+_IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
+"""How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
-    steps = (*("for threads",) * source.threaded, *(FINISH,) * source.places_arrays)
+    steps = (*("for threads",) * source.threaded, *(SCHEDULE, FINISH) * source.places_arrays)
     key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
@@ -198,9 +199,7 @@ def _ended(
 
     For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
     which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
-    constants, whose text takes long. Functions of repeats are inlined after the phase that makes dispatches. Functions
-    of workgroups are put into the text after a phase that schedules dispatches, since each pass until then would verify
-    them; arrays are placed before. If it is the only compiler, its progress is reported.
+    constants, whose text takes long. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -209,25 +208,13 @@ def _ended(
 
         def run(*more: str) -> Ended:
             with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
-                flags = *command, *seen.flags
 
-                def step(program: bytes, *more: str) -> Ended:
-                    return run_within([*flags, *more], program, limits, environment, stop, seen.errors)
-
-                prints = printing(source, folder, seen.tree) if source.places_arrays else ()
-                text, begin = source.text, list[str]()
-                for phase, change in _joins(source):
-                    ended = step(
-                        text, *begin, f"--compile-to={phase}", *(prints if phase == SCHEDULED else ())
+                def step(program: bytes, *command: str) -> Ended:
+                    return run_within(
+                        [*command, *seen.flags], program, limits, environment, stop, seen.errors
                     )
-                    if ended.code != 0:
-                        break
-                    text, begin = ended.output, [f"--compile-from={phase}"]
-                    if prints and phase == SCHEDULED:
-                        text = placed_arrays(seen.tree or folder, source, limits, environment, stop) or text
-                    text = change(text)
-                else:
-                    ended = step(text, *begin, *more)
+
+                ended = _in_steps(source, step, command, more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
@@ -243,48 +230,49 @@ def _ended(
         return ended
 
 
-def printing(source: Source, folder: str, tree: str | None = None) -> tuple[str, ...]:
-    """Flags by which the compiler writes, into the folder, the program that `placed_arrays` reads.
+def _in_steps(
+    source: Source, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]
+) -> Ended:
+    """Compiles a program; the last run of the compiler also has the flags `last`.
 
-    `tree` is the folder that the compiler writes to already, if it does. No flags if users give such flags.
+    `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
+    are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
+    into the text, since each pass until then would verify them.
     """
-    if any(flag.startswith(PRINTS_IR) for flag in source.flags):
-        return ()
-    after = f"--mlir-print-ir-after={SCHEDULES}"
-    return (after,) if tree else (after, f"--mlir-print-ir-tree-dir={folder}")
+    text, begin = source.text, list[str]()
+    places = places_arrays(source)
+    if source.repeats or places:
+        ended = step(text, *command, f"--compile-to={DISPATCHED}")
+        if ended.code != 0:
+            return ended
+        text, begin = inlined(ended.output), [f"--compile-from={DISPATCHED}"]
+    if source.workgroups or places:
+        scheduled = scheduled_with_places(source, text, step) if places else None
+        ended = scheduled or step(text, *command, *begin, f"--compile-to={SCHEDULED}")
+        if ended.code != 0:
+            return ended
+        text, begin = with_workgroups(ended.output, source.workgroups), [f"--compile-from={SCHEDULED}"]
+    return step(text, *command, *begin, *last)
 
 
-def placed_arrays(
-    folder: str,
-    source: Source,
-    limits: Limits,
-    environment: dict[str, str],
-    stop: threading.Event | None = None,
-) -> bytes | None:
-    """The program with its arrays placed, after the phase that schedules dispatches, from a file that IREE wrote.
+def places_arrays(source: Source) -> bool:
+    """Whether the arrays of a program are placed: not if users give flags that change the phase."""
+    return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
 
-    None if there is no file, if placing gains too little, or if the other passes of the phase fail.
+
+def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended]) -> Ended | None:
+    """Runs the phase that schedules dispatches, and places the arrays in its midst; None if a part of it fails.
+
+    `text` is the program after the phase before, and `step` runs a command on a program.
     """
-    scheduling = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-    command = [find_tool("iree-opt"), f"--pass-pipeline={FINISH}", *scheduling, "-", "-o", "-"]
-    for file in Path(folder).rglob(f"*_{SCHEDULES}.mlir"):
-        text = placed(file.read_text(encoding="utf-8", errors="surrogateescape"))
-        file.unlink()  # the compiler may run more than once
-        if text is not None:
-            program = text.encode("utf-8", "surrogateescape")
-            ended = run_within(command, program, limits, environment, stop)
-            return ended.output if ended.code == 0 else None
-    return None
-
-
-def _joins(source: Source) -> list[tuple[str, Callable[[bytes], bytes]]]:
-    """The phases after which the compiler stops for a change of the program's text, and the changes."""
-    joins: list[tuple[str, Callable[[bytes], bytes]]] = []
-    if source.repeats:
-        joins.append((_DISPATCHED, inlined))
-    if source.workgroups or source.places_arrays:
-        joins.append((SCHEDULED, partial(with_workgroups, workgroups=source.workgroups)))
-    return joins
+    options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
+    command = find_tool("iree-opt"), *options, "-", "-o", "-"
+    ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
+    if ended.code == 0:
+        program = ended.output.decode("utf-8", "surrogateescape")
+        text = (placed(program) or program).encode("utf-8", "surrogateescape")
+        ended = step(text, *command, f"--pass-pipeline={FINISH}")
+    return ended if ended.code == 0 else None
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

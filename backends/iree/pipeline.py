@@ -30,6 +30,7 @@ from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
 from tiduc.backends.iree.faults.fills import distinguish_fills, separate_steps
 from tiduc.backends.iree.faults.float8 import widen_float8
+from tiduc.backends.iree.faults.functions import allow_inlining
 from tiduc.backends.iree.faults.fusions import separate_fusions
 from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
@@ -118,6 +119,7 @@ PIPELINE = (
     ),
     Entry("legal", check, takes_settings=True),
     Entry("legal", assert_sizes),
+    Entry("legal", allow_inlining),
     Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
     Entry("legal", simplify_loops),

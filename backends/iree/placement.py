@@ -10,7 +10,7 @@ would fit next. Here the largest arrays come first, or the array at the end of t
 order that needs the fewest bytes is taken. In gradients of eight functions of the benchmarks it needs at most 2% more
 than the bytes that are live at once, where IREE needs up to 42% more.
 
-The text is that of IREE's own compiler, between the pass `SCHEDULES` and `FINISH`, which `compile.py` runs.
+The text is that of IREE's own compiler, between the pipelines `SCHEDULE` and `FINISH`, which `compile.py` runs.
 """
 
 import re
@@ -21,11 +21,15 @@ import numpy as np
 
 from tiduc.backends.iree.fault import slow
 
-SCHEDULES = "iree-stream-schedule-allocation"
-"""The pass of IREE that decides which arrays share an allocation."""
-
-FINISH = "builtin.module(iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline)"
-"""The pipeline of IREE after `SCHEDULES`, in the phase that schedules dispatches."""
+SCHEDULE, FINISH = (
+    f"builtin.module({passes})"
+    for passes in (
+        "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
+        "iree-stream-schedule-allocation",
+        "iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline",
+    )
+)
+"""The phase of IREE that schedules dispatches, until it decides which arrays share an allocation, and its rest."""
 
 _ALIGNMENT = 64
 """IREE's alignment of arrays on CPUs, in bytes."""
@@ -62,7 +66,7 @@ class Places(NamedTuple):
 
 @slow("Leaves gaps between the arrays of an execution region; places the largest arrays first.")
 def placed(module: str) -> str | None:
-    """A module, between `SCHEDULES` and `FINISH`, with its arrays placed; None if that gains too little."""
+    """A module, between `SCHEDULE` and `FINISH`, with its arrays placed; None if that gains too little."""
     given, best = 0, 0
     packs: list[tuple[re.Match[str], Places]] = []
     for function in _FUNCTION.finditer(module):

@@ -10,9 +10,9 @@ from torch_mlir import ir
 from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.emitter import within
-from tiduc.backends.iree.fast.repeats import NEVER_INLINED
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
+from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.backends.iree.joined import may_be_inlined
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import Stage, legalize, walk

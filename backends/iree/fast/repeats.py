@@ -20,11 +20,12 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import is_static
+from tiduc.backends.iree.fast.runs import Runs, runs
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import traced
 from tiduc.dialect.functions import new_function
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
@@ -35,16 +36,10 @@ LEAST = 16
 SAVED, LEAST_SAVED = 80, 200
 """The fewest ops that one function saves, and that all do: one more run of the compiler takes 0.1 s."""
 
-MOST = 20_000
-"""The most ops of a program that is searched, since the time grows with their square."""
-
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 """Ops that are in no function, and ops that IREE fuses with their readers."""
-
-NEVER_INLINED = "no_inline"
-"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
 
 
 class Repeat(NamedTuple):
@@ -87,7 +82,7 @@ def repeats(module: Any) -> int:
     body = module.operation.regions[0].blocks[0]
     block = next(op for op in operations(body) if op.name == "func.func").regions[0].blocks[0]
     ops = _ops(block)
-    if len(ops) > MOST or has_resources(module) or not _seem_to_repeat(ops):
+    if has_resources(module) or not _seem_to_repeat(ops):
         return 0
     for op in ops:
         _broadcast_where_read(op)
@@ -109,7 +104,7 @@ def _seem_to_repeat(ops: Sequence[Any]) -> bool:
     """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
     numbers: dict[Any, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
-    return _longest(np.array(alike), 0, len(ops)) is not None
+    return _longest(runs(alike, SAVED), 0, len(ops)) is not None
 
 
 def _broadcast_where_read(op: Any) -> None:
@@ -131,29 +126,26 @@ def _broadcast_where_read(op: Any) -> None:
 
 def _repeats(ops: Sequence[Any], index: Mapping[Any, int]) -> Iterator[Repeat]:
     """Repeats that share no ops, the one that saves most ops first."""
-    kinds = _kinds(ops)
+    found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
         low, high = waiting.pop()
-        found = _longest(kinds, low, high)
-        if found is None:
+        longest = _longest(found, low, high)
+        if longest is None:
             continue
-        repeat = _at_border(ops, index, *found)
+        repeat = _at_border(borders, *longest)
         if repeat is not None:
             yield repeat
-        start, end = (repeat.start, repeat.end) if repeat is not None else found[:2]
+        start, end = (repeat.start, repeat.end) if repeat is not None else longest[:2]
         waiting += [(low, start), (end, high)]
 
 
-def _kinds(ops: Sequence[Any]) -> Any:
+def _kinds(ops: Sequence[Any]) -> list[int]:
     """A number for each op, equal for ops that are equal but for their operands; negative if the op may not repeat."""
     numbers: dict[Any, int] = {}
-    return np.array(
-        [
-            numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i
-            for i, op in enumerate(ops)
-        ]
-    )
+    return [
+        numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
+    ]
 
 
 def _may_repeat(op: Any) -> bool:
@@ -187,62 +179,69 @@ def _number(values: Iterable[Any], numbers: dict[Any, int]) -> None:
         numbers[x] = len(numbers)
 
 
-def _longest(kinds: Any, low: int, high: int) -> tuple[int, int, int] | None:
+def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
     """Where ops repeat so that most are saved: the first one, the one after the last, and the period."""
-    part, best, found = kinds[low:high], SAVED - 1, None
-    for period in range(LEAST, len(part) // 2 + 1):
-        equal = part[period:] == part[:-period]
-        if np.count_nonzero(equal) < period:
-            continue
-        edges = np.flatnonzero(np.diff(equal, prepend=False, append=False))
-        length, at = max(((int(b - a), int(a)) for a, b in zip(edges[::2], edges[1::2], strict=True)))
-        saved = length // period * period
-        if saved > best:
-            best, found = saved, (low + at, low + at + length + period, period)
-    return found
+    starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
+    periods = -(-LEAST // found.periods) * found.periods
+    saved = (ends - starts) // periods * periods - periods
+    if saved.max(initial=0) < SAVED:
+        return None
+    best = np.flatnonzero(saved == saved.max())
+    first = best[np.lexsort((starts[best], ends[best] - starts[best], -periods[best]))[-1]]
+    return int(starts[first]), int(ends[first]), int(periods[first])
 
 
-def _at_border(
-    ops: Sequence[Any], index: Mapping[Any, int], start: int, end: int, period: int
-) -> Repeat | None:
+class Borders(NamedTuple):
+    """Values that IREE would fuse with their readers: rows of the op's place, and of the first and last reader's.
+
+    `leaving` has all of these values, by their places, and `entering` those that a function may take, by their first
+    readers. Arrays of a kernel and values that IREE stores in any case are in neither.
+    """
+
+    leaving: Any
+    entering: Any
+
+
+def _borders(ops: Sequence[Any], index: Mapping[Any, int]) -> Borders:
+    """The values of a program that borders of functions should not cut off from all of their readers."""
+    leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
+    for i, op in enumerate(ops):
+        for y in op.results if op.name != DISPATCH else ():
+            readers = [index.get(use.owner.operation, len(ops)) for use in y.uses]
+            if readers and not _is_stored(y):
+                leaving.append((i, min(readers), max(readers)))
+                if op.name in _FUSED and op.name != "stablehlo.reshape":
+                    entering.append(leaving[-1])
+    entering.sort(key=lambda row: row[1])
+    return Borders(*(np.array(rows, np.int64).reshape(-1, 3).T for rows in (leaving, entering)))
+
+
+def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
     """The repeat among these ops that has most copies, and begins where no value leaves that IREE would fuse."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
             return None
-        for first in range(start, end - period * copies + 1):
-            if not any(
-                _is_cut(ops[i], index, range(first, first + period)) for i in range(first, first + period)
-            ):
-                second = range(first + period, first + 2 * period)
-                if not any(_is_cut(op, index, second) for op in _read_from_outside(ops, index, second)):
-                    return Repeat(first, period, copies)
+        places = np.flatnonzero(_cuts(borders, start, end - period * copies + 1, period) == 0)
+        if len(places):
+            return Repeat(start + int(places[0]), period, copies)
     return None
 
 
-def _is_cut(op: Any, index: Mapping[Any, int], copy: range) -> bool:
-    """Whether IREE would fuse an op with its readers, but a border of the copy is between the op and all of them.
+def _cuts(borders: Borders, low: int, high: int, period: int) -> Any:
+    """For each place from `low` to before `high`, how many values the borders of a copy that begins there cut off.
 
-    The function would then store an array that the program without functions does not store.
+    A value of the copy is cut off if all its readers are after the copy, and one that the second copy reads if all its
+    readers are in that copy. A function would store such an array, which the program without functions does not store.
     """
-    if op.name == DISPATCH:
-        return False
-    is_inside = index[op] in copy
-    for y in op.results:
-        readers = [index.get(use.owner.operation, len(index)) in copy for use in y.uses]
-        if readers and all(each != is_inside for each in readers) and not _is_stored(y):
-            return True
-    return False
-
-
-def _read_from_outside(ops: Sequence[Any], index: Mapping[Any, int], copy: range) -> Iterator[Any]:
-    """The ops before a copy whose results it reads, by way of reshapes or directly."""
-    for i in copy:
-        for x in ops[i].operands:
-            *_, x = traced(x, ["stablehlo.reshape"])
-            j = -1 if isinstance(x.owner, ir.Block) else index.get(x.owner.operation, -1)
-            if 0 <= j < copy.start and ops[j].name in _FUSED:
-                yield ops[j]
+    at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
+    span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
+    source, taken, last = borders.entering[:, slice(*span)]
+    begins = np.concatenate([at - period + 1, np.maximum(source + 1, last - period + 1) - period])
+    ends = np.concatenate([np.minimum(at, first - period), taken - period]) + 1
+    begins, ends = (np.clip(x - low, 0, high - low) for x in (begins, ends))
+    changes = [np.bincount(x[begins < ends], minlength=high - low + 1) for x in (begins, ends)]
+    return np.cumsum(changes[0] - changes[1])[:-1]
 
 
 def _is_stored(x: Any) -> bool:
@@ -271,8 +270,7 @@ def _planned(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> tu
 def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part | None:
     """How the operands of all copies of a repeat are alike; None if they are not.
 
-    IREE's pass `iree-util-ipo` makes one input of two that are equal in the last calls, though they differ in the first
-    ones. Therefore two inputs differ in all copies, or are one.
+    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}

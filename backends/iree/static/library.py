@@ -16,18 +16,19 @@ from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.compile import (
+    DISPATCHED,
     SCHEDULED,
     Source,
     environment_of_compilers,
-    placed_arrays,
-    printing,
+    places_arrays,
     run_or_refuse,
+    scheduled_with_places,
 )
 from tiduc.backends.iree.prepare import source_of
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
-from tiduc.runtime.process import Limits, scratch_folder
+from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 from tiduc.runtime.signature import Signature, TensorType
 
 _TYPES = {
@@ -106,9 +107,8 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
     with scratch_folder() as folder:
         kernels = os.path.join(folder, f"{name}.o")
         begin: tuple[str, ...] = ()
-        if source.places_arrays and (prints := printing(source, folder)):
-            source = _placed(source, target, kernels, limits, folder, prints)
-            begin = (f"--compile-from={SCHEDULED}",)
+        if places_arrays(source) and (placed := _placed(source, target, kernels, limits, folder)):
+            source, begin = placed, (f"--compile-from={SCHEDULED}",)
         text = _run(source, target, kernels, limits, folder, *begin, "--compile-to=executable-targets")
         _run(source, target, kernels, limits, folder, *begin)
         if not os.path.exists(kernels):
@@ -120,13 +120,15 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
             return Library(file.read(), host, _header(name, signature, heap))
 
 
-def _placed(
-    source: Source, target: Target, kernels: str, limits: Limits, folder: str, prints: Sequence[str]
-) -> Source:
-    """The program after its dispatches are scheduled, with its arrays placed if that saves memory."""
-    scheduled = _run(source, target, kernels, limits, folder, f"--compile-to={SCHEDULED}", *prints)
-    text = placed_arrays(folder, source, limits, environment_of_compilers(folder)) or scheduled
-    return replace(source, stablehlo=text, workgroups={}, repeats=False)
+def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
+    """The program after its dispatches are scheduled, with its arrays placed; None if a step of that fails."""
+
+    def step(program: bytes, *command: str) -> Ended:
+        return run_within(command, program, limits, environment_of_compilers(folder))
+
+    dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
+    ended = scheduled_with_places(source, dispatched, step)
+    return replace(source, stablehlo=ended.output, workgroups={}, repeats=False) if ended else None
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:

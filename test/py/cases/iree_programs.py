@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.iree_calls import CALLS
 from cases.iree_case import NAN, Array
 from cases.iree_complex_programs import COMPLEX
 from cases.iree_fills import FILLS
@@ -310,6 +311,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Array, ...], tuple[Array, ...] | None]] = {
     ),
     **COMPLEX,
     **FILLS,
+    **CALLS,
     **RETURNED,
     **SUMS,
     **VMVX,

@@ -1,0 +1,93 @@
+"""runs: where a sequence of numbers repeats itself, as the ops of equal layers do.
+
+    numbers  4 1 2 1 2 1 3   ->   a run from 1 to 6, of period 2: two numbers, and a half, and again
+
+A run is a part of the sequence that equals itself, shifted by its period, that is at least two periods long, and that
+is as long as possible. A sequence has fewer runs than numbers. Each run of period p begins with, or has after some
+numbers, a Lyndon word of length p, which ends where the next smaller suffix of the sequence begins, in the order of the
+numbers or in the reverse order. From these places, a run extends as far as the sequence and the shifted one are equal.
+
+Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The ranks of suffixes, and how far
+they are equal, come from the ranks of stretches of 1, 2, 4, ... numbers: n log n steps, in NumPy.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Runs(NamedTuple):
+    """For each run: where it begins, where it ends, and its period; arrays of integers."""
+
+    starts: Any
+    ends: Any
+    periods: Any
+
+
+def runs(numbers: Sequence[int], shortest: int) -> Runs:
+    """The runs of a sequence in which at least `shortest` numbers, one period left out, are equal to earlier ones."""
+    given = np.asarray(numbers, np.int64)
+    ranks = _ranks(given, shortest)
+    if ranks is None:
+        return Runs(*np.zeros((3, 0), np.int64))
+    suffixes = ranks[-1]
+    found = []
+    for order in (suffixes, -suffixes):
+        first = np.arange(len(given))
+        second = _next_smaller(order.tolist())
+        within = second < len(given)
+        first, second = first[within], second[within]
+        starts = first - _equal_before(ranks, first, second)
+        ends = second + _equal_after(ranks, first, second)
+        periods = second - first
+        long = (ends - starts >= 2 * periods) & (ends - starts - periods >= shortest)
+        found.append(np.stack([starts, ends, periods])[:, long])
+    return Runs(*np.unique(np.concatenate(found, axis=1), axis=1))
+
+
+def _ranks(numbers: Any, shortest: int) -> list[Any] | None:
+    """For k = 0, 1, ..., the ranks of the stretches of 2^k numbers at each place, until all differ.
+
+    A stretch that the end cuts off is less than others. None if no two stretches of `shortest` numbers are equal.
+    """
+    ranks = [np.unique(numbers, return_inverse=True)[1]]
+    size = 1
+    while ranks[-1].max(initial=0) < len(numbers) - 1:
+        after = np.zeros(len(numbers), np.int64)
+        after[:-size] = ranks[-1][size:] + 1
+        ranks.append(np.unique(ranks[-1] * (len(numbers) + 1) + after, return_inverse=True)[1])
+        size *= 2
+    return ranks if size > shortest else None
+
+
+def _next_smaller(values: Sequence[int]) -> Any:
+    """For each place, the next place of a smaller value; the end of the sequence if there is none."""
+    places = np.empty(len(values), np.int64)
+    waiting = [(min(values, default=0) - 1, len(values))]
+    for i in range(len(values) - 1, -1, -1):
+        while waiting[-1][0] > values[i]:
+            waiting.pop()
+        places[i] = waiting[-1][1]
+        waiting.append((values[i], i))
+    return places
+
+
+def _equal_after(ranks: Sequence[Any], first: Any, second: Any) -> Any:
+    """How many numbers are equal from two places on, for many pairs of places, the first before the second."""
+    length, n = np.zeros_like(first), len(ranks[0])
+    for k in reversed(range(len(ranks))):
+        fits = second + length + 2**k <= n
+        at = np.where(fits, length, 0)
+        length += (fits & (ranks[k][first + at] == ranks[k][second + at])) * 2**k
+    return length
+
+
+def _equal_before(ranks: Sequence[Any], first: Any, second: Any) -> Any:
+    """How many numbers are equal up to two places, for many pairs of places, the first before the second."""
+    length = np.zeros_like(first)
+    for k in reversed(range(len(ranks))):
+        fits = first - length - 2**k >= 0
+        at = np.where(fits, length + 2**k, 0)
+        length += (fits & (ranks[k][first - at] == ranks[k][second - at])) * 2**k
+    return length

@@ -1,0 +1,31 @@
+"""functions: lets IREE inline all functions, since it mixes up the inputs of functions that are not inlined.
+
+    func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
+
+IREE keeps functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a function
+that are equal in all calls. If the last call passes one value to two inputs, the pass makes one input of them, though
+earlier calls pass two values. The functions that `../fast/repeats.py` makes later are not inlined either; their inputs
+differ in all calls.
+"""
+
+from typing import Any
+
+from tiduc.backends.iree.fault import wrong
+from tiduc.dialect.context import stage
+from tiduc.dialect.graph import operations
+
+NEVER_INLINED = "no_inline"
+"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
+
+
+@wrong(
+    "Takes two inputs of a function for one if they are equal in the last call only; lets IREE inline the function.",
+    "inputs_of_calls",
+)
+@stage
+def allow_inlining(module: Any) -> int:
+    """Lets IREE inline the functions of a module, in place; gives the number of functions that were not inlined."""
+    kept = [op for op in operations(module.operation.regions[0].blocks[0]) if NEVER_INLINED in op.attributes]
+    for op in kept:
+        del op.attributes[NEVER_INLINED]
+    return len(kept)
