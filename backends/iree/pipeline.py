@@ -29,6 +29,7 @@ from tiduc.backends.iree.faults.donation import write_results_last
 from tiduc.backends.iree.faults.fills import distinguish_fills
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.fusions import separate_fusions
+from tiduc.backends.iree.faults.half_sums import widen_sums
 from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
@@ -107,6 +108,7 @@ PIPELINE = (
     Entry("legal", assert_sizes),
     Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
+    Entry("legal", widen_sums),
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),
