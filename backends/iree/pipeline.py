@@ -23,6 +23,7 @@ from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.repeats import repeats
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.stored_values import stored_values
+from tiduc.backends.iree.fast.sums_in_blocks import sums_in_blocks
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
@@ -92,6 +93,11 @@ PIPELINE = (
         "speed",
         reductions_in_lanes,
         "Splits sums to one number, for CPUs; adds products by multiply-adds; negates sums, not their terms.",
+    ),
+    Entry(
+        "speed",
+        sums_in_blocks,
+        "Adds blocks of long sums of f32 first, for CPUs, and the sums of the blocks in f64.",
     ),
     Entry(
         "speed",

@@ -5,7 +5,7 @@
     convolutions_to_products                                a pass, with convolution_form, patches, products, phases,
                                                             large_kernels and depthwise; on AVX-512, channels_first,
                                                             toward_kernels, toward_depthwise, pointwise and planes
-    reductions_in_lanes                                     a pass on sums and extrema
+    reductions_in_lanes, sums_in_blocks                     passes on sums and extrema
     select_reruns, stored_values                            passes on barriers, for less memory
     elementwise_maps, repeats                               passes for the time that compiling takes
     exponentials, insertion_sort, iotas, logarithms,        patterns for single ops
