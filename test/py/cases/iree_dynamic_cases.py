@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from cases.iree_dynamic_case import RNG, Array, Case, behind_barrier, numbers, while_of_matrices
+from cases.iree_dynamic_case import (
+    RNG,
+    Array,
+    Case,
+    behind_barrier,
+    numbers,
+    while_of_matrices,
+    while_of_swapped,
+)
 
 
 def reshaped(type_: str, dtype: Any) -> Case:
@@ -358,6 +366,7 @@ CASES = {
     ),
     "scatters_by_equal_indices": scattered_twice(),
     "while_of_matrices": while_of_matrices(),
+    "while_of_swapped": while_of_swapped(),
     "barrier_of_matrix": behind_barrier(),
     "dot_of_two": multiplied(
         "2x?Nx3",
