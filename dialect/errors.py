@@ -5,9 +5,11 @@ from typing import Any
 
 _OUT_OF_MEMORY = re.compile(
     rb"out of memory|bad_alloc|cannot allocate|failed to map segment|allocation (?:still )?failed|"
-    rb"pthread_create failed|MemoryError",
+    rb"pthread_create failed|std::system_error[^\0]*resource temporarily unavailable|MemoryError|"
+    rb"error while loading shared libraries:.*: cannot (?:map|create|change|extend|apply|restore) ",
     re.IGNORECASE,
 )
+"""What LLVM, the C++ and C libraries, the loader of shared libraries and Python write when memory runs out."""
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 

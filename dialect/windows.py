@@ -145,7 +145,9 @@ def dilated(size: Any, by: int) -> Any:
 def window_of(op: Definition) -> Window:
     """The window of a reduce_window or select_and_scatter."""
     names = "window_strides", "base_dilations", "window_dilations"
-    return _window(op.attributes, tuple(op.attributes["window_dimensions"]), names)
+    given = "window_dimensions" in op.attributes  # select_and_scatter has windows of one element by default
+    sizes = tuple(op.attributes["window_dimensions"]) if given else (1,) * len(shape(op.operands[0]))
+    return _window(op.attributes, sizes, names)
 
 
 def window_of_convolution(op: Definition) -> Window:

@@ -28,6 +28,7 @@ from tiduc.runtime.signature import (
     donated,
     from_declaration,
     from_reflection,
+    without_name,
 )
 from tiduc.runtime.weights import SCOPE
 
@@ -97,7 +98,7 @@ class Loaded:
         """
         reflection = self._reflections[entry]
         try:
-            declaration = reflection[DECLARATION]
+            declaration = without_name(reflection[DECLARATION], entry)
             if REFLECTION not in reflection:
                 return from_declaration(declaration)
             signature = from_reflection(reflection[REFLECTION])
@@ -119,7 +120,8 @@ class Loaded:
 
     def donated(self, entry: str) -> tuple[int, ...]:
         """The positions of the inputs that a call of the function overwrites."""
-        return tuple(sorted(donated(self._reflections[entry].get(DECLARATION, ""))))
+        declaration = self._reflections[entry].get(DECLARATION, "")
+        return tuple(sorted(donated(without_name(declaration, entry))))
 
     def _reflected(self, key: str) -> set[str]:
         """The values of a reflection attribute of tiduc, among all functions of the module."""

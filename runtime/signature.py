@@ -177,6 +177,16 @@ def from_reflection(text: str) -> Signature:
     return Signature(inputs, outputs, sizes, required)
 
 
+def without_name(text: str, function: str) -> str:
+    """The `iree.abi.declaration` of a function without what precedes its arguments: IREE does not escape names.
+
+    >>> without_name('sync func @f"(%input0: tensor<f64>) -> ()', 'f"')
+    '(%input0: tensor<f64>) -> ()'
+    """
+    before, name, after = text.partition(f"@{function}(")
+    return f"({after}" if name else before
+
+
 def from_declaration(text: str) -> Signature:
     """The signature in an `iree.abi.declaration`, which IREE's compiler adds to every module.
 

@@ -25,6 +25,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
+from tiduc.dialect.dynamic.results import PLACES_IN
 from tiduc.dialect.types import element, is_dynamic
 
 
@@ -32,13 +33,17 @@ from tiduc.dialect.types import element, is_dynamic
     "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
     "sizes_that_differ",
 )
+@wrong(
+    "Slices at computed places beyond the end of an array of static shape, too; asserts the places.",
+    "slice_beyond",
+)
 @stage
 def assert_sizes(module: Any) -> None:
     """Asserts, in each function of a module, the sizes that its ops require.
 
     Raises `Unsupported` for the first op whose requirements are not known, or are never met.
     """
-    if not any(map(_is_dynamic, within(module.operation))):
+    if not any(op.name in PLACES_IN or _is_dynamic(op) for op in within(module.operation)):
         return
     for function in ModuleSizes(module).all():
         if function.beyond is not None:

@@ -7,6 +7,7 @@ time than a call inside this process. Programs compiled before come from the cac
 import os
 import re
 import shlex
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -311,6 +312,12 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
         return CompileError(
             f"{about} IREE's compiler needs more than the {limits.mebibytes} MiB of memory that it may take; "
             "allow it more (--compile-memory)",
+            name,
+        )
+    if ended.code == -signal.SIGKILL:
+        return CompileError(
+            f"{about} IREE's compiler was killed (SIGKILL), as a system does that has no more memory: "
+            "compile on a machine with more, or limit the compiler (--compile-memory) to see how much it needs",
             name,
         )
     if ended.code < 0:

@@ -25,6 +25,7 @@ from tiduc.backends.iree.fast.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.repeats import repeats
 from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.stored_values import stored_values
+from tiduc.backends.iree.fast.sums_in_blocks import sums_in_blocks
 from tiduc.backends.iree.faults.concatenations import distinguish_starts
 from tiduc.backends.iree.faults.conflicting_reads import separate_reads
 from tiduc.backends.iree.faults.donation import write_results_last
@@ -32,6 +33,7 @@ from tiduc.backends.iree.faults.fills import distinguish_fills, separate_steps
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.functions import allow_inlining
 from tiduc.backends.iree.faults.fusions import separate_fusions
+from tiduc.backends.iree.faults.half_sums import widen_sums
 from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
@@ -106,6 +108,11 @@ PIPELINE = (
     ),
     Entry(
         "speed",
+        sums_in_blocks,
+        "Adds blocks of long sums of f32 first, for CPUs, and the sums of the blocks in f64.",
+    ),
+    Entry(
+        "speed",
         flat_products,
         "Reshapes operands of products to matrices, where that moves no elements.",
         on="all",
@@ -122,6 +129,7 @@ PIPELINE = (
     Entry("legal", allow_inlining),
     Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
+    Entry("legal", widen_sums),
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),

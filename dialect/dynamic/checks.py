@@ -19,7 +19,7 @@ from tiduc.dialect.dynamic.bounds import AT_MOST, COUNT, EQUAL, MOST_ELEMENTS, R
 from tiduc.dialect.dynamic.forms import LARGEST, Atoms, Check, Form, Known, as_size, constant, plus
 from tiduc.dialect.dynamic.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
 from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirements
-from tiduc.dialect.dynamic.results import ORIGINS, SIZES_IN
+from tiduc.dialect.dynamic.results import ORIGINS, PLACES_IN, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph import Definition, Graph, Value, operations, terminator
 from tiduc.dialect.types import is_dynamic
@@ -107,7 +107,7 @@ class FunctionSizes:
                 visit(self, op, known, top)
             else:
                 definition = self._definition(op)
-                if any(
+                if op.name in PLACES_IN or any(
                     is_ranked(x) and is_dynamic(x.type) for x in (*definition.operands, *definition.results)
                 ):
                     self._require(op, definition, known, top)

@@ -46,6 +46,7 @@ REWRITES = {
     "reductions_in_lanes": Rewrite(
         ("rows", "squares", "odd squares", "gelu", "softmax", "softmax of rows", "gmm", "kmeans"), SUMS
     ),
+    "sums_in_blocks": Rewrite(("columns", "biases"), SUMS),
     "loops_to_kernels": Rewrite(
         ("ode", "lstm", "ode by JAX", "lstm by JAX", "recurrence", "betainc", "expm")
     ),
@@ -138,6 +139,8 @@ PROGRAMS: dict[str, Program] = {
     "softmax": of(lambda x: jax.nn.softmax(x, 1), (1000, 1000)),
     "softmax of rows": of(lambda x: jnp.sum(jax.nn.softmax(x, 1) ** 2), (500, 400), wrt=(0,)),
     "rows": of(lambda x: jnp.sum(x, 1), (500, 400)),
+    "columns": of(lambda x: jnp.sum(jnp.exp(x), 0), (20_000, 8)),
+    "biases": of(lambda x: jnp.sum(x, (0, 1, 2)), (8, 112, 112, 16)),
     "squares": of(lambda x: jnp.sum(x * x), MANY),
     "products of rows": of(lambda x, y: jnp.sum(x * y, 1), (503, 300), (503, 300)),
     "odd squares": of(lambda x: jnp.sum(x * x), (503, 300)),

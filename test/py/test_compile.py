@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
-from tiduc.runtime.process import Limits, Stopped, run_within
+from tiduc.runtime.process import Ended, Limits, Stopped, run_within
 from tiduc.runtime.run import run_module
+
+MORE = "IREE's compiler needs more than the 1 MiB"
+LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompiler.so"
 
 
 def unary(op: str, element: str) -> str:
@@ -180,7 +183,7 @@ def test_one_stop_ends_all(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
-from tiduc.backends.iree.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules
 tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 interrupt = [threading.main_thread().ident, signal.SIGINT]
@@ -299,6 +302,37 @@ def test_errors_of_the_compiler_name_the_file(
     file.write_text(unary("stablehlo.sine", "f64"))
     assert run(["compile", str(file), "--compile-memory=1", "--no-cache", "-o", os.devnull]) == 1
     assert capfd.readouterr().err.startswith(f"{file}: error: @f: target 'cpu': IREE's compiler needs more")
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        (-signal.SIGABRT, "LLVM ERROR: out of memory\nAllocation failed", MORE),
+        (-signal.SIGABRT, "LLVM ERROR: out of memory\nBuffer allocation failed", MORE),
+        (-signal.SIGABRT, "LLVM ERROR: pthread_create failed: Resource temporarily unavailable", MORE),
+        (-signal.SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'", MORE),
+        (
+            -signal.SIGABRT,
+            "an instance of 'std::system_error'\n what():  Resource temporarily unavailable",
+            MORE,
+        ),
+        (127, "out of memory", MORE),
+        (127, f"{LOADING}: cannot map zero-fill pages", MORE),
+        (127, f"{LOADING}: failed to map segment from shared object", MORE),
+        (127, f"{LOADING}: cannot create TLS data structures: Cannot allocate memory", MORE),
+        (
+            127,
+            f"{LOADING}: cannot open shared object file: No such file or directory",
+            "ended with 127: .*No such",
+        ),
+        (-signal.SIGKILL, "", "was killed .SIGKILL., as a system does that has no more memory"),
+        (-signal.SIGSEGV, "", "crashed .SIGSEGV. on this program"),
+    ],
+)
+def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
+    """What the compiler wrote in 300 runs with limits of 1 to 35 MiB, and what the loader of libraries may write."""
+    error = _refused(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
+    assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 
 
 def test_workaround_embedded_linking_knows_no_libm() -> None:

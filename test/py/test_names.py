@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import tiduc
@@ -116,3 +117,15 @@ def test_paths_of_results(path: str, name: str) -> None:
       return %x : tensor<f64>
     }}"""
     assert names(tiduc.load(text).outputs) == [name]
+
+
+@pytest.mark.parametrize("name", [r"f\22g", ") -> (%x: tensor<f32>", r"a\0A\\x"])
+def test_names_of_functions_that_iree_does_not_escape(name: str) -> None:
+    """The declaration of the function holds its name as it is, before the arguments."""
+    text = f"""func.func @"{name}"(%x: tensor<2xf32> {{tidu.name = "x"}}) -> tensor<2xf32> {{
+      %0 = stablehlo.multiply %x, %x : tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }}"""
+    call = tiduc.load(text).vjp().compile()
+    x, t = np.array([2, 3], np.float32), np.ones(2, np.float32)
+    np.testing.assert_array_equal(call(x, t)[1], 2 * x)

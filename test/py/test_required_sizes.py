@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.compile import compile_module, compile_until
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.dynamic.required import is_understood
 from tiduc.dialect.errors import InputError, Unsupported
@@ -197,6 +197,36 @@ def test_assertions_of_the_module() -> None:
         run[name](*taken)
 
 
+SLICE = function(
+    "%x: tensor<4xf32>, %start: tensor<1xi32>, %limit: tensor<1xi32>, %stride: tensor<1xi32>",
+    """%0 = stablehlo.real_dynamic_slice %x, %start, %limit, %stride
+      : (tensor<4xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>""",
+    "tensor<3xf32>",
+)
+
+
+@pytest.mark.parametrize("target", ["cpu", "vmvx"])
+def test_places_of_slices_of_static_shape(target: str) -> None:
+    """The start, limit and stride are data; IREE would read any place."""
+    call = tiduc.load(SLICE).compile(target)
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(call(x, n(1), n(4), n(1))[0], x[1:])
+    for places in ((5, 8, 1), (-1, 2, 1), (0, 3, 2), (0, 3, 0), (0, 9, 3), (0, 2, 1)):
+        with pytest.raises(InputError, match="real_dynamic_slice at .* needs .* size"):
+            call(x, *map(n, places))
+
+
+def test_modules_for_cuda_check_places_before_they_read() -> None:
+    """The assertions fail on the host before it gives the device the slice."""
+    source = tiduc.load(SLICE).source(target="cuda")
+    assert isinstance(source.stablehlo, str)
+    assert source.stablehlo.rindex("cf.assert") < source.stablehlo.index("stablehlo.real_dynamic_slice %")
+    text = compile_until(source, "vm").decode()
+    last = text.rindex("@hal.device.queue.execute(")
+    assert text.rindex('"sizes: ') < last
+
+
 def test_requirements_that_no_sizes_meet_are_refused() -> None:
     """An op with unknown requirements is refused, and so is a loop that changes sizes."""
     text = function(
@@ -263,7 +293,7 @@ def test_guard_pages_see_reads_beyond_the_end() -> None:
     """Without assertions, the program reads beyond an array and ends the process."""
     text = f"""
 import numpy as np, guard_pages
-from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.compile import compile_module, compile_until
 from tiduc.runtime.devices import Device
 from tiduc.runtime.run import Executable
 Device.upload = guard_pages.upload

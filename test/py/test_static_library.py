@@ -197,3 +197,6 @@ def test_c_code_for_the_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "--emit static-library" in capsys.readouterr().err
     assert run(["compile", file, file, "--emit", "c", "-o", str(tmp_path)]) == 1
     assert "--emit c needs a single FILE" in capsys.readouterr().err
+    (tmp_path / "g.mlir").write_text(LOOP.replace("@main", '@"f\\22g"'))
+    assert run(["compile", str(tmp_path / "g.mlir"), "--emit", "c", "-o", str(code)]) == 1
+    assert "the function 'f\"g' has a name that IREE cannot write in C" in capsys.readouterr().err

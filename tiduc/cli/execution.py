@@ -224,7 +224,7 @@ def _compile(
         program = program_in(file, entry, opset).rematerialize(memory)
 
         def source() -> Source:
-            return with_flags(source_of(program, weights, options), (*flags_for(kind), *iree_flags))
+            return with_flags(source_of(program, weights, options), (*flags_for(kind, program), *iree_flags))
 
         if kind != MODULE and parameters is not None:
             raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")

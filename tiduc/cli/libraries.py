@@ -1,5 +1,6 @@
 """The option --emit of `tiduc compile`: modules, C code for IREE's runtime, and static libraries."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,9 +26,15 @@ EMIT = click.option(
 )
 
 
-def flags_for(kind: str) -> tuple[str, ...]:
-    """Flags of IREE's compiler for this kind of output."""
-    return ("--output-format=vm-c",) if kind == C else ()
+def flags_for(kind: str, program: Program) -> tuple[str, ...]:
+    """Flags of IREE's compiler for this kind of output; RequestError if the program's name is no part of C names."""
+    if kind != C:
+        return ()
+    if not re.fullmatch(r"[\w$]+", program.name, re.ASCII):
+        raise RequestError(
+            f"--emit c: the function {program.name!r} has a name that IREE cannot write in C: rename it"
+        )
+    return ("--output-format=vm-c",)
 
 
 def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:

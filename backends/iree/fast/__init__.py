@@ -7,7 +7,7 @@
                                                             and patches
     gpu_products, gpu_convolutions, pooled_scatters         for GPUs: passes on products and convolutions of f32, a
                                                             pattern for gradients of max-pools
-    reductions_in_lanes                                     a pass on sums and extrema
+    reductions_in_lanes, sums_in_blocks                     passes on sums and extrema
     select_reruns, stored_values                            passes on barriers, for less memory
     elementwise_maps, repeats, runs                         passes for the time that compiling takes
     exponentials, insertion_sort, iotas, logarithms,        patterns for single ops

@@ -306,7 +306,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
-        """The product after the sums of a tile, in panel i."""
+        """The product after the sums of a tile, in panel i, whose errors do not grow with the number of parts."""
         form = self.plan.form
         row = k.held(rows.first - self.row)
         columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
@@ -320,20 +320,20 @@ class _Workgroup:
             for column, mask in zip(columns, masks, strict=True)
         ]
         zero = k.zeros()
-        sums: Sequence[Any] = [zero] * len(targets)
-        if form.divided:
-            sums = k.if_(
-                k.equal(k.index(s.part), k.index(0)),
-                [zero.type] * len(targets),
-                lambda k: [zero] * len(targets),
-                lambda k: [k.load(z, place, mask) for place, mask in targets],
-            )
 
         def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
             elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
             return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
 
-        for x, (place, mask) in zip(k.loop(0, s.size, 1, sums, plus), targets, strict=True):
+        sums = k.loop(0, s.size, 1, [zero] * len(targets), plus)
+        if form.divided:
+            sums = k.if_(
+                k.equal(k.index(s.part), k.index(0)),
+                [zero.type] * len(targets),
+                lambda k: sums,
+                lambda k: [k.arith("addf", k.load(z, *at), x) for x, at in zip(sums, targets, strict=True)],
+            )
+        for x, (place, mask) in zip(sums, targets, strict=True):
             z = k.store(x, z, place, mask)
         return z
 

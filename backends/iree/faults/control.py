@@ -16,7 +16,7 @@ from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.traits import CONTROL, VIEWS
-from tiduc.dialect.types import is_complex
+from tiduc.dialect.types import is_complex, is_dynamic
 
 TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
@@ -54,6 +54,10 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "In a loop, does not compile a constant array that is an initial or returned value; copies the array.",
     "while_table",
 )
+@crash(
+    "Does not resolve the size of a dynamic loop-carried array that another one becomes; a barrier copies the array.",
+    "dynamic/while_of_swapped",
+)
 @wrong(
     "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",
     "dynamic/while_of_matrices",
@@ -64,7 +68,8 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     For a loop-carried value that the body ignores, the body returns a barrier of the new and the old value. Two
     other kinds of loop-carried values get this barrier. The new value of the first kind depends on no loop-carried
     value: the compiler hoists it out of the loop and then does not find it. The new value of the second kind is also
-    the new value of an earlier loop-carried value: the compiler drops one of the two. A loop that gives a scalar and
+    the new value of an earlier loop-carried value: the compiler drops one of the two. A dynamic array that takes the
+    place of another gets the barrier, too. A loop that gives a scalar and
     depends on constants alone starts behind a barrier: the compiler would run the loop when the module is loaded, and
     gives up where the host reads the scalar.
     """
@@ -74,7 +79,8 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     _without_tables(b, last)
     for i, old in enumerate(body.arguments):
         new = last.operands[i]
-        if not list(old.uses) or new not in varying or new in list(last.operands)[:i]:
+        moves = new != old and new in list(body.arguments) and is_dynamic(new.type)
+        if moves or not list(old.uses) or new not in varying or new in list(last.operands)[:i]:
             at_end = b.at(ir.InsertionPoint(last))
             last.operands[i] = at_end.barrier(new, old)[0]
     _separated(b, op)

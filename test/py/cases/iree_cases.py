@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cases import iree_half_cases as halves
 from cases import iree_loop_cases as loops
 from cases import iree_window_cases as windows
 from cases.iree_case import INF, NAN, Array, Case
@@ -298,7 +299,7 @@ UNSAFE = {
     ),
 }
 
-WRONG |= windows.WRONG
+WRONG |= windows.WRONG | halves.WRONG
 REJECTED |= windows.REJECTED | loops.REJECTED
 UNSAFE |= loops.UNSAFE
 CASES = WRONG | REJECTED | UNSAFE

@@ -54,3 +54,25 @@ def while_of_matrices() -> Case:
       %0 = stablehlo.subtract %r#2, %r#1 : {x}
       return %0 : {x}"""
     return Case(f"(%x: {x}, %y: {x}) -> {x}", body, (numbers(3, 2), numbers(3, 2)), {"N": 3, "M": 2})
+
+
+def while_of_swapped() -> Case:
+    """Three arrays that change places in a loop, one of them negated."""
+    x = "tensor<?Nxf32>"
+    body = f"""%zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.constant dense<4> : tensor<i32>
+      %r:4 = stablehlo.while(%i = %zero, %u = %x, %v = %y, %w = %z) : tensor<i32>, {x}, {x}, {x}
+        cond {{
+          %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %j = stablehlo.add %i, %one : tensor<i32>
+          %a = stablehlo.negate %v : {x}
+          stablehlo.return %j, %a, %w, %u : tensor<i32>, {x}, {x}, {x}
+        }}
+      %0 = stablehlo.subtract %r#1, %r#2 : {x}
+      %1 = stablehlo.multiply %0, %r#3 : {x}
+      return %1 : {x}"""
+    arguments = numbers(3), numbers(3), numbers(3)
+    return Case(f"(%x: {x}, %y: {x}, %z: {x}) -> {x}", body, arguments, {"N": 3})

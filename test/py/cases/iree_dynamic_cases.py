@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cases.iree_dynamic_case import RNG, Array, Case, behind_barrier, numbers, while_of_matrices
+from cases import iree_dynamic_case as loops
+from cases.iree_dynamic_case import RNG, Array, Case, behind_barrier, numbers
 
 
 def reshaped(type_: str, dtype: Any) -> Case:
@@ -357,7 +358,8 @@ CASES = {
         M=4,
     ),
     "scatters_by_equal_indices": scattered_twice(),
-    "while_of_matrices": while_of_matrices(),
+    "while_of_matrices": loops.while_of_matrices(),
+    "while_of_swapped": loops.while_of_swapped(),
     "barrier_of_matrix": behind_barrier(),
     "dot_of_two": multiplied(
         "2x?Nx3",

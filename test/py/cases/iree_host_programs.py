@@ -105,6 +105,12 @@ TWICE = """func.func @main(%x: tensor<3xf32>) -> tensor<6xf32> {
 }
 """
 
+SLICE = """func.func @main(%x: tensor<4xf32>, %start: tensor<1xi32>, %limit: tensor<1xi32>, %stride: tensor<1xi32>)
+    -> tensor<3xf32> {
+  %0 = stablehlo.real_dynamic_slice %x, %start, %limit, %stride
+    : (tensor<4xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}"""
 SUM = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   %0 = stablehlo.add %x, %y : tensor<?xf32>
   return %0 : tensor<?xf32>
@@ -121,4 +127,5 @@ HOST_PROGRAMS = {
     ),
     "vulkan/second_run": HostProgram(TWICE, (B,), earlier=((-B,),)),
     "sizes_that_differ": HostProgram(SUM, (B, A), refused=True),
+    "slice_beyond": HostProgram(SLICE, (A, *np.array([[0], [3], [2]], np.int32)), refused=True),
 }

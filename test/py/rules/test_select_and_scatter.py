@@ -1,5 +1,7 @@
 """select_and_scatter: the four comparisons and a body of several ops; overlaps, ties, padding."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -168,6 +170,13 @@ def test_selection_by_a_value_from_outside() -> None:
     assert np.vdot(cx, dx) == pytest.approx(np.vdot(ct, dy))
     with pytest.raises(Unsupported, match="its region reads an active value"):
         program.vjp([1])
+
+
+def test_scalars_without_attributes_of_windows() -> None:
+    """The only window has one element by default."""
+    plain = re.sub(r"<\{.*?\}> ", "", text((), (), (), ()), flags=re.DOTALL)
+    check_rule(plain, np.array(2.0), np.array(3.0))
+    np.testing.assert_array_equal(load(plain).compile()(np.array(2.0), np.array(3.0)), [3.0])
 
 
 def test_refused() -> None:
