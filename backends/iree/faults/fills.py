@@ -42,7 +42,7 @@ from tiduc.dialect.windows import window_of
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
 """Ops that IREE lowers to updates, and the operand with the elements that they write."""
-_MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.complex", "stablehlo.convert"}
+_MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 
 _FIRST = 2 * 10**6
 """The first hidden number of this pass; those of `stored_values` begin with 10**6."""
