@@ -78,3 +78,19 @@ def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> No
     expected = interpreter.evaluate(text, arguments)
     for y, z in zip(compiled[name](*arguments), expected, strict=True):
         np.testing.assert_array_equal(y, z)
+
+
+def test_padding_after_a_window_of_all_elements() -> None:
+    """Padding before the array as in a sum of all elements so far, and after it, too."""
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%x, %c) <{window_dimensions = array<i64: 2>,
+    padding = dense<[[1, 2]]> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    (y,) = tiduc.load(text).compile()(np.float32([3, 4]))
+    np.testing.assert_array_equal(y, [3, 7, 4, 0])

@@ -9,7 +9,7 @@
                                                             pattern for gradients of max-pools
     reductions_in_lanes, sums_in_blocks                     passes on sums and extrema
     select_reruns, stored_values                            passes on barriers, for less memory
-    elementwise_maps, repeats, runs                         passes for the time that compiling takes
+    elementwise_maps, repeats, with runs and origins        passes for the time that compiling takes
     exponentials, insertion_sort, iotas, logarithms,        patterns for single ops
     padded_sums, remainders, reversals, scatter_loops,
     window_loops

@@ -20,6 +20,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import is_static
+from tiduc.backends.iree.fast.origins import may_be_equal, origins
 from tiduc.backends.iree.fast.runs import Runs, runs
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
@@ -88,7 +89,10 @@ def repeats(module: Any) -> int:
         _broadcast_where_read(op)
     ops = _ops(block)
     index = {op: i for i, op in enumerate(ops)}
-    planned = [found for each in _repeats(ops, index) if (found := _planned(ops, index, each)) is not None]
+    of = origins(block.arguments, operations(block))
+    planned = [
+        found for each in _repeats(ops, index) if (found := _planned(ops, index, each, of)) is not None
+    ]
     if sum(repeat.saved for repeat, _ in planned) < LEAST_SAVED:
         return 0
     for number, (repeat, part) in enumerate(planned):
@@ -258,19 +262,22 @@ def _is_stored(x: Any) -> bool:
 # ---- functions ---------------------------------------------------------------------------------------------------
 
 
-def _planned(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> tuple[Repeat, Part] | None:
+def _planned(
+    ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
+) -> tuple[Repeat, Part] | None:
     """A repeat and its function, without the first or the last copy if these are not like the others."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
-        if each.saved >= SAVED and (part := _part(ops, index, each)) is not None:
+        if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
             return each, part
     return None
 
 
-def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part | None:
-    """How the operands of all copies of a repeat are alike; None if they are not.
+def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]) -> Part | None:
+    """How the operands of all copies of a repeat are alike; None if they are not; `of` has the origins of values.
 
-    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`).
+    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`), also those that it
+    finds to be equal when it simplifies the program (`origins.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
@@ -288,7 +295,8 @@ def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat) -> Part 
                 constants[i, n] = constant
             else:
                 inputs.setdefault(tuple(map(_identity, values)), []).append((i, n))
-    if not inputs or any(len(set(given)) < len(given) for given in zip(*inputs, strict=True)):
+    given = ([ops[start + i].operands[n] for (i, n), *_ in inputs.values()] for start in starts)
+    if not inputs or any(may_be_equal(values, of) for values in given):
         return None
     outputs: dict[tuple[int, int], None] = {}
     for start in starts:

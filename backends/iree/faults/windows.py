@@ -113,9 +113,14 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
         return [b.broadcast_in_dim(init, [], y.type) for init, y in pairs]
     drop_excess(b, op)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
-    if not any(is_unsigned(x) or is_complex(x) for x in xs):
-        return None
     window = window_of(op)
+    sizes = zip(window.sizes, shape(xs[0]), window.low, window.high, strict=True)
+    # IREE takes a window of the array's size for a sum of all elements so far, also if there is padding after it.
+    is_cut_off = xs[0].type.has_static_shape and any(
+        size == n == low + 1 and high for size, n, low, high in sizes
+    )
+    if not is_cut_off and not any(is_unsigned(x) or is_complex(x) for x in xs):
+        return None
     if window == window.unpadded():
         return None
     interior = [n - 1 for n in window.base]
