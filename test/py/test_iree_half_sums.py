@@ -19,6 +19,12 @@ SUM = """func.func @main(%x: tensor<?x3xT>) -> tensor<3xT> {
     : (tensor<?x3xT>, tensor<T>) -> tensor<3xT>
   return %0 : tensor<3xT>
 }"""
+DEPTHWISE = """func.func @main(%x: tensor<1x9x9x4xT>, %w: tensor<3x3x1x4xT>) -> tensor<1x7x7x4xT> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 4 : i64}
+    : (tensor<1x9x9x4xT>, tensor<3x3x1x4xT>) -> tensor<1x7x7x4xT>
+  return %0 : tensor<1x7x7x4xT>
+}"""
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
@@ -36,6 +42,15 @@ def test_gradients_toward_weights_and_bias(name: str) -> None:
     _, dw, db = gradient.compile()(x, w, b, t)
     assert_rounded(dw, x.astype(np.float64).T @ t.astype(np.float64), dtype)
     assert_rounded(db, t.astype(np.float64).sum(0), dtype)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_depthwise_convolution(name: str) -> None:
+    dtype, rng = DTYPES[name], np.random.default_rng(0)
+    x, w = rng.random((1, 9, 9, 4)).astype(dtype), rng.random((3, 3, 1, 4)).astype(dtype)
+    (found,) = tiduc.load(DEPTHWISE.replace("xT>", f"x{name}>")).compile()(x, w)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (1, 2))
+    assert_rounded(found, np.einsum("bijfkl,klf->bijf", windows, w.astype(np.float64)[:, :, 0]), dtype)
 
 
 @pytest.mark.parametrize("name", DTYPES)

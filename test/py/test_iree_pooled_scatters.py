@@ -105,3 +105,11 @@ def test_initial_numbers(initial: int, low: int, high: int, body: str) -> None:
 def test_other_numbers_stay(initial: int, low: int, high: int) -> None:
     """An initial number that is an element's, and clamps that change elements' numbers."""
     assert scatters(chosen(initial, low, high, "minimum")) == 1
+
+
+def test_numbers_beyond_their_type_stay() -> None:
+    """The numbers of 300 elements begin again at -128 in i8."""
+    text = chosen(-1, 0, 0, "maximum").replace("reshape %clamped", "reshape %at")
+    text = text.replace("<6x", "<300x")
+    assert scatters(text) == 0
+    assert scatters(text.replace("i32", "i8")) == 1

@@ -23,6 +23,7 @@ from tiduc.dialect.bodies import reducer
 from tiduc.dialect.dependences import RESHAPES, defined_by, traced
 from tiduc.dialect.types import shape, with_shape
 from tiduc.dialect.windows import Window, window_of
+from tiduc.passes.rules.gather import type_range
 from tiduc.passes.rules.selection import selects
 
 
@@ -92,9 +93,9 @@ def _limit(x: Any | None, otherwise: int) -> int | None:
 
 
 def _counts(x: Any) -> bool:
-    """Whether the elements of an array are their row-major numbers."""
+    """Whether the elements of an array are their row-major numbers, which their type holds."""
     lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
-    return bool(lines) and lines[0].results[0].type.rank == 1
+    return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
 
 
 def _adds_numbers(op: Any, chosen: Chosen) -> bool:

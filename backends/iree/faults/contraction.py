@@ -36,6 +36,10 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     "convolution_reversed_groups",
 )
 @crash("Some reversed windows do not compile; reverses the kernel.", "convolution_reversed")
+@crash(
+    "Depthwise convolutions do not compile if their results have another type; converts the operands.",
+    "convolution_depthwise_widening",
+)
 @wrong("On GPUs, sums wrong products where there is one window; emits a product.", "cuda/one_window")
 @wrong(
     "On GPUs, grouped convolutions give zeros; emits products of slices.",
@@ -45,6 +49,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
+    _widen_depthwise(b, op)
     if has_dynamic_shape(op):
         return None
     if (zero := _empty_sum(b, op)) is not None:
@@ -61,6 +66,19 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
         b.clone(op, {0: u, 1: v}, [real])[0] for u, v in ((xr, yr), (xi, yi), (xr, yi), (xi, yr))
     )
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
+
+
+def _widen_depthwise(b: Emitter, op: Any) -> None:
+    """Converts operands of groups of one feature, in place, to the element type of the result.
+
+    IREE drops conversions of operands; a barrier hides that of the kernel, whose type has to be the result's.
+    """
+    x, kernel = op.operands
+    if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:
+        return
+    if element(kernel) != element(op.results[0]):
+        op.operands[0] = b.convert(x, element(op.results[0]))
+        op.operands[1] = b.barrier(b.convert(kernel, element(op.results[0])))[0]
 
 
 def _reverse_kernel(b: Emitter, op: Any) -> None:

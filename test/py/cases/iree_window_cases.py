@@ -146,6 +146,16 @@ REJECTED = {
         (np.array([1 + 2j, 3]), np.array(5j)),
         np.array([5j, 1 + 2j, 3]),
     ),
+    "convolution_depthwise_widening": Case(
+        "convolution",
+        "(%x: tensor<1x4x2xf16>, %k: tensor<2x1x2xf16>) -> tensor<1x3x2xf32>",
+        """%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
+          window = {} {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+          : (tensor<1x4x2xf16>, tensor<2x1x2xf16>) -> tensor<1x3x2xf32>
+        return %0 : tensor<1x3x2xf32>""",
+        (np.arange(8, dtype=np.float16).reshape(1, 4, 2), np.full((2, 1, 2), 2049, np.float16)),
+        2048 * np.array([[[2, 4], [6, 8], [10, 12]]], np.float32),
+    ),
     "convolution_reversed": Case(
         "convolution",
         "(%x: tensor<1x1x3xf32>, %k: tensor<1x1x2xf32>) -> tensor<1x1x1xf32>",
