@@ -218,3 +218,23 @@ def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
     """The dimensions in the order in which spatial ones are last, and the numbers that they have in this order."""
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)
+
+
+def by_product(b: Emitter, c: Convolution) -> Result:
+    """The result of a convolution in one group, without holes, as a product of w and the windows of the image."""
+    features, results, *spatial = c.layout.kernel
+    w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
+    w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
+    y = b.dot_general(w, _patches(b, c), ((), ()), ((1,), (0,)), {})
+    return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *range(c.rank)))
+
+
+def _patches(b: Emitter, c: Convolution) -> Any:
+    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
+    (batch, features, *spatial), w = c.layout.input, c.window
+    order = [features, batch, *spatial]
+    offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]
+    places = [Along(n, d, step) for d, (n, step) in enumerate(zip(c.places, w.strides, strict=True), 2)]
+    along = [Along(shape(c.x)[features], 0), *offsets, Along(c.batch, 1), *places]
+    starts = [0, 0, *(-low for low in w.low)]
+    return patches(b, b.transpose(c.x, order), along, starts, [c.summed, c.batch * math.prod(c.places)])

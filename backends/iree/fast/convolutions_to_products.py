@@ -26,7 +26,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import DEFAULT, Emitter, rewrite
 from tiduc.backends.iree.fast.channels_first import channels_first
-from tiduc.backends.iree.fast.convolution_form import Convolution, Result
+from tiduc.backends.iree.fast.convolution_form import Convolution, Result, by_product
 from tiduc.backends.iree.fast.phases import by_phases
 from tiduc.backends.iree.fast.toward_depthwise import toward_depthwise
 from tiduc.backends.iree.fast.toward_kernels import cycles_toward_kernel, toward_kernel
@@ -39,6 +39,12 @@ from tiduc.dialect.windows import group_counts
 
 _WORK = 2**20
 """The number of multiplications below which IREE's own code is as fast."""
+
+_MANY = 8
+"""A product reads a kernel in place: it is faster if there are so many times as many features as places and images."""
+
+_FEW_IMAGES = 8
+"""With fewer images, a copy of a kernel larger than the images takes longer than it saves."""
 
 _WORK_POINTWISE = 2**17
 """This limit for windows of one place, which `products_in_tiles` would take as products."""
@@ -105,12 +111,26 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
     )
 
 
+def _reads_kernel_in_place(c: Convolution) -> bool:
+    """Whether a product reads the kernel in its order in memory, and few windows of the image."""
+    features, results, *spatial = c.layout.kernel
+    in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed
+    return in_order and _MANY * c.batch * math.prod(c.places) <= c.outputs
+
+
+def _copies_little(c: Convolution) -> bool:
+    """Whether a copy of the kernel in another order takes little of the time: a small kernel, or many images."""
+    return c.batch >= _FEW_IMAGES or math.prod(shape(c.w)) <= math.prod(shape(c.x))
+
+
 def computed(b: Emitter, c: Convolution) -> Result | None:
     """The result of a convolution, computed by kernels of vectors; None if an image has too many phases."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
-    if c.has_few_places and c.groups == 1:
+    if c.groups == 1 and not c.has_holes and _reads_kernel_in_place(c):
+        return by_product(b, c)
+    if c.has_few_places and c.groups == 1 and _copies_little(c):
         exchanged = c.exchanged()
         forms = [each for each in (c, exchanged) if each is not None and not each.has_holes]
         if forms:

@@ -13,9 +13,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
-from tiduc.backends.iree.fast.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.convolution_form import Convolution, by_product
 from tiduc.backends.iree.fast.gpu_products import LEAST_WORK, NARROWEST
-from tiduc.backends.iree.fast.patches import Along, patches, zero
+from tiduc.backends.iree.fast.patches import zero
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
 from tiduc.dialect.types import shape
@@ -47,23 +47,7 @@ def _as_product(b: Emitter, op: Any) -> list[Any] | None:
         return None
     if c.summed * columns * c.width > _MOST_BYTES:
         return None
-    features, results, *spatial = c.layout.kernel
-    w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
-    w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
-    y = b.dot_general(w, _patches(b, _without_holes(b, c)), ((), ()), ((1,), (0,)), {})
-    y = b.reshape(y, [c.outputs, c.batch, *c.places])
-    return [Result(y, (FEATURES, BATCH, *range(c.rank))).in_layout(b, c.layout.output)]
-
-
-def _patches(b: Emitter, c: Convolution) -> Any:
-    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
-    (batch, features, *spatial), w = c.layout.input, c.window
-    order = [features, batch, *spatial]
-    offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]
-    places = [Along(n, d, step) for d, (n, step) in enumerate(zip(c.places, w.strides, strict=True), 2)]
-    along = [Along(shape(c.x)[features], 0), *offsets, Along(c.batch, 1), *places]
-    starts = [0, 0, *(-low for low in w.low)]
-    return patches(b, b.transpose(c.x, order), along, starts, [c.summed, c.batch * math.prod(c.places)])
+    return [by_product(b, _without_holes(b, c)).in_layout(b, c.layout.output)]
 
 
 def _without_holes(b: Emitter, c: Convolution) -> Convolution:
