@@ -128,7 +128,7 @@ def computed(b: Emitter, c: Convolution) -> Result | None:
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
-    if c.groups == 1 and not c.has_holes and _reads_kernel_in_place(c):
+    if c.has_few_places and c.groups == 1 and not c.has_holes and _reads_kernel_in_place(c):
         return by_product(b, c)
     if c.has_few_places and c.groups == 1 and _copies_little(c):
         exchanged = c.exchanged()
