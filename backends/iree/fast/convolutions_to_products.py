@@ -43,6 +43,8 @@ _WORK = 2**20
 _MANY = 8
 """A product reads a kernel in place: it is faster if there are so many times as many features as places and images."""
 
+_LARGE_WINDOW = 49
+"""The most elements of a window of a layer's kernel."""
 _FEW_IMAGES = 8
 """With fewer images, a copy of a kernel larger than the images takes longer than it saves."""
 
@@ -119,8 +121,12 @@ def _reads_kernel_in_place(c: Convolution) -> bool:
 
 
 def _copies_little(c: Convolution) -> bool:
-    """Whether a copy of the kernel in another order takes little of the time: a small kernel, or many images."""
-    return c.batch >= _FEW_IMAGES or math.prod(shape(c.w)) <= math.prod(shape(c.x))
+    """Whether a copy of the kernel in another order takes little of the time: a small kernel, or many images.
+
+    Large windows are those of gradients toward kernels, for which there is no other form.
+    """
+    is_large = math.prod(c.window.sizes) > _LARGE_WINDOW
+    return is_large or c.batch >= _FEW_IMAGES or math.prod(shape(c.w)) <= math.prod(shape(c.x))
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
