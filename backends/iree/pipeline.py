@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tiduc.backends.iree.assertions import assert_sizes
 from tiduc.backends.iree.fast.carries_in_place import carries_in_place
-from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.gpu_convolutions import gpu_convolutions
@@ -91,8 +91,8 @@ PIPELINE = (
     ),
     Entry(
         "speed",
-        convolutions_to_products,
-        "Makes products of matrices of the convolutions that IREE's code for CPUs is slow at.",
+        convolutions_to_kernels,
+        "Makes kernels of vectors of the convolutions that IREE's code for CPUs is slow at.",
         takes_settings=True,
     ),
     Entry(

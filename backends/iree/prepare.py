@@ -67,7 +67,7 @@ def _source(program: Lowered, target: Target, settings: Settings, by_count: bool
     in_tiles = walk("speed", module, settings) + walk("tiles", module, settings)
     kernels = detached(module)  # the other passes have nothing to do in them
     one_thread = target.device == "local-sync"
-    uncounted = module.clone().operation if settings.fast else None
+    uncounted = module.clone().operation if settings.fast and settings.cpu else None
     counted = walk("host", module, settings) if by_count else 0
     legalize(module, settings)
     empty = Source("", target.name, f"@{program.name}")

@@ -35,7 +35,7 @@ CONVOLUTION_GRADIENTS = [
     for argument in ("image", "kernel")
 ]
 REWRITES = {
-    "convolutions_to_products": Rewrite(
+    "convolutions_to_kernels": Rewrite(
         ("images", "few channels", "first", "strided", *CONVOLUTION_GRADIENTS),
         ("im2col", "channels-last"),
     ),

@@ -330,7 +330,7 @@ def test_errors_of_the_compiler_name_the_file(
     ],
 )
 def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
-    """What the compiler wrote in 300 runs with limits of 1 to 35 MiB, and what the loader of libraries may write."""
+    """The diagnostic for each message of the compiler in 300 runs with 1 to 35 MiB, and for messages of the loader."""
     error = _refused(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
     assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 

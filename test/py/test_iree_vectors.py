@@ -14,7 +14,7 @@ from harness.convolutions import of_any_size
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_kernels
 from tiduc.backends.iree.fast.channels_first import Shape
-from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.image_parts import Tile
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.select_reruns import before_rerun, select_reruns
@@ -182,7 +182,7 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
     with of_any_size():
-        convolutions_to_products(module, Settings(vectors="512x32"))
+        convolutions_to_kernels(module, Settings(vectors="512x32"))
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["product", "product", *last]
@@ -193,7 +193,7 @@ def test_phases_share_code() -> None:
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
     with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
-        convolutions_to_products(module, Settings(vectors="512x32"))
+        convolutions_to_kernels(module, Settings(vectors="512x32"))
     module.operation.verify()
     names = re.findall(r'"flow.dispatch"\(.*?entry_points = \[@([a-z_]+?)_[n\d]', str(module))
     assert names == ["convolution", "product"]
@@ -210,7 +210,7 @@ def test_reruns_of_reversals(stride: int) -> None:
     module = parse(text.replace(reverse[0], f"{rerun}{reverse[1]} = stablehlo.reverse %r, "))
     with of_any_size():
         assert select_reruns(module) == 1
-        convolutions_to_products(module, Settings(vectors="512x32"))
+        convolutions_to_kernels(module, Settings(vectors="512x32"))
     module.operation.verify()
     (dispatch,) = re.findall(
         r'"flow.dispatch"\((.*?)\) {entry_points = \[@convolution_.*tensor<1x8x3x3xf32>', str(module)
@@ -255,7 +255,7 @@ def test_equal_convolutions_share_code() -> None:
     text += "\n".join(lines) + f"\nreturn %4 : {kind}\n}}"
     module = parse(text)
     with of_any_size():
-        assert convolutions_to_products(module, Settings(vectors="512x32")) == 4
+        assert convolutions_to_kernels(module, Settings(vectors="512x32")) == 4
     module.operation.verify()
     texts = str(module)
     assert texts.count('"flow.dispatch"(') == 8 and texts.count("flow.executable.export") == 2 + 2
@@ -266,7 +266,7 @@ def test_results_in_order() -> None:
     text, _ = convolved([Case((2, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([1]).text)
     with of_any_size():
-        convolutions_to_products(module, Settings(vectors="512x32"))
+        convolutions_to_kernels(module, Settings(vectors="512x32"))
     module.operation.verify()
     (value,) = module.body.operations[0].regions[0].blocks[0].operations[-1].operands[1:]
     producers = [y.owner.name for y in traced(value, ("stablehlo.reshape", "stablehlo.transpose"))]
@@ -277,7 +277,7 @@ def test_parts_for_threads() -> None:
     """A gradient toward an image that has enough tiles of features is in eight parts, so that threads share it."""
     text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([0]).text)
-    convolutions_to_products(module, Settings(vectors="512x32"))
+    convolutions_to_kernels(module, Settings(vectors="512x32"))
     dispatches = r'"flow.dispatch"\(%c(\d+)\w*, [^)]*\) \{entry_points = \[@convolution_'
     assert re.findall(dispatches, str(module)) == ["8", "8"]
 

@@ -38,7 +38,7 @@ from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import Source, compile_module, compile_source
-from tiduc.backends.iree.fast.convolutions_to_products import convolutions_to_products
+from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import KERNELS, find_target
@@ -116,7 +116,7 @@ def _legalized(module: Any, target: str) -> Source | None:
     """Legalizes a module as `tiduc compile` does; returns the source of a module whose loops became kernels."""
     cpu = target.startswith("cpu")
     if cpu:
-        convolutions_to_products(module.operation, Settings(vectors=find_target(target).vectors))
+        convolutions_to_kernels(module.operation, Settings(vectors=find_target(target).vectors))
     legalize_for_iree(module, cpu=cpu, spirv=find_target(target).spirv)
     if target != "cpu":
         return None

@@ -2,7 +2,7 @@
 
     loops_by_count, loops_to_kernels, carries_in_place      passes on loops, with carries.py and packing.py
     flat_products, products_in_tiles                        passes on large dense products, with matrices, tiles
-    convolutions_to_products                                a pass, with convolution_form, channels_first, image_parts,
+    convolutions_to_kernels                                a pass, with convolution_form, channels_first, image_parts,
                                                             phases, toward_kernels, toward_depthwise, pointwise, planes
                                                             and patches
     gpu_products, gpu_convolutions, pooled_scatters         for GPUs: passes on products and convolutions of f32, a

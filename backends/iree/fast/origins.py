@@ -2,9 +2,9 @@
 
     %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: %x, %x, constants
 
-Equal ops become one, constants are computed, and an op with one operand beside constants may turn out to change
-nothing. So such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a
-product or a kernel has an origin of its own, which equal ops share.
+IREE merges equal ops and computes constants. It may also find that an op with one operand beside constants changes
+nothing: such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product
+or a kernel has an origin of its own, which equal ops share.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

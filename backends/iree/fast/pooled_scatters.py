@@ -30,8 +30,8 @@ from tiduc.passes.rules.selection import selects
 class Chosen(NamedTuple):
     """The row-major number, in an array of some sizes, of the element that each window over the array chooses.
 
-    A window may choose its initial number `none` instead, which is no element's, and which the scatter takes for the
-    index `instead`.
+    A window may also choose its initial number, `none`, which is the number of no element. The scatter then adds the
+    window's update at the index `instead`, or drops it if that is out of range.
     """
 
     numbers: Any
@@ -85,7 +85,7 @@ def _chosen(indices: Any) -> Chosen | None:
 
 
 def _limit(x: Any | None, otherwise: int) -> int | None:
-    """A limit of a clamp, or another number where there is no clamp; None if it is unknown."""
+    """A limit of a clamp; None if it is unknown. Without a clamp (x is None), `otherwise`."""
     if x is None:
         return otherwise
     number = splat(x)

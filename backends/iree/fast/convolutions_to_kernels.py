@@ -1,9 +1,10 @@
-"""convolutions_to_products: convolutions as kernels of vectors, for CPUs.
+"""convolutions_to_kernels: convolutions as kernels of vectors, for CPUs.
 
     y = convolution(x, w)                      ->  sums in tiles of registers (channels_first.py)
     y = convolution(x, w), windows of 1        ->  products in tiles (pointwise.py)
     y = convolution(x with holes, w)           ->  one convolution of x for each phase of the result (phases.py)
-    y = convolution(x, w), few places          ->  vectors along features, as toward a kernel (toward_kernels.py)
+    y = convolution(x, w), few places          ->  vectors along features, as toward a kernel (toward_kernels.py); or a
+                                                   product of w and the windows of x (convolution_form.py)
     y = convolution(x, w), batch groups        ->  toward the kernel of a depthwise convolution (toward_depthwise.py)
     y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
                                                    and the window's offsets there are channels
@@ -40,11 +41,12 @@ from tiduc.dialect.windows import group_counts
 _WORK = 2**20
 """The number of multiplications below which IREE's own code is as fast."""
 
-_MANY = 8
-"""A product reads a kernel in place: it is faster if there are so many times as many features as places and images."""
+_FEW_WINDOWS = 1 / 8
+"""A product with the windows of the image is faster if it has at most this number of windows for each feature."""
 
-_LARGE_WINDOW = 49
-"""The most elements of a window of a layer's kernel."""
+_LARGEST_KERNEL = 49
+"""The most elements of the window of a layer; the windows of gradients toward kernels are images, which are larger."""
+
 _FEW_IMAGES = 8
 """With fewer images, a copy of a kernel larger than the images takes longer than it saves."""
 
@@ -60,7 +62,7 @@ _WORK_DILATED = 2**14
 
 @slow("Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.")
 @stage
-def convolutions_to_products(module: Any, settings: Settings = DEFAULT) -> int:
+def convolutions_to_kernels(module: Any, settings: Settings = DEFAULT) -> int:
     """Rewrites convolutions in place where that is faster; gives their number."""
     return rewrite(module, {"stablehlo.convolution": _faster}, settings) if settings.vectors else 0
 
@@ -113,35 +115,36 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
     )
 
 
-def _reads_kernel_in_place(c: Convolution) -> bool:
-    """Whether a product reads the kernel in its order in memory, and few windows of the image."""
-    features, results, *spatial = c.layout.kernel
-    in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed
-    return in_order and _MANY * c.batch * math.prod(c.places) <= c.outputs
-
-
-def _copies_little(c: Convolution) -> bool:
-    """Whether a copy of the kernel in another order takes little of the time: a small kernel, or many images.
-
-    Large windows are those of gradients toward kernels, for which there is no other form.
-    """
-    is_large = math.prod(c.window.sizes) > _LARGE_WINDOW
-    return is_large or c.batch >= _FEW_IMAGES or math.prod(shape(c.w)) <= math.prod(shape(c.x))
-
-
 def computed(b: Emitter, c: Convolution) -> Result | None:
     """The result of a convolution, computed by kernels of vectors; None if an image has too many phases."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
-    if c.has_few_places and c.groups == 1 and not c.has_holes and _reads_kernel_in_place(c):
-        return by_product(b, c)
-    if c.has_few_places and c.groups == 1 and _copies_little(c):
-        exchanged = c.exchanged()
-        forms = [each for each in (c, exchanged) if each is not None and not each.has_holes]
-        if forms:
-            best = min(forms, key=lambda each: cycles_toward_kernel(each, b.settings.registers))
-            y = toward_kernel(b, best.in_order(b))
-            return c.restored(b, y) if best is exchanged else y
+    few = _of_few_places(b, c) if c.has_few_places and c.groups == 1 else None
+    if few is not None:
+        return few
     c = c.in_place(b).spatial_last(b)
     return by_phases(b, c) if c.has_holes else channels_first(b, c)
+
+
+def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
+    """The result for windows with more elements than the result has places; None if other forms are faster.
+
+    A product reads a kernel of a layer in place. The other forms here copy the kernel into another order, which pays
+    for small kernels and for many images.
+    """
+    features, results, *spatial = c.layout.kernel
+    is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed
+    windows = c.batch * math.prod(c.places)
+    if is_in_order and not c.has_holes and windows <= _FEW_WINDOWS * c.outputs:
+        return by_product(b, c)
+    is_of_layer = math.prod(c.window.sizes) <= _LARGEST_KERNEL
+    if is_of_layer and c.batch < _FEW_IMAGES and math.prod(shape(c.w)) > math.prod(shape(c.x)):
+        return None
+    exchanged = c.exchanged()
+    forms = [each for each in (c, exchanged) if each is not None and not each.has_holes]
+    if not forms:
+        return None
+    best = min(forms, key=lambda each: cycles_toward_kernel(each, b.settings.registers))
+    y = toward_kernel(b, best.in_order(b))
+    return c.restored(b, y) if best is exchanged else y
