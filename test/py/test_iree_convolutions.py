@@ -13,7 +13,7 @@ from harness.convolutions import of_any_size
 from harness.xla import by_xla
 
 import tiduc
-from tiduc.backends.iree.fast import channels_first
+from tiduc.backends.iree.fast import channels_first, convolutions_to_kernels
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.program import load
 
@@ -187,6 +187,36 @@ def test_compiled() -> None:
         compiled = tiduc.load(text).compile()
     for y, expected in zip(compiled(*arguments), evaluate(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=0, atol=1e-11 * abs(expected).max())
+
+
+FEW_PLACES = {
+    "layer": (("2x64x2x2", "64x64x3x3", "2x64x2x2"), "oi", "by_product"),
+    "layer, some images": (("6x64x2x2", "64x64x3x3", "6x64x2x2"), "oi", "channels_first"),
+    "layer, many images": (("9x64x2x2", "64x64x3x3", "9x64x2x2"), "oi", "toward_kernel"),
+    "toward an image": (("2x64x2x2", "64x64x3x3", "2x64x2x2"), "io", "channels_first"),
+    "toward a kernel, few images": (("3x2x10x10", "2x32x8x8", "3x32x5x5"), "io", "toward_kernel"),
+}
+"""Shapes, the order of the kernel's features, and the function that emits the convolution, padded by one."""
+
+
+@pytest.mark.parametrize("name", FEW_PLACES)
+def test_windows_larger_than_the_result(name: str) -> None:
+    """A kernel of a layer is read in place unless there are many images; others are copied into another order."""
+    shapes, order, form = FEW_PLACES[name]
+    x, w, y = (f"tensor<{shape}xf64>" for shape in shapes)
+    text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[{order[0]}, {order[1]}, 0, 1]->[b, f, 0, 1],
+        window = {{pad = [[1, 1], [1, 1]]}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({x}, {w}) -> {y}
+      return %0 : {y}
+    }}"""
+    emitter = patch.object(convolutions_to_kernels, form, wraps=getattr(convolutions_to_kernels, form))
+    with of_any_size(), emitter as emits:
+        compiled = load(text).compile(cached=False)
+    assert emits.call_count >= 1
+    arguments = [RNG.normal(size=[int(n) for n in shape.split("x")]) for shape in shapes[:2]]
+    (expected,) = by_xla(text, arguments)
+    np.testing.assert_allclose(compiled(*arguments)[0], expected, rtol=0, atol=1e-12 * abs(expected).max())
 
 
 def test_grouped_convolutions_without_a_window() -> None:
