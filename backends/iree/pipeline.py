@@ -17,6 +17,7 @@ from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.flat_products import flat_products
 from tiduc.backends.iree.fast.gpu_convolutions import gpu_convolutions
 from tiduc.backends.iree.fast.gpu_products import gpu_products
+from tiduc.backends.iree.fast.gpu_sums import gpu_sums
 from tiduc.backends.iree.fast.late_results import late_results
 from tiduc.backends.iree.fast.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
@@ -33,6 +34,7 @@ from tiduc.backends.iree.faults.fills import distinguish_fills, separate_steps
 from tiduc.backends.iree.faults.float8 import widen_float8
 from tiduc.backends.iree.faults.functions import allow_inlining
 from tiduc.backends.iree.faults.fusions import separate_fusions
+from tiduc.backends.iree.faults.half_products import separate_half_products
 from tiduc.backends.iree.faults.half_sums import widen_sums
 from tiduc.backends.iree.faults.parts import separate_parts
 from tiduc.backends.iree.faults.single_iterations import simplify_loops
@@ -103,6 +105,12 @@ PIPELINE = (
     ),
     Entry(
         "speed",
+        gpu_sums,
+        "Divides sums along the first dimensions into parts, for NVIDIA's GPUs.",
+        on="CUDA",
+    ),
+    Entry(
+        "speed",
         reductions_in_lanes,
         "Splits sums to one number, for CPUs; adds products by multiply-adds; negates sums, not their terms.",
     ),
@@ -130,6 +138,7 @@ PIPELINE = (
     Entry("legal", expand_composites, takes_settings=True),
     Entry("legal", widen_float8),
     Entry("legal", widen_sums),
+    Entry("legal", separate_half_products, takes_settings=True),
     Entry("legal", simplify_loops),
     Entry("legal", apply_patterns, takes_settings=True),
     Entry("legal", separate_fusions, takes_settings=True),
@@ -156,7 +165,7 @@ PIPELINE = (
     Entry(
         "regions",
         gpu_products,
-        "Divides products of f32 matrices into tiles in shared memory and into parts, for NVIDIA's GPUs.",
+        "Divides products of matrices into tiles in shared memory and into parts, for NVIDIA's GPUs.",
         on="CUDA",
     ),
     Entry(

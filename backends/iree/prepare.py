@@ -139,7 +139,16 @@ def _settings(target: Target, options: Options) -> Settings:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
     cuda = target.name.partition(":")[0] == "cuda"
-    return Settings(cpu, target.spirv, cuda, options.lapack, target.fused, target.vectors, options.fast)
+    return Settings(
+        cpu,
+        target.spirv,
+        cuda,
+        target.tensor_cores,
+        options.lapack,
+        target.fused,
+        target.vectors,
+        options.fast,
+    )
 
 
 def _described(

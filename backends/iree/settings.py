@@ -31,6 +31,7 @@ class Settings:
     cpu: bool = _setting(True, "the target is a CPU; true by default")
     spirv: bool = _setting(False, "the target's code is SPIR-V; false by default")
     cuda: bool = _setting(False, "the target is an NVIDIA GPU with CUDA; false by default")
+    tensor_cores: bool = _setting(False, "the GPU has tensor cores for f16 and bf16; false by default")
     lapack: str = _setting(LOOPS, "how to factorize: loops, or a callback of the host; loops by default")
     fused: bool = _setting(False, "the target has a fused multiply-add; false by default")
     vectors: str = _setting("", "the size and number of vector registers, as in 512x32; none by default")

@@ -14,9 +14,9 @@ class Target:
 
     `device` is empty if nothing on this kind of machine runs the compiled module. `lacks` maps each element type
     without arithmetic to the variants that do have it; `remark` says what else does not work. With `spirv`, code is
-    SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `fused`, all CPUs of this variant
-    are known to have a fused multiply-add instruction. `vectors` are the vector registers
-    of CPUs, as in `Settings`.
+    SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `tensor_cores`, NVIDIA's GPUs of
+    this variant multiply f16 and bf16 by instructions for matrices. With `fused`, all CPUs of this variant are known to
+    have a fused multiply-add instruction. `vectors` are the vector registers of CPUs, as in `Settings`.
 
     `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
     crashes on names that it does not know. `variant` is the flags' template that takes the variant's name.
@@ -32,6 +32,7 @@ class Target:
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
     spirv: bool = False
+    tensor_cores: bool = False
     fused: bool = False
     vectors: str = ""
     library: bool = False  # IREE's runtime does not load modules: static libraries only
@@ -103,6 +104,9 @@ _ARM = tuple(
     "neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1 apple-m2 apple-m3".split()
 )
 _HERE = _X86 if platform.machine().lower() in ("x86_64", "amd64") else _ARM
+
+_WITHOUT_TENSOR_CORES = "sm_70", "sm_75"
+"""Architectures without the instructions for 16 by 8 by 16 elements of f16 and bf16."""
 
 _WITHOUT_FUSED = "generic", "x86-64", "x86-64-v2"
 
@@ -300,7 +304,9 @@ def find_target(name: str) -> Target:
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
     vectors = _vectors(base, chosen) if target.shared else ""
-    target = replace(target, name=name, lacks=lacks, fused=_is_fused(base, chosen), vectors=vectors)
+    tensor_cores = base == "cuda" and chosen not in _WITHOUT_TENSOR_CORES
+    target = replace(target, name=name, lacks=lacks, tensor_cores=tensor_cores, vectors=vectors)
+    target = replace(target, fused=_is_fused(base, chosen))
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))

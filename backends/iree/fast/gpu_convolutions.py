@@ -18,16 +18,15 @@ from tiduc.backends.iree.fast.gpu_products import LEAST_WORK, NARROWEST
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
-from tiduc.dialect.types import shape
+from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import group_counts
 
+_TYPES = ir.F32Type | ir.F16Type | ir.BF16Type
 _MOST_BYTES = 2**28
 """The largest size of the patches."""
 
 
-@slow(
-    "Reads images of f32 from global memory for each product of a convolution; copies windows, takes one product."
-)
+@slow("Reads images from global memory for each product of a convolution; copies windows, takes one product.")
 @stage
 def gpu_convolutions(module: Any) -> int:
     """Rewrites the convolutions of a module in place; gives their number."""
@@ -37,7 +36,10 @@ def gpu_convolutions(module: Any) -> int:
 def _as_product(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a convolution as a product; None for one that stays."""
     arrays = (*op.operands, op.results[0])
-    if not all(is_static(v.type) and isinstance(v.type.element_type, ir.F32Type) for v in arrays):
+    if (
+        not all(is_static(v.type) and isinstance(element(v), _TYPES) for v in arrays)
+        or len({*map(element, arrays)}) > 1
+    ):
         return None
     if group_counts(op) != (1, 1) or any(0 in shape(v) for v in arrays):
         return None

@@ -1,4 +1,4 @@
-"""gpu_products: products of f32 matrices on NVIDIA's GPUs, in tiles that lie in shared memory, and in parts.
+"""gpu_products: products of matrices on NVIDIA's GPUs, in tiles that lie in shared memory, and in parts.
 
     %0 = dot_general %x, %y : (128x3072, 3072x768)
     ->
@@ -11,7 +11,8 @@ into parts, so that all multiprocessors have work; a second kernel adds the part
 of each tile and number of parts, and the fastest is taken.
 
 Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
-batches of products are wrong. IREE pads rows and columns.
+batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16, whose tiles IREE
+pads wrong: `faults/half_products.py` widens products that are no whole number of tiles, and batches.
 """
 
 import math
@@ -26,7 +27,7 @@ from tiduc.backends.iree.fast.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
 """Loops, beside those of batches."""
@@ -49,26 +50,31 @@ _START = 2000
 
 @dataclass(frozen=True)
 class Tile:
-    """A workgroup's rows and columns of the result, those of a thread, and the terms that it copies at once.
+    """A workgroup's rows and columns of the result, and the terms that it copies at once.
 
     A term takes `alone` cycles where a multiprocessor has one workgroup, and `shared` for each of several (measured).
+    `of_worker` are the rows and columns of a thread; in tensor cores, the numbers of instructions, each for 16 rows and
+    8 columns, of one of four subgroups.
     """
 
     rows: int
     columns: int
-    rows_of_thread: int
-    columns_of_thread: int
     terms: int
-    alone: int
-    shared: int
+    of_worker: tuple[int, int]
+    alone: float
+    shared: float
+    in_tensor_cores: bool = False
 
     @property
     def threads(self) -> int:
         """The threads of a workgroup."""
-        return self.rows * self.columns // (self.rows_of_thread * self.columns_of_thread)
+        return 128 if self.in_tensor_cores else self.rows * self.columns // math.prod(self.of_worker)
 
 
-TILES = Tile(64, 64, 8, 4, 16, 97, 62), Tile(32, 32, 2, 4, 32, 38, 27)
+TILES = Tile(64, 64, 16, (8, 4), 97, 62), Tile(32, 32, 32, (2, 4), 38, 27)
+TENSOR_TILES = Tile(64, 64, 64, (2, 4), 20, 11, True), Tile(32, 32, 64, (1, 2), 14, 5, True)
+_INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"
+_INSTRUCTION_TERMS = 16
 
 
 @dataclass(frozen=True)
@@ -79,10 +85,32 @@ class Product:
     rows: int
     columns: int
     terms: int
+    half: bool = False  # operands of f16 or bf16
+
+    @staticmethod
+    def of(op: Any) -> "Product | None":
+        """The product that an op computes; None for one that is not rewritten."""
+        (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
+        if not (isinstance(element(z), ir.F32Type) and all(is_static(v.type) for v in (x, y))):
+            return None
+        if element(x) != element(y) or not isinstance(element(x), ir.F32Type | ir.F16Type | ir.BF16Type):
+            return None
+        rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
+        if not len(rows) == len(columns) == len(of.summed[0]) == 1:
+            return None
+        batches = tuple(shape(x)[d] for d in of.batches[0])
+        sizes = shape(x)[rows[0]], shape(y)[columns[0]], shape(x)[of.summed[0][0]]
+        if min(sizes) < NARROWEST or math.prod(sizes) * math.prod(batches) < LEAST_WORK:
+            return None
+        product = Product(batches, *sizes, not isinstance(element(x), ir.F32Type))
+        return product if any(product.choices()) else None
 
     def choices(self) -> Iterator[tuple[Tile, int]]:
         """The tiles, and the numbers of parts into which the sum can be divided."""
-        for tile in TILES:
+        tiles = [
+            t for t in TENSOR_TILES if not (self.rows % t.rows or self.columns % t.columns or self.batches)
+        ]
+        for tile in tiles if self.half else TILES:
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
                 if self.workgroups(tile, parts) <= _MOST_WORKGROUPS:
@@ -107,7 +135,7 @@ class Product:
 
 
 @slow(
-    "Reads operands of f32 products from global memory, and divides no long sums; tiles in shared memory, parts."
+    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts."
 )
 @stage
 def gpu_products(module: Any) -> int:
@@ -118,23 +146,12 @@ def gpu_products(module: Any) -> int:
 
 def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
     """A product in tiles; None for one that stays."""
-    (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
-    arrays = (x, y, z)
-    if op.operation.parent.name == KERNEL or not all(
-        is_static(v.type) and isinstance(v.type.element_type, ir.F32Type) for v in arrays
-    ):
+    product = None if op.operation.parent.name == KERNEL else Product.of(op)
+    if product is None:
         return None
-    rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
-    if not len(rows) == len(columns) == len(of.summed[0]) == 1:
-        return None
-    batches = tuple(shape(x)[d] for d in of.batches[0])
-    product = Product(batches, shape(x)[rows[0]], shape(y)[columns[0]], shape(x)[of.summed[0][0]])
-    sizes = product.rows, product.columns, product.terms
-    choices = list(product.choices())
-    if min(sizes) < NARROWEST or math.prod(sizes) * math.prod(batches) < LEAST_WORK or not choices:
-        return None
-    tile, parts = min(choices, key=lambda choice: product.cycles(*choice))
-    return [_emit(b, x, y, of, product, tile, parts)]
+    tile, parts = min(product.choices(), key=lambda choice: product.cycles(*choice))
+    x, y = op.operands
+    return [_emit(b, x, y, Contraction.of(op), product, tile, parts)]
 
 
 def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: Tile, parts: int) -> Any:
@@ -162,28 +179,30 @@ def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: T
 
     (x, of_x), (y, of_y), of_z = operand(x, 0), operand(y, 1), loops[:-1]
     k = Kernel(b.place, b.location, b.settings)
-    zeros = k.zero_array(with_shape(x.type, [sizes[name] for name in of_z]))
+    zeros = k.zero_array(ir.RankedTensorType.get([sizes[name] for name in of_z], ir.F32Type.get()))
     maps = [places(names) for names in (of_x, of_y, of_z)]
-    z = k.contraction(x, y, zeros, maps, _compilation(tile, len(outer), sizes))
+    z = k.contraction(x, y, zeros, maps, _compilation(tile, len(outer), sizes, element(x)))
     if parts > 1:
         z = b.reduce_sum(z, [outer.index(_PART)])
     return b.reshape(z, [*product.batches, product.rows, product.columns])
 
 
-def _compilation(tile: Tile, outer: int, of: Mapping[str, int]) -> Any:
+def _compilation(tile: Tile, outer: int, of: Mapping[str, int], operand: Any) -> Any:
     """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
 
     def sizes(first: int, *last: int) -> str:
         return str([first] * outer + list(last))
 
-    config = {
-        "promote_operands": "[0, 1]",
-        "reduction": sizes(0, 0, 0, tile.terms),
-        "thread": sizes(1, tile.rows_of_thread, tile.columns_of_thread, 0),
-        "workgroup": sizes(1, tile.rows, tile.columns, 0),
-    }
-    if of[_ROWS] % tile.rows or of[_COLUMNS] % tile.columns:
-        config["padding"] = sizes(1, tile.rows, tile.columns, tile.terms)
+    config = {"promote_operands": "[0, 1]", "workgroup": sizes(1, tile.rows, tile.columns, 0)}
+    if tile.in_tensor_cores:
+        config["mma_kind"] = _INSTRUCTION.format(str(operand).upper())
+        config["reduction"] = sizes(0, 0, 0, tile.terms // _INSTRUCTION_TERMS)
+        config["subgroup"] = sizes(0, *tile.of_worker, 0)
+    else:
+        config["reduction"] = sizes(0, 0, 0, tile.terms)
+        config["thread"] = sizes(1, *tile.of_worker, 0)
+        if of[_ROWS] % tile.rows or of[_COLUMNS] % tile.columns:
+            config["padding"] = sizes(1, tile.rows, tile.columns, tile.terms)
     lowering = ", ".join(f"{name} = {config[name]}" for name in sorted(config))
     return ir.Attribute.parse(
         f"#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{{{lowering}}}>, "

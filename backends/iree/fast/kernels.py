@@ -192,17 +192,16 @@ class Kernel(Emitter):
     def contraction(self, x: Any, y: Any, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
         """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
 
-        `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`.
+        `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`. Elements
+        of x and y may be narrower than the output's.
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
-        return self._loops(
-            [x, y],
-            output,
-            lambda k, u, v, z: k.arith("addf", z, k.arith("mulf", u, v)),
-            maps,
-            kinds,
-            {"compilation_info": tiles},
-        )
+
+        def added(k: Kernel, u: Any, v: Any, z: Any) -> Any:
+            wide = [w if w.type == z.type else k.emit("arith.extf", [w], z.type) for w in (u, v)]
+            return k.arith("addf", z, k.arith("mulf", *wide))
+
+        return self._loops([x, y], output, added, maps, kinds, {"compilation_info": tiles})
 
     def _loops(
         self,

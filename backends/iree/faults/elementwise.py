@@ -11,7 +11,8 @@ from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
 from tiduc.backends.iree.fast import exponentials
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
-from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
+from tiduc.backends.iree.missing.dynamic import arrays
+from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, shape, with_element
 
 
 @legalize("stablehlo.add")
@@ -208,6 +209,17 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
     (xr, xi), (yr, yi) = ((b.real(z), b.imag(z)) for z in (x, y))
     tied = b.and_(b.compare(xr, yr, "EQ"), b.compare(xi, yi, direction))
     return [b.select(b.or_(b.compare(xr, yr, direction), tied), x, y)]
+
+
+@legalize("stablehlo.clamp")
+@wrong("Complex operands give other numbers; takes the maximum, then the minimum.", "clamp_complex")
+def clamp(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The maximum with the lower bound, then the minimum with the upper one, of complex numbers."""
+    low, x, high = op.operands
+    if not is_complex(x):
+        return None
+    low, high = (z if shape(z) else arrays.repeated(b, z, arrays.sizes_of(b, x)) for z in (low, high))
+    return [b.minimum(b.maximum(low, x), high)]
 
 
 @legalize("stablehlo.compare")

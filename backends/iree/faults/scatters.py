@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.fast.gpu_scatters import adds_rows, with_rows_added
 from tiduc.backends.iree.fast.kernels import Kernel
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import splat
@@ -59,6 +60,8 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     tables = [_with_spare_row(b, x, rows, width) for x in operands]
     if count > 1:
         tables = _one_by_one(b, op, tables, where, news)
+    elif adds_rows(b, op, tables[0], places.updates):
+        tables = [with_rows_added(b, tables[0], where, news[0])]
     else:
         tables = [in_parts(b, op, tables[0], where, news[0], places.updates, width)]
     kept = [arrays.part(b, t, [0, 0], [rows, width], [1, 1]) for t in tables]

@@ -118,6 +118,18 @@ WRONG = {
         np.array([2 + 1j, 1 + 5j, 1 + 3j], np.complex64),
         np.array([2 + 1j, 3 + 1j, 1 + 3j]),
     ),
+    "clamp_complex": Case(
+        "clamp",
+        "(%x: tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>",
+        """
+          %low = stablehlo.constant dense<(1.0, 1.5)> : tensor<complex<f32>>
+          %high = stablehlo.constant dense<(1.0, 2.5)> : tensor<complex<f32>>
+          %0 = stablehlo.clamp %low, %x, %high
+            : (tensor<complex<f32>>, tensor<3xcomplex<f32>>, tensor<complex<f32>>) -> tensor<3xcomplex<f32>>
+          return %0 : tensor<3xcomplex<f32>>""",
+        (np.array([1 + 2j, 1 + 9j, 0.5 + 9j], np.complex64),),
+        np.array([1 + 2j, 1 + 2.5j, 1 + 1.5j]),
+    ),
     "reduce_precision": Case(
         "reduce_precision",
         "(%x: tensor<2xf32>) -> tensor<2xf32>",

@@ -1,0 +1,49 @@
+"""separate_half_products: products and convolutions of f16 and bf16 on GPUs, in f32.
+
+    dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32    %v = convert %y : f32    dot_general %u, %v : f32
+
+On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, by instructions for tiles of 16 by 16 elements. It
+pads tiles that are not whole, and some batches of products, and some convolutions with windows of one element, are
+wrong then. `fast/gpu_products.py` puts zeros at the ends of operands instead; products that it takes stay as they are.
+
+On SPIR-V, some products do not compile where GPUs have cooperative matrices, or their driver rejects them. The
+conversions stand behind a barrier, since IREE would look through them for the types of the operands.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.fast.gpu_products import Product
+from tiduc.backends.iree.fault import crash, wrong
+from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.functions import replace, within
+from tiduc.dialect.types import element
+
+_PRODUCT = "stablehlo.dot_general"
+_UNTESTED = "no test runs on such a GPU"
+
+
+@wrong(
+    "On NVIDIA's GPUs, some batches of products, and convolutions, of f16 and bf16 are wrong; multiplies in f32.",
+    "cuda/half_batches",
+    untested=_UNTESTED,
+)
+@crash(
+    "On SPIR-V, some products of f16 and bf16 do not compile; multiplies in f32.",
+    "vulkan/half_product",
+    untested=_UNTESTED,
+)
+def separate_half_products(module: Any, settings: Settings) -> None:
+    """Rewrites a module's products and convolutions of f16 and bf16 for GPUs, in place."""
+    if not (settings.cuda or settings.spirv):
+        return
+    for op in within(module.operation, (_PRODUCT, "stablehlo.convolution")):
+        half = [i for i, x in enumerate(op.operands) if isinstance(element(x), ir.F16Type | ir.BF16Type)]
+        in_tensor_cores = settings.tensor_cores and settings.fast and op.name == _PRODUCT
+        if not half or (in_tensor_cores and Product.of(op)):
+            continue
+        b = Emitter(ir.InsertionPoint(op), op.location)
+        wide = b.barrier(*(b.convert(op.operands[i], ir.F32Type.get()) for i in half))
+        replace(op, b.clone(op, dict(zip(half, wide, strict=True))))
