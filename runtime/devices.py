@@ -189,7 +189,8 @@ class DeviceArray:
 def open_device(name: str, target: str, location: str = "") -> Device:
     """The device of this name (`local-sync`, `cuda`, `vulkan://0`); TiducError if this machine has no such device.
 
-    `target` and `location`, the name of the module to load, are for errors.
+    Raises TiducError, too, if modules for the target give wrong numbers on the device. `location` is the name of the
+    module to load, for errors.
     """
     if not name:
         raise TiducError(f"modules for target {target!r} do not run on this machine", location)
@@ -197,9 +198,29 @@ def open_device(name: str, target: str, location: str = "") -> Device:
         raise TiducError(_INHERITED.format(name), location)
     try:
         with _OPENING:
+            check_threads(name, target, location)
             return Device(_hal_device(name), name)
     except (ValueError, RuntimeError) as error:
         raise TiducError(f"no device for target {target!r}: {first_line(error)}", location) from error
+
+
+_SOFTWARE = "llvmpipe"
+
+
+def check_threads(name: str, target: str, location: str = "") -> None:
+    """Raises TiducError for a Vulkan module and a device whose threads run together in groups of another size.
+
+    The driver does not check the size. Mesa's llvmpipe, in software, has groups of 4 or 8 threads, GPUs of 32 or 64.
+    """
+    base, _, variant = target.partition(":")
+    if base != "vulkan" or not variant:
+        return
+    listed = rt.get_driver("vulkan").query_available_devices()
+    models = [device["name"] for device in listed if name in ("vulkan", f"vulkan://{device['path']}")]
+    if models and (_SOFTWARE in models[0]) != (variant == _SOFTWARE):
+        raise TiducError(
+            f"modules for target {target!r} give wrong numbers on this device: {models[0]}", location
+        )
 
 
 _OPENING = Lock()

@@ -9,6 +9,7 @@ from iree.runtime import system_setup
 from tiduc.backends.iree.compile import Source, compile_source
 from tiduc.backends.iree.targets import find_target
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN
+from tiduc.dialect.errors import TiducError
 from tiduc.runtime import devices
 
 has_device = functools.cache(devices.has_device)
@@ -16,8 +17,13 @@ has_device = functools.cache(devices.has_device)
 
 def skip_without_device(target: str) -> None:
     """Skips the test if this machine has no device for the target; opens no device."""
-    if not has_device(find_target(target).device):
+    device = find_target(target).device
+    if not has_device(device):
         pytest.skip(f"no device for target {target!r}")
+    try:
+        devices.check_threads(device, target)
+    except TiducError as error:
+        pytest.skip(str(error))
 
 
 def module_for_gpus(text: str, target: str) -> bytes:
