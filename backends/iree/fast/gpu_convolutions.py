@@ -12,7 +12,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
+from tiduc.backends.iree.emitter import Emitter, is_of_floats, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution, by_product
 from tiduc.backends.iree.fast.gpu_products import LEAST_WORK, NARROWEST
 from tiduc.backends.iree.fast.patches import zero
@@ -36,10 +36,7 @@ def gpu_convolutions(module: Any) -> int:
 
 def _as_product(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a convolution as a product; None for one that stays."""
-    arrays = (*op.operands, op.results[0])
-    if not all(is_static(v.type) and isinstance(v.type.element_type, ir.F32Type) for v in arrays):
-        return None
-    if group_counts(op) != (1, 1) or any(0 in shape(v) for v in arrays):
+    if not is_of_floats(op, ir.F32Type) or group_counts(op) != (1, 1):
         return None
     c = Convolution.of(op)
     columns = c.batch * math.prod(c.places)

@@ -21,7 +21,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
+from tiduc.backends.iree.emitter import Emitter, is_of_floats, rewrite
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import context, stage
@@ -118,11 +118,8 @@ def gpu_products(module: Any) -> int:
 
 def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
     """A product in tiles; None for one that stays."""
-    (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
-    arrays = (x, y, z)
-    if op.operation.parent.name == KERNEL or not all(
-        is_static(v.type) and isinstance(v.type.element_type, ir.F32Type) for v in arrays
-    ):
+    (x, y), of = op.operands, Contraction.of(op)
+    if op.operation.parent.name == KERNEL or not is_of_floats(op, ir.F32Type):
         return None
     rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
     if not len(rows) == len(columns) == len(of.summed[0]) == 1:
