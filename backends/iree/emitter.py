@@ -14,7 +14,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import functions
 from tiduc.dialect.bodies import Fill, RegionBuilder
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element, with_shape
+from tiduc.dialect.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
@@ -248,6 +248,12 @@ def is_unsigned(x: Any) -> bool:
 def is_static(type_: Any) -> bool:
     """Whether a type is a tensor type without dynamic dimensions."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+
+
+def are_floats(arrays: Sequence[Any], *kinds: Any) -> bool:
+    """Whether arrays have elements of one of these types of floats, and static shapes without a size of 0."""
+    are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
+    return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 
 
 def is_boolean(x: Any) -> bool:

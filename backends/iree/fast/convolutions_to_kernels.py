@@ -25,7 +25,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import DEFAULT, Emitter, rewrite
+from tiduc.backends.iree.emitter import DEFAULT, Emitter, are_floats, rewrite
 from tiduc.backends.iree.fast.channels_first import channels_first
 from tiduc.backends.iree.fast.convolution_form import Convolution, Result, by_product
 from tiduc.backends.iree.fast.phases import by_phases
@@ -35,7 +35,7 @@ from tiduc.backends.iree.fast.vectors import MASKED
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Registers, Settings
 from tiduc.dialect.context import stage
-from tiduc.dialect.types import element, is_complex, shape
+from tiduc.dialect.types import shape
 from tiduc.dialect.windows import group_counts
 
 _WORK = 2**20
@@ -69,14 +69,10 @@ def convolutions_to_kernels(module: Any, settings: Settings = DEFAULT) -> int:
 
 def _faster(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a convolution, computed by kernels of vectors; None if these would not be faster."""
-    (x, w), y = op.operands, op.results[0]
-    types = (x.type, w.type, y.type)
-    if any(not t.has_static_shape or 0 in t.shape for t in types) or is_complex(y):
-        return None
-    if len({element(v) for v in (x, w, y)}) > 1 or not isinstance(element(y), ir.F32Type | ir.F64Type):
+    if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     c, (_, batches) = Convolution.of(op), group_counts(op)
-    if not c.rank or math.prod(shape(y)) * c.summed < _least(c, batches):
+    if not c.rank or math.prod(shape(op.results[0])) * c.summed < _least(c, batches):
         return None
     if batches > 1:
         result = _of_batch_groups(b, c, batches)

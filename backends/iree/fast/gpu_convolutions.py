@@ -12,16 +12,15 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
+from tiduc.backends.iree.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.fast.convolution_form import Convolution, by_product
 from tiduc.backends.iree.fast.gpu_products import LEAST_WORK, NARROWEST
 from tiduc.backends.iree.fast.patches import zero
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import shape
 from tiduc.dialect.windows import group_counts
 
-_TYPES = ir.F32Type | ir.F16Type | ir.BF16Type
 _MOST_BYTES = 2**28
 """The largest size of the patches."""
 
@@ -35,13 +34,8 @@ def gpu_convolutions(module: Any) -> int:
 
 def _as_product(b: Emitter, op: Any) -> list[Any] | None:
     """The result of a convolution as a product; None for one that stays."""
-    arrays = (*op.operands, op.results[0])
-    if (
-        not all(is_static(v.type) and isinstance(element(v), _TYPES) for v in arrays)
-        or len({*map(element, arrays)}) > 1
-    ):
-        return None
-    if group_counts(op) != (1, 1) or any(0 in shape(v) for v in arrays):
+    arrays = (*op.operands, *op.results)
+    if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
         return None
     c = Convolution.of(op)
     columns = c.batch * math.prod(c.places)

@@ -22,7 +22,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, rewrite
+from tiduc.backends.iree.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.fast.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import context, stage
@@ -91,9 +91,7 @@ class Product:
     def of(op: Any) -> "Product | None":
         """The product that an op computes; None for one that is not rewritten."""
         (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
-        if not (isinstance(element(z), ir.F32Type) and all(is_static(v.type) for v in (x, y))):
-            return None
-        if element(x) != element(y) or not isinstance(element(x), ir.F32Type | ir.F16Type | ir.BF16Type):
+        if not (are_floats((x, y), ir.F32Type, ir.F16Type, ir.BF16Type) and are_floats([z], ir.F32Type)):
             return None
         rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
         if not len(rows) == len(columns) == len(of.summed[0]) == 1:

@@ -15,7 +15,7 @@ from tiduc.backends.iree.fast.convolution_form import Convolution
 from tiduc.backends.iree.fast.matrices import Matrix
 from tiduc.backends.iree.fast.planes import Planes
 from tiduc.backends.iree.fast.products_in_tiles import in_tiles, is_large
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import shape
 
 
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
@@ -27,7 +27,7 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     sizes = [c.outputs, c.features, count]
     if c.groups > 1 or math.prod(shape(c.w)[d] for d in layout.kernel[2:]) > 1:
         return None
-    if not is_large(element(c.x), sizes, c.batch):
+    if not is_large(sizes, c.batch):
         return None
     order = sorted((layout.kernel[1], layout.kernel[0]))
     w = b.reshape(c.w, [shape(c.w)[d] for d in order])
@@ -43,11 +43,7 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     All arrays have channels first; `planes` are those of a convolution toward a kernel.
     """
     count = math.prod(planes.places)
-    if (
-        math.prod(planes.sizes) > 1
-        or c.features > 1
-        or not is_large(element(c.x), [c.outputs, count, c.batch])
-    ):
+    if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
         return None
     x = Matrix(_places(b, planes, c.x, [c.batch]), (), 0, 1)
     w = Matrix(b.reshape(c.w, [c.outputs, count]), (), 0, 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_in_loop, is_static, rewrite
+from tiduc.backends.iree.emitter import Emitter, are_floats, is_in_loop, rewrite
 from tiduc.backends.iree.fast import tiles
 from tiduc.backends.iree.fast.kernels import KERNEL
 from tiduc.backends.iree.fast.matrices import Matrix
@@ -24,7 +24,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import stage
 from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.types import shape
 
 _WORK = 2**17
 """Multiplications; for fewer, IREE's code is as good, and fuses what follows."""
@@ -46,28 +46,23 @@ def products_in_tiles(module: Any, settings: Settings) -> int:
 
 
 def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
-    y = op.results[0]
-    if not all(is_static(v.type) for v in (*op.operands, y)) or op.operation.parent.name == KERNEL:
-        return None
-    if len({element(v) for v in (*op.operands, y)}) > 1 or is_in_loop(op):
+    if (
+        op.operation.parent.name == KERNEL
+        or not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type)
+        or is_in_loop(op)
+    ):
         return None
     left, right = (_matrix(x, Contraction.of(op), side) for side, x in enumerate(op.operands))
-    if left is None or right is None or not pays(left, right):
+    if left is None or right is None:
         return None
-    return [in_tiles(b, left, right)]
+    sizes = [left.of(left.kept), left.of(left.summed), right.of(right.kept)]
+    is_taken = is_large(sizes, math.prod(left.of(d) for d in left.batches))
+    return [in_tiles(b, left, right)] if is_taken else None
 
 
-def pays(x: Matrix, y: Matrix) -> bool:
-    """Whether a product is of floats for which there are tiles, and large."""
-    count = max(math.prod(each.of(d) for d in each.batches) for each in (x, y))
-    return is_large(element(x.value), [x.of(x.kept), x.of(x.summed), y.of(y.kept)], count)
-
-
-def is_large(element_type: Any, sizes: Sequence[int], count: int = 1) -> bool:
-    """Whether `count` products with these rows, summed elements and columns are large, of floats with tiles."""
-    of_floats = isinstance(element_type, ir.F32Type | ir.F64Type)
-    is_in_range = _LEAST <= min(sizes) and max(sizes) < _MOST
-    return of_floats and is_in_range and count * math.prod(sizes) >= _WORK
+def is_large(sizes: Sequence[int], count: int = 1) -> bool:
+    """Whether `count` products with these rows, summed elements and columns are large."""
+    return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: Any, of: Contraction, side: int) -> Matrix | None:
