@@ -45,8 +45,11 @@ PHASES = tuple(
 )
 """The phases of IREE's compiler after which it can print a program."""
 
-DISPATCHED, SCHEDULED = "flow", "stream"
-"""The phases after which the dispatches are decided, and their order and the memory of arrays."""
+OPTIMIZED, DISPATCHED, SCHEDULED = "global-optimization", "flow", "stream"
+"""The phases before IREE makes dispatches, after it made them, and after their order and the memory are decided."""
+
+_ALONE = "--mlir-disable-threading"
+"""For phases whose passes run over one large function, so that threads of the compiler take time and save none."""
 
 _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
@@ -243,7 +246,7 @@ def _in_steps(
     text, begin = source.text, list[str]()
     places = places_arrays(source)
     if source.repeats or places:
-        ended = step(text, *command, f"--compile-to={DISPATCHED}")
+        ended = _dispatched(text, step, command)
         if ended.code != 0:
             return ended
         text, begin = inlined(ended.output), [f"--compile-from={DISPATCHED}"]
@@ -254,6 +257,21 @@ def _in_steps(
             return ended
         text, begin = with_workgroups(ended.output, source.workgroups), [f"--compile-from={SCHEDULED}"]
     return step(text, *command, *begin, *last)
+
+
+def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:
+    """Runs the phases that make dispatches of a program, in two parts.
+
+    After each pass, IREE verifies all ops, which takes two fifths of the time. Here no pass is verified, but the next
+    run of the compiler verifies the text that it reads. IREE makes invalid ops of some StableHLO; they last until the
+    end of the first part, and would become wrong values in the second. If a part fails, the phases run at once, and
+    their diagnostics name places of the program.
+    """
+    whole, unverified = f"--compile-to={DISPATCHED}", (*command, _ALONE, "--verify=false")
+    ended = step(text, *unverified, f"--compile-to={OPTIMIZED}")
+    if ended.code == 0:
+        ended = step(ended.output, *unverified, f"--compile-from={OPTIMIZED}", whole)
+    return step(text, *command, whole) if ended.code else ended
 
 
 def places_arrays(source: Source) -> bool:
@@ -267,7 +285,7 @@ def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended
     `text` is the program after the phase before, and `step` runs a command on a program.
     """
     options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-    command = find_tool("iree-opt"), *options, "-", "-o", "-"
+    command = find_tool("iree-opt"), *options, _ALONE, "-", "-o", "-"
     ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
     if ended.code == 0:
         program = ended.output.decode("utf-8", "surrogateescape")

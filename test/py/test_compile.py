@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.witnesses import find_witness
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules
+from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules, compile_source
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
@@ -64,6 +65,22 @@ def test_a_crash_of_the_compiler_is_reported() -> None:
     }}"""
     with pytest.raises(CompileError, match=r"compiler crashed \(SIG\w+\).*try another target"):
         compile_module(program)
+
+
+@pytest.mark.parametrize(
+    "witness, place",
+    [
+        ("convolution_reversed", ":2:6"),
+        ("pads_by_one_number", ""),
+        ("reduce_window_excess", ":3:14"),
+        ("scatter_window", ":2:6"),
+    ],
+)
+def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place: str) -> None:
+    """With `--verify=false` in one run, IREE compiles these programs to wrong values."""
+    source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
+    with pytest.raises(CompileError, match=f"^x.mlir{place}"):
+        compile_source(source, cached=False)
 
 
 def test_bytecode_and_portable_artifacts() -> None:
