@@ -6,6 +6,8 @@
     order.py            a schedule of lower peak, at equal cost
     cheap.py            recomputation of values that cost almost nothing, which needs no budget
     recompute.py        recomputation of further values until the peak is within a budget
+    segments.py         nested segments of values that are recomputed together
+    second_runs.py      the schedule with second runs of the values that are not kept
     search.py           the optimum for graphs of a few ops
     loops.py            which loops store stacks and which store checkpoints, within a budget
     emit.py             the graph of a schedule, with barriers before recomputed ops

@@ -20,7 +20,8 @@ from tiduc.dialect.traits import CHEAP, DOUBLE, ELEMENTWISE, VECTORIZED
 from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import ordered
-from tiduc.passes.rematerialize.recompute import Choice, can_rerun, evicting, unchanged
+from tiduc.passes.rematerialize.recompute import can_rerun
+from tiduc.passes.rematerialize.second_runs import Choice, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
 """The ops that readers recompute. A GELU needs its argument only, and not `erf` of the argument as well."""
@@ -118,7 +119,8 @@ class _Candidates:
     def _recomputing(self, rate: float) -> Choice:
         """The schedule of least bytes, if a second of recomputation is worth `rate` bytes."""
         evicted = self._evicted(rate)
-        model = evicting(unchanged(self.model), self.peak, evicted, self.stored).model
+        segments = dict.fromkeys(evicted, (0, self.peak))
+        model = evicting(unchanged(self.model), self.peak, segments, self.stored).model
         return unchanged(ordered(model, has_budget=True))
 
     def _time(self, model: Liveness) -> float:

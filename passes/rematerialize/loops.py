@@ -13,7 +13,8 @@ from tiduc.dialect.graph import Graph
 from tiduc.dialect.view import View
 from tiduc.passes.rematerialize.inside import seconds_of_iteration
 from tiduc.passes.rematerialize.liveness import Liveness
-from tiduc.passes.rematerialize.recompute import Choice, within
+from tiduc.passes.rematerialize.recompute import within
+from tiduc.passes.rematerialize.second_runs import Choice
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
 
 _GROUPS = 8

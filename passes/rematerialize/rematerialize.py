@@ -25,7 +25,8 @@ from tiduc.passes.rematerialize.inside import total_seconds, with_inside
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
 from tiduc.passes.rematerialize.order import SMALL, ordered, with_virtual_late
-from tiduc.passes.rematerialize.recompute import curve, lowest, unchanged, without_checkpointed
+from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
+from tiduc.passes.rematerialize.second_runs import unchanged
 from tiduc.passes.rules.registry import OpSet
 
 _GAIN = 0.98

@@ -14,7 +14,7 @@ from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.liveness import liveness
-from tiduc.passes.rematerialize.recompute import evicting, unchanged
+from tiduc.passes.rematerialize.second_runs import evicting, unchanged
 
 X, W, COUNT = "tensor<512x64xf32>", "tensor<64x64xf32>", 6
 GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}
@@ -186,7 +186,8 @@ def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) 
     )
     names = [op.name for op in model.ops]
     quotient = names.index("stablehlo.divide")
-    after = evicting(unchanged(model), names.index("stablehlo.multiply") - 1, {quotient}, stored).model
+    peak = names.index("stablehlo.multiply") - 1
+    after = evicting(unchanged(model), peak, {quotient: (0, peak)}, stored).model
     first, second = (i for i, op in enumerate(after.ops) if op == model.ops[quotient])
     assert (after.size[first], after.size[second]) == (64, 64 if stored else 0)
     assert after.roots[second] == ((second,) if stored else (names.index("stablehlo.dot_general"),))
@@ -304,7 +305,8 @@ def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
     model = liveness(program.merged)
     names = [op.name for op in model.ops]
     convolutions = [i for i, name in enumerate(names) if name == "stablehlo.convolution"]
-    choice = evicting(unchanged(model), convolutions[-1], set(convolutions[:2]))
+    peak = convolutions[-1]
+    choice = evicting(unchanged(model), peak, dict.fromkeys(convolutions[:2], (0, peak)))
     with context(), ir.Location.unknown():
         emitted = emit(program.opset.builder(View(ir.Module.create()), "main"), program.merged, choice.model)
     barriers = [op for op in emitted.definitions if op.name == "stablehlo.optimization_barrier"]

@@ -1,0 +1,158 @@
+"""second_runs: the schedule in which readers after a place read second runs of evicted values.
+
+    x1 x2 x3 x4 | c4 c3 c2 c1   evict x1, x3:   x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
+
+A second run comes right before its first reader, after second runs of the evicted values that it reads. Each evicted
+value has a segment (`segments.py`). A run stays if the reader needs a value of the same segment, or of a segment inside
+it: later readers read the run, too. Other runs pass: the value runs once more when its own segment is recomputed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiduc.dialect.costs import seconds
+from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.passes.rematerialize.liveness import MOST_ROOTS, Liveness, fused_ops
+from tiduc.passes.rematerialize.segments import Segment
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule with second runs: its model, whose ops are in the order of the schedule, its peak, and its time.
+
+    `time` is the estimated time in seconds of the ops that run more than once.
+    """
+
+    model: Liveness
+    peak: int
+    time: float
+
+
+def unchanged(model: Liveness) -> Choice:
+    """The given schedule, with nothing recomputed."""
+    return Choice(model, model.peak(range(len(model.ops))), 0.0)
+
+
+def evicting(base: Choice, peak: int, evicted: Mapping[int, Segment], stored: bool = True) -> Choice:
+    """The schedule in which readers after the place `peak` read second runs of the evicted ops.
+
+    `evicted` has the segment of each op. If second runs count as stored, all take memory; else those that are fused
+    with their readers take none.
+    """
+    reruns = _Reruns(base.model, peak, evicted, stored)
+    model = reruns.schedule()
+    return Choice(model, model.peak(range(len(model.ops))), base.time + reruns.time)
+
+
+class _Reruns:
+    """Builds a schedule with second runs of ops, for the readers after a place."""
+
+    def __init__(self, model: Liveness, peak: int, evicted: Mapping[int, Segment], stored: bool) -> None:
+        self.model, self.peak, self.evicted, self.stored = model, peak, evicted, stored
+        self.time = 0.0
+        self.again: dict[int, int] = {}  # by op: the place in the new schedule of the second run that stays
+        self.repeated: set[int] = set()  # the ops that run again, in runs that stay or pass
+        self.place: list[int] = []  # by op: its place in the new schedule
+        self.taken: list[int] = []  # by place in the new schedule: the op
+        self.needs: list[tuple[int, ...]] = []
+
+    def schedule(self) -> Liveness:
+        for i in range(len(self.model.ops)):
+            if i > self.peak and self.evicted:
+                self._rerun_needed(i)
+            self.place.append(self._append(i, self.again))
+        self._drop_unread()
+        return self._model()
+
+    def _drop_unread(self) -> None:
+        """Drops the first run of an op if all readers read other runs; the op then runs once less."""
+        readers = [0] * len(self.taken)
+        for needs in self.needs:
+            for j in needs:
+                readers[j] += 1
+        dropped = set[int]()
+        for i in sorted(self.repeated, reverse=True):
+            place = self.place[i]
+            if not readers[place] and i not in self.model.kept:
+                dropped.add(place)
+                self.time -= self._seconds(i)
+                for j in self.needs[place]:
+                    readers[j] -= 1
+        if dropped:
+            stay = [place for place in range(len(self.taken)) if place not in dropped]
+            new = dict(zip(stay, range(len(stay)), strict=True))
+            self.taken = [self.taken[place] for place in stay]
+            self.needs = [tuple([new[j] for j in self.needs[place]]) for place in stay]
+            self.place = [new.get(place, -1) for place in self.place]
+
+    def _append(self, i: int, *runs: Mapping[int, int]) -> int:
+        """Appends a run of an op that reads the given second runs, else first runs; gives its place."""
+        place, needs = self.place, list[int]()
+        for j in self.model.needs[i]:
+            needs.append(next((of[j] for of in runs if j in of), -1))
+            if needs[-1] < 0:
+                needs[-1] = place[j]
+        self.taken.append(i)
+        self.needs.append(tuple(needs))
+        return len(self.taken) - 1
+
+    def _rerun_needed(self, i: int) -> None:
+        """Appends second runs of what op `i` needs and has lost: evicted ops, and virtual ops that read them."""
+        size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
+        wanted = {evicted[j] for j in self._lost(i, through_evicted=False) if size[j]}
+        passing: dict[int, int] = {}
+        for j in sorted(self._lost(i, through_evicted=True)):
+            if size[j]:
+                first, end = evicted[j]
+                stays = any(first <= segment[0] and segment[1] <= end for segment in wanted)
+            elif any(k in again or k in passing for k in needs[j]):
+                stays = not any(k in passing for k in needs[j])
+            else:
+                continue
+            (again if stays else passing)[j] = self._append(j, passing, again)
+            self.repeated.add(j)
+            self.time += self._seconds(j)
+
+    def _lost(self, i: int, through_evicted: bool) -> set[int]:
+        """The evicted and virtual ops without a second run that op `i` needs, through virtual ops, too."""
+        size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
+        lost: set[int] = set()
+        stack = list(needs[i])
+        while stack:
+            j = stack.pop()
+            if j <= self.peak and j not in lost and j not in again and (not size[j] or j in evicted):
+                lost.add(j)
+                if through_evicted or not size[j]:
+                    stack += needs[j]
+        return lost
+
+    def _seconds(self, i: int) -> float:
+        """The estimated time of a second run of op i; a virtual op takes time if it computes."""
+        op = self.model.ops[i]
+        return seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
+
+    def _model(self) -> Liveness:
+        """The model of the new schedule, with ops numbered by place."""
+        old, taken = self.model, self.taken
+        ops = [old.ops[j] for j in taken]
+        kept = {self.place[i]: count for i, count in old.kept.items()}
+        fused = [False] * len(ops) if self.stored else fused_ops(ops, self.needs, kept)
+        size: list[int] = []
+        reads: list[tuple[int, ...]] = []
+        roots: list[tuple[int, ...]] = []
+        for i, j in enumerate(taken):
+            behind = tuple(dict.fromkeys(k for need in self.needs[i] for k in roots[need]))
+            is_virtual = not old.size[j] or (fused[i] and len(behind) <= MOST_ROOTS)
+            size.append(0 if is_virtual else old.size[j])
+            reads.append(() if is_virtual else behind)
+            roots.append(behind if is_virtual else (i,))
+        return Liveness(
+            ops,
+            size,
+            self.needs,
+            reads,
+            roots,
+            kept,
+            old.arguments,
+            old.inside,
+        )

@@ -1,0 +1,132 @@
+"""segments: nested segments of the ops before a peak, whose values are recomputed together.
+
+    x1 x2 x3 x4 x5 x6 | c6 c5 c4 c3 c2 c1      ->      [x1 x2 [x3 x4]] [x5 x6] |      cuts before x5, then before x3
+
+Readers after the peak read the last segment first, so the segments before it are recomputed later, one by one. A cut
+divides a segment: the values that cross the cut are stored while the segment is recomputed. The part before the cut
+then has all the memory of the segment again, and the part after the cut has what the crossing values leave. A part
+whose values exceed its memory is cut again, and its values are recomputed once more.
+
+With memory for s values, of which a cut stores one, t recomputations of each value reach C(s + t, t) values. The cuts
+are where this binomial schedule has them, or near there, where the fewest bytes cross. For chains of equal layers the
+schedule is the optimum: Griewank, Walther, "Algorithm 799: revolve" (2000).
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Segment = tuple[int, int]
+"""The places of a segment: the first one, and the one after the last."""
+
+MOST_RUNS = 8
+"""The most recomputations of a value that the cuts of a segment aim at."""
+
+_LEAST, _MOST = 0.5, 1.1
+"""The shares of the wanted length between which a segment is cut."""
+
+_RARE = 10
+"""One in this many places of a segment is crossed by as few bytes as a cut is expected to store."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An op before the peak that can run again: its place, and the place of its last reader before the peak.
+
+    `size` are the bytes of its results, and `held` those bytes if a reader after the peak holds them, else 0; `price`
+    is the time of the op for each byte of its results.
+    """
+
+    op: int
+    last: int
+    size: int
+    held: int
+    price: float
+
+
+class Segments:
+    """Cuts the places before a peak into nested segments, by the candidates that are live at each place."""
+
+    def __init__(self, candidates: Sequence[Candidate], peak: int) -> None:
+        self.candidates, self.peak = candidates, peak
+        crossing, stored, held = np.zeros(peak + 2), np.zeros(peak + 2), np.zeros(peak + 2)
+        for c in candidates:
+            crossing[c.op + 1] += c.size
+            crossing[c.last + 1] -= c.size
+            stored[c.op + 1] += c.held
+            stored[c.last + 1] -= c.held
+            held[c.op + 1] += c.held
+        self.crossing: NDArray[np.float64] = np.cumsum(
+            crossing
+        )  # by place: the bytes that a cut before it stores
+        self.stored: NDArray[np.float64] = np.cumsum(stored)  # those of them that are held
+        self.held: NDArray[np.float64] = np.cumsum(held)  # by place: the held bytes of the ops before it
+
+    def within(self, memory: float) -> Mapping[int, Segment] | None:
+        """The segment of each candidate to recompute, by the op, if so many bytes are for segments; None without a cut.
+
+        Values belong to the smallest segment that contains their readers before the peak. The values that the cuts of
+        the last segments store need no recomputation, since their first run is right before the peak.
+        """
+        cuts: dict[int, Segment] = {}  # by place: the segment that the cut divides; large segments first
+        stack = [(0, self.peak, memory)]
+        while stack:
+            first, end, bytes_ = stack.pop()
+            length = self._length(first, end, bytes_)
+            if length is not None:
+                cut = self._cut(first, end, length)
+                cuts[cut] = first, end
+                stack += [(first, cut, bytes_), (cut, end, bytes_ - self.crossing[cut])]
+        return self._by_op(cuts) if cuts else None
+
+    def whole(self) -> Mapping[int, Segment]:
+        """All candidates, in one segment."""
+        return self._by_op({})
+
+    def _by_op(self, cuts: Mapping[int, Segment]) -> Mapping[int, Segment]:
+        """The segment of each candidate to recompute, by the op."""
+        places = sorted(cuts)
+        bounds = [0, *places, self.peak]
+        number = {place: i for i, place in enumerate(cuts)}
+        segments: dict[int, Segment] = {}
+        for c in self.candidates:
+            before, after = bisect_right(places, c.op), bisect_right(places, c.last)
+            if before == after:
+                segments[c.op] = bounds[before], bounds[before + 1]
+            else:
+                segment = cuts[min(places[before:after], key=number.__getitem__)]
+                if segment[1] < self.peak:
+                    segments[c.op] = segment
+        return segments
+
+    def _length(self, first: int, end: int, memory: float) -> float | None:
+        """The held bytes of the first part of a segment; None if its values fit the memory, or no cut is possible."""
+        across = self.crossing[first + 1 : end]
+        own = self.held[end] - self.held[first] - (self.stored[end] if end < self.peak else 0)
+        if own <= memory or not len(across):
+            return None
+        rare = len(across) // _RARE
+        unit = max(1.0, float(np.partition(across, rare)[rare]))  # of crossing bytes
+        slots, values = int(memory / unit), math.ceil(own / unit) + 1
+        if slots < 1:
+            return None
+        runs = 2
+        while runs < MOST_RUNS and math.comb(slots + runs, runs) < values:
+            runs += 1
+        rest = values - math.comb(slots + runs - 2, runs - 1)
+        return float(unit * max(1, min(math.comb(slots + runs - 1, runs - 1), rest)))
+
+    def _cut(self, first: int, end: int, length: float) -> int:
+        """The place in a segment where the fewest bytes cross, near the place after so many held bytes."""
+        least, near, most = (
+            int(np.searchsorted(self.held, self.held[first] + share * length)) for share in (_LEAST, 1, _MOST)
+        )
+        near = min(max(near, first + 1), end - 1)
+        least, most = min(max(least, first + 1), near), max(min(most, end - 1), near)
+        window = self.crossing[least : most + 1]
+        places = np.flatnonzero(window == window.min()) + least
+        return int(places[np.abs(places - near).argmin()])
