@@ -14,7 +14,7 @@ rematerialization" (2021), the price.
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -151,9 +151,14 @@ def _one_level(base: Choice) -> Iterator[tuple[float, _Segments, Choice]]:
 
 
 def _peak(base: Choice) -> int:
-    """The place of the peak in a schedule; 0 in one without ops."""
-    live = base.model.live(range(len(base.model.ops)))
-    return int(live.argmax()) if len(live) else 0
+    """The place of the peak in a schedule, or the end of the first region before it; 0 in one without ops.
+
+    What passes from a region to the next one is live throughout both.
+    """
+    order = range(len(base.model.ops))
+    live, end = base.model.live(order), base.model.region_end(order)
+    peak = int(live.argmax()) if len(live) else 0
+    return peak if end is None else min(peak, end)
 
 
 def _fewest(base: Choice, segments: _Segments, budget: int) -> Choice:
@@ -333,13 +338,4 @@ class _Reruns:
             size.append(0 if is_virtual else old.size[j])
             reads.append(() if is_virtual else behind)
             roots.append(behind if is_virtual else (i,))
-        return Liveness(
-            ops,
-            size,
-            self.needs,
-            reads,
-            roots,
-            kept,
-            old.arguments,
-            old.inside,
-        )
+        return replace(old, ops=ops, size=size, needs=self.needs, reads=reads, roots=roots, kept=kept)
