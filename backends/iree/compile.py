@@ -19,8 +19,8 @@ from itertools import count
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
-from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.hosting import hosted
+from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten

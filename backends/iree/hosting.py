@@ -1,4 +1,4 @@
-"""hosting: arrays of an execution region lie in the memory of results that are written after the last use of the arrays.
+"""hosting: arrays of an execution region lie in the memory of results that are written after the last use of them.
 
     %1 = subview %result[%p#1]                          %1 = subview %result[%c0]
     execute with(%1 as %r, %transient as %t) {    ->    execute with(%1 as %r, %transient as %t, %result as %h) {
@@ -15,13 +15,25 @@ and fills do. The text is that of `placement.py`, which places the arrays that a
 """
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.placement import CONSTANT, FUNCTION, PACK, SLICE, Array, Fixed, Places, aligned, lowest
+from tiduc.backends.iree.placement import (
+    CONSTANT,
+    FUNCTION,
+    PACK,
+    SLICE,
+    Array,
+    Fixed,
+    Places,
+    aligned,
+    live_bytes,
+    lowest,
+)
 
 _GAIN = 64
-"""Arrays are hosted only if the allocation of the other ones then takes so many bytes less."""
+"""Arrays are hosted only if so many bytes fewer of the other ones are live at once."""
 
 _MOST = 4096
 """The most arrays and results, since the time of placing them grows with the square of their number."""
@@ -33,7 +45,8 @@ _EXECUTE = re.compile(
 _OPERAND = re.compile(r"(%\w+) as (%\w+): !stream\.resource<(\w+)>\{(%[\w#]+)\}")
 _STEP = re.compile(r"^      (?=stream\.cmd\.)", re.MULTILINE)
 _ALLOCATION = re.compile(
-    r"^    (%\w+), %\w+ = stream\.resource\.alloca [^\n]*!stream\.resource<external>\{(%\w+)#0\} =>", re.MULTILINE
+    r"^    (%\w+), %\w+ = stream\.resource\.alloca [^\n]*!stream\.resource<external>\{(%\w+)#0\} =>",
+    re.MULTILINE,
 )
 
 
@@ -57,7 +70,7 @@ class _Region(NamedTuple):
 
 @slow("Gives arrays no memory of results that are written after the arrays' last use.")
 def hosted(module: str) -> str | None:
-    """A module, between `SCHEDULE` and `FINISH`, with arrays in the memory of results; None if that gains too little."""
+    """A module, between `SCHEDULE` and `FINISH`, with arrays in the memory of results; None if none is there."""
     texts, end = list[str](), 0
     for function in FUNCTION.finditer(module):
         text = function[0]
@@ -80,12 +93,12 @@ def _in_region(text: str, number: int) -> str | None:
         return None
     places = _places_of_results([sizes[x] for *_, x in of_results], region.written)
     steps, end = region.steps, aligned(places.bytes)
-    uses = [_uses(text, region, i) for i in range(1, len(of_arrays) + 1)]
+    uses = _uses(text, region, len(of_arrays))
     arrays = [Array(int(first), int(last), sizes[x]) for first, last, x in of_arrays]
-    lived = [[i for i, step in enumerate(steps) if any(use in step for use in own)] for own in uses]
-    both = [
-        Array(own[0], own[-1], array.bytes) if own else Array(0, len(steps), array.bytes, end)
-        for array, own in zip(arrays, lived, strict=True)
+    lived = _lifetimes(region, len(of_arrays))
+    both = [  # an array that must stay lies behind the results
+        array._replace(first=life[0], last=life[1]) if own else Array(0, len(steps), array.bytes, end)
+        for array, own, life in zip(arrays, uses, lived, strict=True)
     ]
     fixed = [
         Fixed(start, start + aligned(sizes[x]), first, len(steps))
@@ -94,7 +107,7 @@ def _in_region(text: str, number: int) -> str | None:
     starts = lowest(both, [*fixed, Fixed(end, end, 0, len(steps))]).starts
     moved = {i: start for i, start in enumerate(starts, 1) if start < end}
     left = [array for i, array in enumerate(arrays, 1) if i not in moved]
-    if lowest(arrays).bytes - (lowest(left).bytes if left else 0) < _GAIN:
+    if live_bytes(arrays) - live_bytes(left) < _GAIN:
         return None
     return _rewritten(text, region, number, places, moved, uses)
 
@@ -135,12 +148,29 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Places:
     return Places(total - aligned(sizes[last]) + -(-sizes[last] // 4) * 4, starts)
 
 
-def _uses(text: str, region: _Region, number: int) -> list[str]:
-    """The texts of the uses of an array by dispatches and fills of the region; none if there are other uses."""
-    name, argument = f"{region.of_arrays[1]}#{number}", region.argument
-    use = rf"{argument}\[{name} for %\w+\] :(?: \w+ ->)? !stream\.resource<transient>\{{{region.of_arrays[1]}#0\}}"
-    found = re.findall(use, region.execute[2])
-    return sorted(set(found)) if len(found) == len(re.findall(rf"{name}\b", text)) else []
+def _uses(text: str, region: _Region, count: int) -> list[list[str]]:
+    """The texts of the uses of each array by dispatches and fills of the region; none if there are other uses."""
+    pack = re.escape(region.of_arrays[1])
+    use = re.compile(
+        rf"{region.argument}\[{pack}#(\d+) for %\w+\] :(?: \w+ ->)? !stream\.resource<transient>\{{{pack}#0\}}"
+    )
+    found, ours = [dict[str, None]() for _ in range(count + 1)], Counter[int]()
+    for match in use.finditer(region.execute[2]):
+        found[int(match[1])][match[0]] = None
+        ours[int(match[1])] += 1
+    named = Counter(map(int, re.findall(rf"{pack}#(\d+)\b", text)))
+    return [list(found[i]) if ours[i] == named[i] else [] for i in range(1, count + 1)]
+
+
+def _lifetimes(region: _Region, count: int) -> list[tuple[int, int]]:
+    """The first and the last step that names each array; an array that no step names is live throughout."""
+    use = re.compile(rf"{re.escape(region.of_arrays[1])}#(\d+)\b")
+    steps = region.steps
+    lives: dict[int, tuple[int, int]] = {}
+    for i, step in enumerate(steps):
+        for number in map(int, use.findall(step)):
+            lives[number] = lives.get(number, (i, i))[0], i
+    return [lives.get(number, (0, len(steps))) for number in range(1, count + 1)]
 
 
 def _rewritten(
@@ -164,11 +194,15 @@ def _rewritten(
         f"{region.results} as {name}_results: !stream.resource<external>{{{of_results}#0}}, {region.execute[1]}",
         1,
     )
-    for i in moved:
-        for use in uses[i - 1]:
-            _, rest = use.split(" for ", 1)
-            rest = rest.replace(f"<transient>{{{of_arrays}#0}}", f"<external>{{{of_results}#0}}")
-            body = body.replace(use, f"{name}_results[{name}_at{i} for {rest}")
+    new = {
+        use: f"{name}_results[{name}_at{i} for {use.partition(' for ')[2]}".replace(
+            f"<transient>{{{of_arrays}#0}}", f"<external>{{{of_results}#0}}"
+        )
+        for i in moved
+        for use in uses[i - 1]
+    }
+    use = re.compile("|".join(map(re.escape, new)))
+    body = use.sub(lambda match: new[match[0]], body)
     text = text.replace(region.execute[0], body)
     text = text.replace(region.of_arrays[0], region.of_arrays[0].replace(region.of_arrays[2], slices))
     text = text.replace(region.of_results[0], "")

@@ -95,7 +95,7 @@ def placed(module: str) -> str | None:
 def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
     """The places of arrays in the allocation of fewest bytes that is found, beside what has its place."""
     numbers = range(len(arrays))
-    best, live = in_order(arrays, numbers, fixed), max([_live(arrays), *(each.end for each in fixed)])
+    best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
         order = list(start)
         for _ in range(min(_ROUNDS, 1 + _MOST // (len(arrays) + 1))):
@@ -109,7 +109,7 @@ def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
     return best
 
 
-def _live(arrays: Sequence[Array]) -> int:
+def live_bytes(arrays: Sequence[Array]) -> int:
     """The most bytes that are live at once."""
     steps = np.zeros(max((array.last for array in arrays), default=0) + 2, np.int64)
     for array in arrays:

@@ -9,7 +9,7 @@ result takes is *hoisted*: it runs as soon as this holds, together with the sunk
 whose result is a result of the graph is hoisted, too: it takes no further memory, and its operands are freed earlier.
 
 If the graph may be two execution regions, results that are larger than what they are computed from, such as derivatives
-of the weights of small images, come last where that lowers the peak: they are allocated when the first region has ended.
+of the weights of small images, come last where that lowers the peak: the second region allocates them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -49,14 +49,16 @@ class Spans:
         places = np.arange(len(self.last))
         passes = (places <= end) & (self.last > end)
         own = _live(np.where(passes, 0, self.taken), self.last) + self.inside
-        return own + self.taken[passes].sum() - np.where(places <= end, self.results[end + 1 :].sum(), 0)
+        late = np.where(places <= end, self.results[end + 1 :].sum(), 0)
+        return np.asarray(own + self.taken[passes].sum() - late, np.float64)
 
 
 def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
     """The bytes of values at each place, if each value is live from its own place to its last one."""
     change = np.append(taken, 0)
     np.subtract.at(change, last + 1, taken)
-    return np.cumsum(change)[:-1]
+    live: Bytes = np.cumsum(change)[:-1]
+    return live
 
 
 def best_end(spans: Spans, ends: Iterable[int]) -> tuple[float, int] | None:
@@ -91,8 +93,8 @@ def _peaks_of_starts(
     """For each place, the most bytes that are live at once, up to the place, of the values that are not read later.
 
     A value that ends at a place adds to the bytes at all places from its first one up to this one. A place with no more
-    bytes than a later one never has more again, and is dropped. The bytes of the others are kept as differences, of each
-    to the next one, so that a value changes two differences. (Gabow and Tarjan, 1985, find minima offline in this way.)
+    bytes than a later one never has more again, and is dropped. The others keep the difference of their bytes to those
+    of the next one, so that a value changes two differences. (Gabow and Tarjan, 1985, find minima offline in this way.)
     """
     count, peaks = len(inside), list[float]()
     is_begin = inside != 0

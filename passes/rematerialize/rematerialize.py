@@ -43,8 +43,9 @@ def rematerialize(
 
     `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as
     "0.3x" of what the graph takes beside these as it is, without any plan; "min" for the lowest peak, if that saves 2%
-    of what the peak without a budget takes beside them; empty for no budget. `loops` gives graphs in its place whose loops keep less and recompute more. `RequestError` for
-    another text, and for a budget below the lowest peak that is found, with that peak.
+    of what the peak without a budget takes beside them; empty for no budget. `loops` gives graphs in its place whose
+    loops keep less and recompute more. `RequestError` for another text, and for a budget below the lowest peak that is
+    found, with that peak.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
