@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import tiduc.backends.iree.pipeline
 import tiduc.backends.iree.hosting
+import tiduc.backends.iree.pipeline
 import tiduc.backends.iree.placement
 import tiduc.backends.iree.vm.recordings  # noqa: F401  (these imports record all faults)
 from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
