@@ -92,7 +92,8 @@ def _in_region(text: str, number: int) -> str | None:
     if len(of_results) + len(of_arrays) > _MOST or any(x not in sizes for *_, x in (*of_results, *of_arrays)):
         return None
     places = _places_of_results([sizes[x] for *_, x in of_results], region.written)
-    steps, end = region.steps, aligned(places.bytes)
+    steps = region.steps
+    end = aligned(places.bytes + 1) - aligned(1)  # arrays end at multiples of the alignment
     uses = _uses(text, region, len(of_arrays))
     arrays = [Array(int(first), int(last), sizes[x]) for first, last, x in of_arrays]
     lived = _lifetimes(region, len(of_arrays))
