@@ -162,8 +162,8 @@ class Program:
     def rematerialize(self, memory: str) -> "Program":
         """The program within a budget of memory, which its derivatives keep.
 
-        `memory` is "100MB", with arguments and results; "0.3x" of what the peak takes beside these; or "min".
-        Lowering raises `RequestError` for other texts, and for less than the least feasible number.
+        `memory` is "100MB", with arguments and results; "0.3x" of what the program takes beside these as it is, without
+        any plan; or "min". Lowering raises `RequestError` for other texts, and for less than the least feasible number.
         """
         return replace(self, memory=memory)
 

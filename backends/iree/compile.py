@@ -19,6 +19,7 @@ from itertools import count
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
+from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.targets import Target, find_target
@@ -289,6 +290,7 @@ def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended
     ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
     if ended.code == 0:
         program = ended.output.decode("utf-8", "surrogateescape")
+        program = hosted(program) or program
         text = (placed(program) or program).encode("utf-8", "surrogateescape")
         ended = step(text, *command, f"--pass-pipeline={FINISH}")
     return ended if ended.code == 0 else None

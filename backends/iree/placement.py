@@ -43,18 +43,28 @@ _MOST = 4096
 _ROUNDS = 20
 """The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
 
-_FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
-_CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
-_PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
-_SLICE = re.compile(r"\[(\d+), (\d+)\] = (%\w+)")
+FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
+CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
+PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
+SLICE = re.compile(r"\[(\d+), (\d+)\] = (%\w+)")
 
 
 class Array(NamedTuple):
-    """The first and the last step at which an array is live, and its bytes."""
+    """The first and the last step at which an array is live, its bytes, and the least place at which it may begin."""
 
     first: int
     last: int
     bytes: int
+    least: int = 0
+
+
+class Fixed(NamedTuple):
+    """Where something begins and ends that has its place, and its first and its last step."""
+
+    start: int
+    end: int
+    first: int
+    last: int
 
 
 class Places(NamedTuple):
@@ -69,10 +79,10 @@ def placed(module: str) -> str | None:
     """A module, between `SCHEDULE` and `FINISH`, with its arrays placed; None if that gains too little."""
     given, best = 0, 0
     packs: list[tuple[re.Match[str], Places]] = []
-    for function in _FUNCTION.finditer(module):
-        sizes = {name: int(n) for name, n in _CONSTANT.findall(function[0])}
-        for pack in _PACK.finditer(module, *function.span()):
-            slices = _SLICE.findall(pack[2])
+    for function in FUNCTION.finditer(module):
+        sizes = {name: int(n) for name, n in CONSTANT.findall(function[0])}
+        for pack in PACK.finditer(module, *function.span()):
+            slices = SLICE.findall(pack[2])
             if len(slices) > _MOST or any(size not in sizes for *_, size in slices):
                 continue
             arrays = [Array(int(first), int(last), sizes[size]) for first, last, size in slices]
@@ -82,14 +92,14 @@ def placed(module: str) -> str | None:
     return _with_places(module, packs) if packs and given - best >= _GAIN else None
 
 
-def lowest(arrays: Sequence[Array]) -> Places:
-    """The places of arrays in the allocation of fewest bytes that is found."""
+def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
+    """The places of arrays in the allocation of fewest bytes that is found, beside what has its place."""
     numbers = range(len(arrays))
-    best, live = in_order(arrays, numbers), _live(arrays)
+    best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
         order = list(start)
         for _ in range(min(_ROUNDS, 1 + _MOST // (len(arrays) + 1))):
-            places = in_order(arrays, order)
+            places = in_order(arrays, order, fixed)
             best = min(best, places, key=lambda places: places.bytes)
             if best.bytes == live:
                 return best
@@ -99,28 +109,28 @@ def lowest(arrays: Sequence[Array]) -> Places:
     return best
 
 
-def _live(arrays: Sequence[Array]) -> int:
+def live_bytes(arrays: Sequence[Array]) -> int:
     """The most bytes that are live at once."""
     steps = np.zeros(max((array.last for array in arrays), default=0) + 2, np.int64)
     for array in arrays:
-        steps[array.first] += _aligned(array.bytes)
-        steps[array.last + 1] -= _aligned(array.bytes)
+        steps[array.first] += aligned(array.bytes)
+        steps[array.last + 1] -= aligned(array.bytes)
     return int(np.cumsum(steps).max())
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def in_order(arrays: Sequence[Array], order: Iterable[int]) -> Places:
+def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Places:
     """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
-    starts, total = [0] * len(arrays), 0
+    starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
     # For each array that has a place, in the order of memory: its beginning, its end, its first and its last step.
-    taken = np.zeros((4, 0), np.int64)
+    taken = np.array(sorted(fixed), np.int64).reshape(-1, 4).T
     for i in order:
-        array, size = arrays[i], _aligned(arrays[i].bytes)
+        array, size = arrays[i], aligned(arrays[i].bytes)
         begins, ends = taken[:2, (taken[2] <= array.last) & (taken[3] >= array.first)]
-        free = np.maximum.accumulate(np.concatenate([[0], ends]))
+        free = np.maximum.accumulate(np.concatenate([[array.least], ends]))
         gaps = begins - free[:-1]
         fits = gaps >= size
         start = int(free[:-1][fits][gaps[fits].argmin()] if fits.any() else free[-1])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import tiduc.backends.iree.hosting
 import tiduc.backends.iree.pipeline
 import tiduc.backends.iree.placement
 import tiduc.backends.iree.vm.recordings  # noqa: F401  (these imports record all faults)

@@ -13,7 +13,7 @@ LEAST = "min"
 
 
 def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
-    """The bytes of a budget, for a program whose peak is `peak` without a budget; 0 for `min`.
+    """The bytes of a budget, for a program whose peak is `peak` without any plan; 0 for `min`.
 
     Arguments and results take `throughout` bytes of the peak; a share is one of the other bytes. Raises `RequestError`
     for a text that is not a budget.

@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 
 from tiduc.dialect.cache import Cache
 from tiduc.dialect.control import Branches, Loop, control, is_control
-from tiduc.dialect.costs import seconds, size_in_bytes
+from tiduc.dialect.costs import is_open, seconds, size_in_bytes
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.rates import rates
 from tiduc.dialect.small_loops import is_small
 from tiduc.dialect.trip_count import most_iterations
 from tiduc.dialect.updates import updated
+from tiduc.dialect.verify import RECOMPUTED
 from tiduc.dialect.view import View
+from tiduc.passes.rematerialize.emit import BARRIER
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 
@@ -42,23 +44,59 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
     """The model with the bytes inside control flow; `inputs` are values that the ops may write over.
 
-    A loop takes the memory of an initial value that nothing else reads.
+    A loop takes the memory of an initial value that nothing else reads. It reads no operand that its body does not.
     """
     within: dict[Definition, int] = {}
     if not any(is_control(op) for op in model.ops):
         return model
     readers = Counter(x for op in model.ops for x in dict.fromkeys(op.reads))
-    stored = set(inputs)
+    number = {y: i for i, op in enumerate(model.ops) for y in op.results}
+    stored, reads = set(inputs), list(model.reads)
     for i, op in enumerate(model.ops):
         if model.size[i] and i not in model.kept:
             stored.update(op.results)
-    for op in filter(is_control, model.ops):
+    for i, op in enumerate(model.ops):
+        if not is_control(op):
+            continue
         record = control(view, op)
         within[op] = inside(view, op).bytes
         if isinstance(record, Loop):
             reused = [x for x in record.inits if readers[x] == 1 and x in stored]
             within[op] -= sum(map(size_in_bytes, reused))
-    return replace(model, inside=within)
+            read = [number[x] for x in _read(record) if x in number]
+            reads[i] = tuple(dict.fromkeys(k for j in read for k in model.roots[j]))
+    return replace(model, inside=within, reads=reads)
+
+
+def _read(record: Loop) -> list[Value]:
+    """The operands of a loop, without invariants that its graphs do not read."""
+    graphs = [record.body, *([record.cond] if record.cond else [])]
+    read = {x for graph in graphs for op in graph.definitions for x in op.reads}
+    first = len(record.inits) + len(record.sequences)
+    inner = [list(graph.inputs.values())[first:] for graph in graphs]
+    if any(len(each) != len(record.invariants) for each in inner):
+        return list(record.operands)
+    invariants = [
+        x
+        for x, *same in zip(record.invariants, *inner, strict=True)
+        if not read.isdisjoint(same) or not set(record.body.outputs).isdisjoint(same)
+    ]
+    return [*record.inits, *record.sequences, *invariants]
+
+
+def with_regions(view: View, model: Liveness) -> Liveness:
+    """The model of a whole program, which may be two execution regions on IREE if nothing else ends a region.
+
+    Loops that are no kernels, branches, calls and barriers end regions, but for barriers of recomputed ops.
+    """
+    for op in model.ops:
+        if op.name == BARRIER:
+            ends = RECOMPUTED not in op.attributes
+        else:
+            ends = is_control(op) and not _is_kernel(control(view, op), view)
+        if ends or any(map(is_open, op.results)):
+            return model
+    return replace(model, may_split=True)
 
 
 def total_seconds(view: View, graph: Graph) -> float:
@@ -86,8 +124,15 @@ def inside(view: View, op: Definition) -> Inside:
         length = sizes_in(record.sequences[0].type)[0]
         count = length if length != DYNAMIC else None
     body = _of_graph(view, record.body, len(record.inits))
-    is_kernel = is_small(view, record.body) and (record.cond is None or is_small(view, record.cond))
-    return Inside(0 if is_kernel else body.bytes, (count or 1) * seconds_of_iteration(view, record.body))
+    bytes_ = 0 if _is_kernel(record, view) else body.bytes
+    return Inside(bytes_, (count or 1) * seconds_of_iteration(view, record.body))
+
+
+def _is_kernel(record: Branches | Loop, view: View) -> bool:
+    """Whether control flow is a loop that is small enough for one kernel."""
+    if isinstance(record, Branches):
+        return False
+    return is_small(view, record.body) and (record.cond is None or is_small(view, record.cond))
 
 
 def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:

@@ -8,7 +8,8 @@ elements or give a contiguous part of an array, those of ops that are fused with
 arrays in another order that only products read: transposed matrices, and convolution kernels that are reversed. A
 product whose batches its only reader adds up, or whose rows and columns that reader exchanges, is one op with this
 reader. Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live
-throughout: compilers allocate results before the first op runs. A dynamic dimension counts as 1.
+throughout, since compilers allocate results before the first op runs. If the graph may be two execution regions, the
+results of the second one are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,15 +27,16 @@ from tiduc.dialect.control import is_control
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.identities import IDENTITIES
 from tiduc.dialect.matchers import compares_equal
 from tiduc.dialect.traits import ELEMENTWISE, traits_of
 from tiduc.dialect.updates import is_update_of_zeros, updated
+from tiduc.passes.rematerialize.regions import Spans, best_end
 
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
+_PRODUCT = "stablehlo.dot_general"
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
-IN_PLACE = 1
-"""The bytes of a result that an op writes into an array that no other op reads: those of the array count as kept."""
 MOST_ROOTS = 8
 """A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
 
@@ -58,6 +60,8 @@ class Liveness:
     kept: dict[int, int]
     arguments: int
     inside: Mapping[Definition, int] = field(default_factory=dict)
+    in_place: frozenset[Definition] = frozenset()
+    may_split: bool = False
 
     @cached_property
     def throughout(self) -> int:
@@ -72,29 +76,54 @@ class Liveness:
 
     def taken(self, i: int) -> int:
         """The bytes that op i takes when it runs: those of its results that are not results of the graph."""
-        return self.size[i] - self.kept.get(i, 0)
+        return 0 if self.ops[i] in self.in_place else self.size[i] - self.kept.get(i, 0)
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
-        """The live bytes at each place of a schedule, in time linear in ops and their operands."""
-        count, last, reads = len(order), [0] * len(self.ops), self.reads
+        """The live bytes at each place of a schedule, in time nearly linear in ops and their operands."""
+        spans = self._spans(order)
+        found = best_end(spans, self._ends(order)) if self.may_split else None
+        return (spans.live() if found is None else spans.live_in_two(found[1])) + self.throughout
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The most bytes that are live at once."""
+        spans = self._spans(order)
+        found = best_end(spans, self._ends(order)) if self.may_split else None
+        if found is not None:
+            return self.arguments + int(found[0])
+        return self.throughout + int(spans.live().max(initial=0))
+
+    def region_end(self, order: Sequence[int]) -> int | None:
+        """The place in a schedule after which a region ends amid it; None if it is one region."""
+        found = best_end(self._spans(order), self._ends(order)) if self.may_split else None
+        return None if found is None else found[1]
+
+    def _spans(self, order: Sequence[int]) -> Spans:
+        """The values by place."""
+        last, reads = [0] * len(self.ops), self.reads
         for place, i in enumerate(order):
             last[i] = place
             for j in reads[i]:
                 last[j] = place
-        sizes = np.asarray(self.size, np.float64)  # floats, since sizes of invalid programs exceed 64 bits
-        sizes[list(self.kept)] -= np.asarray(list(self.kept.values()), np.float64)
-        places = np.asarray(order, np.int64)
-        change = np.zeros(count + 2)
-        change[:count] = sizes[places]
-        np.subtract.at(change, np.asarray(last, np.int64)[places] + 1, change[:count].copy())
-        live = np.cumsum(change[: count + 1])[:count] + self.throughout
-        if self.inside:
-            live += np.asarray([self.inside.get(self.ops[i], 0) for i in order], np.float64)
-        return live
+        places, results = np.asarray(order, np.int64), np.zeros(len(self.ops))
+        results[list(self.kept)] = list(self.kept.values())
+        taken = np.asarray(self.size, np.float64) - results
+        taken[[i for i in self.kept if self.ops[i] in self.in_place]] = 0
+        inside = [self.inside.get(self.ops[i], 0) for i in order] if self.inside else 0
+        return Spans(
+            np.asarray(last, np.int64)[places],
+            taken[places],
+            results[places],
+            np.broadcast_to(np.asarray(inside, np.float64), len(order)),
+        )
 
-    def peak(self, order: Sequence[int]) -> int:
-        """The most bytes that are live at once."""
-        return int(self.live(order).max(initial=self.throughout))
+    def _ends(self, order: Sequence[int]) -> list[int]:
+        """The places of results, at which a region may end, but for those between an array and an op in place."""
+        place = {i: n for n, i in enumerate(order) if i in self.kept}
+        ends = sorted(place.values())[:-1]
+        for i in (i for i in self.kept if self.ops[i] in self.in_place):
+            array = max(self.reads[i], key=lambda j: self.kept.get(j, 0), default=i)
+            ends = [end for end in ends if not place[array] <= end < place[i]]
+        return ends
 
 
 def liveness(graph: Graph) -> Liveness:
@@ -113,7 +142,7 @@ def liveness(graph: Graph) -> Liveness:
         readers[i] += 2
     fused = fused_ops(ops, needs, outputs)
     results, in_loops = set(outputs), {j for i, op in enumerate(ops) if is_control(op) for j in needs[i]}
-    written = results | _written_in_order(ops, number)
+    written = _written_in_order(ops, number, results)
     merged = {i for i in range(len(ops)) if readers[i] == 1 and _is_one_product(ops[i], reader[i])}
     size = [0] * len(ops)
     reads: list[tuple[int, ...]] = []
@@ -130,8 +159,13 @@ def liveness(graph: Graph) -> Liveness:
             reads.append(behind)
             roots.append((i,))
     kept = _kept(graph, size, roots, number)
-    _count_in_place(ops, number, readers, needs, roots, size, kept)
-    return Liveness(ops, size, needs, reads, roots, kept, sum(map(size_in_bytes, _inputs(graph))))
+    in_place = _in_place(ops, number, readers, needs, roots, size, kept)
+    for i, array in in_place.items():
+        kept[i], kept[array] = 0, size[array]
+    arguments = sum(map(size_in_bytes, _inputs(graph)))
+    return Liveness(
+        ops, size, needs, reads, roots, kept, arguments, in_place=frozenset(ops[i] for i in in_place)
+    )
 
 
 def fused_ops(
@@ -173,23 +207,25 @@ def _kept(
     return kept
 
 
-def _count_in_place(
+def _in_place(
     ops: Sequence[Definition],
     number: Mapping[Value, int],
     readers: Sequence[int],
     needs: Sequence[Sequence[int]],
     roots: Sequence[tuple[int, ...]],
-    size: list[int],
-    kept: dict[int, int],
-) -> None:
-    """Counts an array as kept if the op that makes a result of the graph writes into it, and no other op reads it."""
-    for i in list(kept):
+    size: Sequence[int],
+    kept: Mapping[int, int],
+) -> dict[int, int]:
+    """The ops that write a result of the graph into an array that no other op reads, each with the op of the array."""
+    found: dict[int, int] = {}
+    for i in kept:
         array = updated(ops[i])
         x = None if array is None else number.get(array)
         while x is not None and readers[x] == 1 and roots[x] != (x,):
             x = needs[x][0] if len(needs[x]) == 1 else None
         if x is not None and readers[x] == 1 and x not in kept and size[x] == size[i] == kept[i]:
-            size[i], kept[i], kept[x] = IN_PLACE, IN_PLACE, size[x]
+            found[i] = x
+    return found
 
 
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
@@ -202,12 +238,34 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
         return not is_result
     if _is_contiguous_part(op):
         return not is_result and not is_read_in_loops
-    return traits.bytes == "none"
+    return traits.bytes == "none" or _is_identity(op)
 
 
-def _written_in_order(ops: Sequence[Definition], number: Mapping[Value, int]) -> set[int]:
-    """The ops of which a reader needs the result in its order in memory."""
-    return {number[x] for op in ops for x in op.reads if x in number and not _reorders(ops[number[x]], op, x)}
+def _is_identity(op: Definition) -> bool:
+    """Whether the result is an operand, as of an addition of zeros or a pad of no elements, which `lower` removes."""
+    if op.name == "stablehlo.pad":
+        paddings = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        return not any(any(op.attributes[name]) for name in paddings)
+    rule = IDENTITIES.get(op.name)
+    return rule is not None and isinstance(rule(op, op.operands), Value)
+
+
+def _written_in_order(
+    ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
+) -> set[int]:
+    """The ops of which a reader, or a result of the graph, needs the result in its order in memory."""
+    of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
+    written = set(results)
+    for i, op in enumerate(ops):
+        # A product with one matrix for all its batches reads the matrix in place of the broadcast.
+        is_of_products = op.name in _BROADCASTS and i not in of_others and i not in results
+        for x in op.reads:
+            j = number.get(x)
+            if j is not None and not (
+                _reorders(ops[j], op, x) or (is_of_products and _is_transposed(ops[j]))
+            ):
+                written.add(j)
+    return written
 
 
 def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
@@ -215,17 +273,22 @@ def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
 
     Compilers change the order in which the reader reads the operand of the op.
     """
-    if op.name == "stablehlo.transpose":
-        return reader.name == "stablehlo.dot_general" and len(sizes_in(y.type)) == 2
+    if reader.name == _PRODUCT:
+        return _is_transposed(op)
     if op.name != "stablehlo.reverse" or reader.name != "stablehlo.convolution" or y == reader.operands[0]:
         return False
     numbers = hlo.ConvDimensionNumbers(reader.attributes["dimension_numbers"])
     return set(op.attributes["dimensions"]) <= set(numbers.kernel_spatial_dimensions)
 
 
+def _is_transposed(op: Definition) -> bool:
+    """Whether the result of an op is a matrix that is transposed."""
+    return op.name == "stablehlo.transpose" and len(sizes_in(op.result.type)) == 2
+
+
 def _is_one_product(op: Definition, reader: Definition) -> bool:
     """Whether a product and its reader are one product: the reader adds up batches, or exchanges rows and columns."""
-    if op.name != "stablehlo.dot_general":
+    if op.name != _PRODUCT:
         return False
     batches = len(Contraction.of(op).batches[0])
     if reader.name == "stablehlo.transpose":

@@ -7,15 +7,21 @@ come last, and all their operands are live until then. Two rules change the orde
 than the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than its
 result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. An op
 whose result is a result of the graph is hoisted, too: it takes no further memory, and its operands are freed earlier.
+
+If the graph may be two execution regions, results that are larger than what they are computed from, such as derivatives
+of the weights of small images, come last where that lowers the peak: the second region allocates them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tiduc.passes.rematerialize.liveness import Liveness
 
 SMALL = 2**12
 """Without a budget, graphs whose peak beside arguments and results is below this many bytes keep their order."""
+
+_MOST = 16
+"""The most orders with some results last that are tried."""
 
 _GAIN = 0.98
 """Without a budget, the order changes only if the peak beside arguments and results falls to this share or less."""
@@ -112,6 +118,46 @@ def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
         if model.size[i] or i not in needed:
             append_needed(model.needs, i, done, late)
     return late
+
+
+# ---- results last --------------------------------------------------------------------------------------------
+
+
+def results_last(model: Liveness) -> list[int]:
+    """The given order, or one in which some results come last: those that are largest for what they read."""
+    count = len(model.ops)
+    best = list(range(count))
+    if not model.may_split:
+        return best
+    lowest = model.peak(best)
+    groups = sorted(_late_groups(model), key=lambda pair: pair[0])
+    step = max(1, -(-len(groups) // _MOST))
+    for end in range(step, len(groups) + 1, step):
+        late = {i for _, group in groups[:end] for i in group}
+        order = [i for i in range(count) if i not in late] + sorted(late)
+        if (peak := model.peak(order)) < lowest:
+            lowest, best = peak, order
+    return best
+
+
+def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
+    """Results that are larger than what they read, each with the ops that only it needs, after the ratio of sizes."""
+    readers: list[set[int]] = [set() for _ in model.ops]
+    for i, needs in enumerate(model.needs):
+        for j in needs:
+            readers[j].add(i)
+    stays = not_sunk(model)
+    for result in (i for i, those in enumerate(readers) if not those):
+        group, stack = {result}, [result]
+        while stack:
+            for j in model.needs[stack.pop()]:
+                if j not in group and readers[j] <= group and (not stays[j] or j in model.kept):
+                    group.add(j)
+                    stack.append(j)
+        bytes_ = sum(model.kept.get(i, 0) for i in group)
+        read = sum(map(model.taken, {j for i in group for j in model.reads[i]} - group))
+        if read < bytes_:
+            yield read / bytes_, group
 
 
 # ---- hoisting ------------------------------------------------------------------------------------------------

@@ -156,9 +156,14 @@ def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tupl
 
 
 def _peak(base: Choice) -> int:
-    """The place of the peak in a schedule; 0 in one without ops."""
-    live = base.model.live(range(len(base.model.ops)))
-    return int(live.argmax()) if len(live) else 0
+    """The place of the peak in a schedule, or the end of the first region before it; 0 in one without ops.
+
+    What passes from a region to the next one is live throughout both.
+    """
+    order = range(len(base.model.ops))
+    live, end = base.model.live(order), base.model.region_end(order)
+    peak = int(live.argmax()) if len(live) else 0
+    return peak if end is None else min(peak, end)
 
 
 def _fewest(base: Choice, evicted: Evicted, budget: int) -> Choice:

@@ -8,6 +8,7 @@ dropped. Up to `MOST` ops take up to a second, which is why larger graphs are pl
 
 import heapq
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 
 from tiduc.dialect.costs import seconds
@@ -124,4 +125,4 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
     sizes = [old.size[i] for i in taken]
     kept = {first[i]: count for i, count in old.kept.items()}
     ops = [old.ops[i] for i in taken]
-    return Liveness(ops, sizes, needs, reads, roots, kept, old.arguments, old.inside)
+    return replace(old, ops=ops, size=sizes, needs=needs, reads=reads, roots=roots, kept=kept)

@@ -8,7 +8,7 @@ it: later readers read the run, too. Other runs pass: the value runs once more w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.traits import ELEMENTWISE
@@ -146,13 +146,4 @@ class _Reruns:
             size.append(0 if is_virtual else old.size[j])
             reads.append(() if is_virtual else behind)
             roots.append(behind if is_virtual else (i,))
-        return Liveness(
-            ops,
-            size,
-            self.needs,
-            reads,
-            roots,
-            kept,
-            old.arguments,
-            old.inside,
-        )
+        return replace(old, ops=ops, size=size, needs=self.needs, reads=reads, roots=roots, kept=kept)

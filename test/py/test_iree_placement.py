@@ -1,6 +1,7 @@
 """Where the arrays of an execution region lie in memory on IREE."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from harness.allocations import allocated
 import tiduc
 from tiduc.backends.iree import placement
 from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.placement import Array, in_order, lowest, placed
 
 MODULE = """module {
@@ -94,3 +96,67 @@ def test_small_programs_are_compiled_in_one_step() -> None:
         "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}"
     )
     assert not program.source().places_arrays
+
+
+REGION = """module {
+  util.func public @main(%arg0: !hal.buffer_view) {
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %c128 = arith.constant 128 : index
+    %c4 = arith.constant 4 : index
+    %0:3 = stream.resource.pack on(#d) slices({
+      [0, 0] = %c4,
+      [0, 0] = %c128
+    }) : index
+    %r, %t0 = stream.resource.alloca uninitialized on(#d) : !stream.resource<external>{%0#0} => !stream.timepoint
+    %1 = stream.resource.subview %r[%0#1] : !stream.resource<external>{%0#0} -> !stream.resource<external>{%c4}
+    %2 = stream.resource.subview %r[%0#2] : !stream.resource<external>{%0#0} -> !stream.resource<external>{%c128}
+    %3:4 = stream.resource.pack on(#d) slices({
+      [0, 2] = %c128,
+      [0, 1] = %c64,
+      [1, 2] = %c64
+    }) : index
+    %s, %t1 = stream.resource.alloca uninitialized on(#d) : !stream.resource<transient>{%3#0} => !stream.timepoint
+    %4 = stream.cmd.execute on(#d) with(%1 as %arg1: !stream.resource<external>{%c4}, %2 as %arg2: !stream.resource<external>{%c128}, %s as %arg3: !stream.resource<transient>{%3#0}) {
+      stream.cmd.dispatch @a {
+        wo %arg3[%3#1 for %c128] : !stream.resource<transient>{%3#0},
+        wo %arg3[%3#2 for %c64] : !stream.resource<transient>{%3#0}
+      }
+      stream.cmd.dispatch @b {
+        ro %arg3[%3#2 for %c64] : !stream.resource<transient>{%3#0},
+        wo %arg3[%3#3 for %c64] : !stream.resource<transient>{%3#0},
+        wo %arg1[%c0 for %c4] : !stream.resource<external>{%c4}
+      }
+      stream.cmd.dispatch @c {
+        ro %arg3[%3#1 for %c128] : !stream.resource<transient>{%3#0},
+        ro %arg3[%3#3 for %c64] : !stream.resource<transient>{%3#0},
+        wo %arg2[%c0 for %c128] : !stream.resource<external>{%c128}
+      }
+    } => !stream.timepoint
+    util.return
+  }
+}
+"""  # noqa: E501
+"""The second array is read before the large result is written; the others are read when it is."""
+
+
+def test_arrays_lie_in_results_that_are_written_later() -> None:
+    text = hosted(REGION)
+    assert text is not None
+    values = dict(re.findall(r"%hosted0_(\w+) = arith.constant (\d+)", text))
+    assert values == {"0": "132", "1": "128", "2": "0", "at2": "0", "none": "0"}
+    uses = re.findall(
+        r"%hosted0_results\[%hosted0_at2 for %c64\] : !stream.resource<external>{%hosted0_0}", text
+    )
+    assert len(uses) == 2 and "#2 for" not in text
+    assert "[0, 1] = %hosted0_none" in text and "%r as %hosted0_results" in text
+    assert text.count("%arg3[%3#1 for") == text.count("%arg3[%3#3 for") == 2
+
+
+@pytest.mark.parametrize("other", ["use(%3#2)", "stream.cmd.copy %arg3[%3#2], %arg1[%c0], %c4"])
+def test_arrays_with_other_uses_keep_their_memory(other: str) -> None:
+    assert hosted(REGION.replace("    util.return", f"    {other}\n    util.return")) is None
+
+
+def test_results_that_are_used_before_host_nothing() -> None:
+    assert hosted(REGION.replace("    %3:4 =", "    use(%2)\n    %3:4 =")) is None

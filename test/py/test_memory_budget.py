@@ -14,6 +14,7 @@ from harness.xla import by_xla
 from torch_mlir import ir
 
 import tiduc
+from tiduc.backends.iree import compile
 from tiduc.cli import run
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import RequestError
@@ -86,8 +87,8 @@ def peak(program: tiduc.Program) -> int:
     ("name", "memory"),
     [
         ("mlp_f32", "min"),
-        pytest.param("convnet_f32", "0.8x", marks=pytest.mark.slow),
-        pytest.param("transformer_f32", "0.8x", marks=pytest.mark.slow),
+        pytest.param("convnet_f32", "0.5x", marks=pytest.mark.slow),
+        pytest.param("transformer_f32", "0.55x", marks=pytest.mark.slow),
         pytest.param("transformer_f32", "min", marks=pytest.mark.slow),
     ],
 )
@@ -124,10 +125,13 @@ def test_a_barrier_that_was_there_stays() -> None:
 
 
 def test_peak_is_within_the_budget() -> None:
+    """A share is one of what the program takes in the order of differentiation, with all values kept."""
     program, _ = network(12, 64, 8)
-    beside = liveness(program.merged).throughout
-    for share in (0.8, 0.6, 0.5):
-        assert peak(program.rematerialize(f"{share}x")) - beside <= share * (peak(program) - beside)
+    given = liveness(program.merged)
+    beside, most = given.throughout, given.peak(range(len(given.ops))) - given.throughout
+    assert peak(program) - beside > 0.5 * most
+    for share in (0.5, 0.4, 0.3):
+        assert peak(program.rematerialize(f"{share}x")) - beside <= share * most
 
 
 def test_a_budget_that_is_too_small_is_refused_with_the_least_one() -> None:
@@ -260,6 +264,7 @@ WITHOUT = 4352
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t and g recompute these two values."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
+    monkeypatch.setattr(compile, "hosted", lambda module: None)
     program, arguments = network(8, 512, 64, GATED)
     assert (BARRIER in program.text) is (gain > 0)
     compiled = program.compile()
@@ -329,28 +334,28 @@ def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureF
     """Each run of an op beyond the first in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["explain", str(file), "--budget", "0.6x", "--json"]) == 0
+    assert run(["explain", str(file), "--budget", "0.35x", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)["recomputed"]
     name, loss = "stablehlo.tanh", tiduc.load(file)
-    again = loss.rematerialize("0.6x").vjp().text.count(name) - loss.vjp().text.count(name)
+    again = loss.rematerialize("0.35x").vjp().text.count(name) - loss.vjp().text.count(name)
     assert sum(x["times"] - 1 for x in values if x["op"] == "tanh") == again > 0
     assert all(x["bytes"] == 4 * 64 * 8 and x["place"] and x["reader"] and x["share"] > 0 for x in values)
-    assert run(["explain", str(file), "--budget", "0.6x"]) == 0
-    assert f"Recomputed within 0.6x: {len(values)} values" in capsys.readouterr().out
+    assert run(["explain", str(file), "--budget", "0.35x"]) == 0
+    assert f"Recomputed within 0.35x: {len(values)} values" in capsys.readouterr().out
     assert run(["explain", str(file), "--budget", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
 
 
 def test_load_takes_a_budget() -> None:
     text = layers(12, 64, 8)
-    within = tiduc.load(text, memory="0.6x").grad()
-    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.6x").grad().text
+    within = tiduc.load(text, memory="0.35x").grad()
+    assert BARRIER in within.text and within.text == tiduc.load(text).rematerialize("0.35x").grad().text
 
 
 def test_commands_take_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
-    assert run(["grad", str(file), "--memory", "0.6x"]) == 0
+    assert run(["grad", str(file), "--memory", "0.35x"]) == 0
     assert BARRIER in capsys.readouterr().out
     assert run(["grad", str(file), "--memory", "1kB"]) == 1
     assert "the least budget that it fits is" in capsys.readouterr().err
@@ -394,5 +399,5 @@ def test_programs_without_ops() -> None:
 def test_pass_takes_a_budget() -> None:
     program, _ = network(12, 64, 8)
     module = program.flat
-    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.6x}")
+    tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.35x}")
     assert BARRIER in str(module)

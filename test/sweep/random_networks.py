@@ -161,7 +161,7 @@ def derived(network: Network) -> tiduc.Program:
     if network.mode == "hvp":
         return program.hvp(wrt)
     gradient = program.grad(wrt)
-    budget = network.draw.choice(["min", "0.7x", "0.9x"])
+    budget = network.draw.choice(["min", "0.4x", "0.6x"])
     if network.mode != "memory":
         return gradient
     try:

@@ -39,8 +39,8 @@ MEMORY = click.option(
     default="",
     metavar="SIZE",
     help="How much memory the result may take, arguments and results included: a size such as 100MB or 1.5GiB, a share "
-    "such as 0.3x of what its peak takes beside these, or min. Values are then recomputed rather than kept. By "
-    "default, only the order of the ops is changed to lower the peak.",
+    "such as 0.3x of what it takes beside these without any plan, or min. Values are then recomputed rather than kept. "
+    "By default, only the order of the ops is changed to lower the peak.",
 )
 
 

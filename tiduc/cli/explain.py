@@ -181,10 +181,13 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
     if explanation.memory:
         yield _table(
             "Memory of the VJP",
-            ("peak", "time"),
-            [(in_bytes(peak.bytes), f"{peak.time:.2f} x") for peak in explanation.memory],
-            right={0, 1},
-            notes=["of a model, arguments and results included; --memory of 'tiduc vjp' takes a budget"],
+            ("peak", "share", "time"),
+            [(in_bytes(x.bytes), f"{x.share:.2f}x", f"{x.time:.2f} x") for x in explanation.memory],
+            right={0, 1, 2},
+            notes=[
+                "of a model of 'tiduc compile' for CPUs; --memory of 'tiduc vjp' takes a budget",
+                "peak: arguments and results included; share: beside these, of the VJP without any plan",
+            ],
         )
     if not budget or "vjp" in explanation.refused:
         return

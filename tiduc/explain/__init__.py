@@ -21,7 +21,7 @@ from tiduc.explain.orders import Prediction, predict
 from tiduc.passes.importing.relus import mark_relus
 from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rematerialize.inside import total_seconds
-from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed
+from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed, unplanned
 from tiduc.pipeline import loops_of, lowering, run_stages
 from tiduc.ports import Wrt
 from tiduc.program import Program, lowered
@@ -72,10 +72,15 @@ class Residual:
 
 @dataclass(frozen=True)
 class Peak:
-    """A peak of memory in bytes that the VJP can have, and its estimated time as a multiple of the least time."""
+    """A peak of memory in bytes that the VJP can have, and its estimated time as a multiple of the least time.
+
+    `share` is the budget of `--memory` that gives the peak: the bytes beside arguments and results, divided by those
+    of the VJP that keeps all values and runs its ops in the order of differentiation.
+    """
 
     bytes: int
     time: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,12 @@ def find_peaks(program: Program) -> list[Peak]:
     Peaks within 1% of each other are one entry: the one of least time, and for the last entry, the lowest peak.
     """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
-    curve = [Peak(*each) for each in memory_curve(program.view, structured, loops_of(program))]
+    given = unplanned(program.view, structured)
+    beside = given.peak - given.throughout
+    curve = [
+        Peak(peak, time, (peak - given.throughout) / beside if beside else 1.0)
+        for peak, time in memory_curve(program.view, structured, loops_of(program))
+    ]
     points: list[Peak] = []
     for peak in curve:
         if not points or peak.bytes <= _APART * points[-1].bytes:

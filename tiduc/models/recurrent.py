@@ -33,7 +33,10 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Direction:
-    """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations."""
+    """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations.
+
+    `order` has the place of each of ONNX's gates among those of the weights.
+    """
 
     size: int
     r: Value
@@ -41,11 +44,13 @@ class _Direction:
     p: Value | None
     activations: tuple[str, ...]
     linear_before_reset: bool
+    order: tuple[int, ...]
 
 
-def _gates(body: Body, x: Value, count: int) -> list[Value]:
-    batch, size = x.sizes[0], x.sizes[1] // count
-    return [body.slice(x, [(0, batch), (i * size, (i + 1) * size)]) for i in range(count)]
+def _gates(body: Body, d: _Direction, x: Value) -> list[Value]:
+    """The parts of x for the gates, in ONNX's order."""
+    batch, size = x.sizes[0], d.size
+    return [body.slice(x, [(0, batch), (i * size, (i + 1) * size)]) for i in d.order]
 
 
 def _times(body: Body, x: Value, w: Value) -> Value:
@@ -56,7 +61,7 @@ def _times(body: Body, x: Value, w: Value) -> Value:
 def _lstm(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
     h, c = state
     f, g, hidden = d.activations
-    i, o, forget, cell = _gates(body, body.add(xw, _times(body, h, d.r)), 4)
+    i, o, forget, cell = _gates(body, d, body.add(xw, _times(body, h, d.r)))
     peep = [None] * 3 if d.p is None else [body.rows(v, c) for v in _thirds(body, d.p)]
     if peep[0] is not None and peep[2] is not None:
         i, forget = (body.add(x, body.multiply(v, c)) for x, v in ((i, peep[0]), (forget, peep[2])))
@@ -76,9 +81,9 @@ def _thirds(body: Body, p: Value) -> list[Value]:
 def _gru(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
     (h,) = state
     f, g = d.activations
-    of_x = _gates(body, xw, 3)
+    of_x = _gates(body, d, xw)
     whole = _times(body, h, d.r)
-    of_h = _gates(body, whole if d.rb is None else body.add(whole, body.rows(d.rb, whole)), 3)
+    of_h = _gates(body, d, whole if d.rb is None else body.add(whole, body.rows(d.rb, whole)))
     z, r = (body.apply(f, body.add(of_x[i], of_h[i])) for i in (0, 1))
     if d.linear_before_reset:
         inner = body.multiply(r, of_h[2])
@@ -142,7 +147,7 @@ def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapp
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
-    defaults.
+    defaults. `order` in it is the place of each of ONNX's gates in weights and biases, where their order is not ONNX's.
     """
     kind = _KINDS[name]
     by_batch = bool(given.get("layout"))
@@ -186,7 +191,8 @@ def _one_direction(
             xw, rb = body.add(xw, body.rows(rb, xw)), None
     share = len(given["activations"]) // operands["w"].sizes[0]
     applied = [_ACTIVATIONS[name] for name in given["activations"][i * share : (i + 1) * share]]
-    direction = _Direction(size, r, rb, p, tuple(applied), bool(given.get("linear_before_reset")))
+    order = tuple(given.get("order", range(kind.gates)))
+    direction = _Direction(size, r, rb, p, tuple(applied), bool(given.get("linear_before_reset")), order)
     keys = ("h", "c")[: kind.states]
     initial = [own(key) or body.zeros([batch, size], x.element) for key in keys]
     lengths = operands.get("lengths")

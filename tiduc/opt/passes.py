@@ -58,7 +58,7 @@ _LOOP_MEMORY = Option(
 _MEMORY = Option(
     "memory",
     "string",
-    "how many bytes a graph may take: a size such as 100MB, a share such as 0.3x of its peak, or min; default: any",
+    "how many bytes a graph may take: a size such as 100MB, a share such as 0.3x, or min; default: any",
 )
 
 

@@ -14,7 +14,8 @@ from tiduc.models.recurrent import directions
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
-_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+"""The place of each of ONNX's gates among PyTorch's."""
 _ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
@@ -54,13 +55,12 @@ def _layer(
     kind: str, activations: Sequence[str], x: Any, states: Sequence[Any], weights: Sequence[Sequence[Any]]
 ) -> tuple[Any, ...]:
     """The output, with the directions side by side, and the last states of one layer."""
-    w, r, *biases = (
-        torch.stack([_reordered(kind, one[i]) for one in weights]) for i in range(len(weights[0]))
-    )
+    w, r, *biases = (torch.stack([one[i] for one in weights]) for i in range(len(weights[0])))
     given = {
         "activations": [*activations] * len(weights),
         "direction": "bidirectional" if len(weights) == 2 else "forward",
         "linear_before_reset": 1,
+        "order": _ORDER[kind],
     }
     names = ["x", "w", "r", *(["b"] if biases else []), "h", "c"][: 3 + bool(biases) + len(states)]
     operands = [x, w, r, *([torch.cat(biases, -1)] if biases else []), *states]
@@ -70,11 +70,6 @@ def _layer(
 
     y, *last = call(kind.lower(), operands, emit)
     return y.transpose(1, 2).flatten(2), *last
-
-
-def _reordered(kind: str, weight: Any) -> Any:
-    gates = torch.chunk(weight, len(_GATES[kind]), 0)
-    return torch.cat([gates[i] for i in _GATES[kind]], 0)
 
 
 def _refused(*arguments: Any) -> Any:

@@ -1,0 +1,49 @@
+"""Where an execution region ends amid a schedule, in the model of memory."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_iree_regions import of_large_weights
+
+from tiduc.passes.rematerialize import regions
+from tiduc.passes.rematerialize.regions import Spans, best_end
+from tiduc.passes.rematerialize.rematerialize import estimated, unplanned
+from tiduc.pipeline import lowering, run_stages
+
+
+def drawn(random: Any) -> Spans:
+    """Values of random sizes and last readers; some are results, and some ops have bytes inside."""
+    count = int(random.integers(1, 25))
+    last = np.array([random.integers(i, count) if random.random() < 0.7 else i for i in range(count)])
+    taken, results = (
+        1.0 * random.integers(0, 10, count) * (random.random(count) < share) for share in (0.7, 0.4)
+    )
+    inside = 1.0 * random.integers(-3, 6, count) * (random.random(count) < 0.2)
+    return Spans(last, taken, results, np.maximum(inside, -taken))
+
+
+def test_the_best_end_is_that_of_all_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions, "_SMALL", 1e-9)
+    monkeypatch.setattr(regions, "_GAIN", 1.0)
+    random = np.random.default_rng(0)
+    for _ in range(400):
+        spans = drawn(random)
+        count, total = len(spans.last), spans.results.sum()
+        peaks = [total + spans.live_in_two(end).max() for end in range(count)]
+        found = best_end(spans, range(count))
+        if min(peaks) < total + spans.live().max():
+            assert found is not None and found[0] == min(peaks) == peaks[found[1]]
+        else:
+            assert found is None
+
+
+def test_a_budget_counts_results_that_are_allocated_late() -> None:
+    """The gradient takes fewer bytes beside its arguments and results than one region would."""
+    program, _ = of_large_weights()
+    graph = run_stages(program, lowering("structure")[1:], program.merged)
+    given, planned = unplanned(program.view, graph), estimated(program.view, graph)
+    assert planned.throughout == given.throughout
+    share = (planned.peak - planned.throughout) / (given.peak - given.throughout)
+    within = estimated(program.view, graph, f"{share + 0.01:.2f}x")
+    assert share < 0.5 and within == planned
