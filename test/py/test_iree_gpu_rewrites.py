@@ -80,6 +80,19 @@ def test_sums_of_products_in_parts() -> None:
     np.testing.assert_allclose(evaluate(text_of(module), [x, y])[0], expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCTS.replace("197x", "?x"),
+        PRODUCTS.replace("tensor<3x5", "tensor<?x5"),
+        SUM.format("?x6", "6", "0"),
+        SUM.format("197x?", "?", "0"),
+    ],
+)
+def test_sums_of_dynamic_shape_stay(text: str) -> None:
+    assert gpu_sums(parse(text)) == 0
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_rows_added_at_once(constant: bool) -> None:
     """Rows meet, and infinities and NaN of one row stay in it."""

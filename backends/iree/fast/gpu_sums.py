@@ -5,7 +5,7 @@
     %p = pad %x : 208x768    %s = reduce (reshape %p : 13x16x768) along [0]    reduce %s : 16x768 along [0]
 
 A thread of IREE's code adds up many elements that lie far apart: a sum of 197 rows of 768 elements takes 36
-microseconds on an H200, and 5 in parts. Sums of few rows, in a number that IREE divides evenly among threads, stay.
+microseconds on an H200, and 5 in parts. Sums of few rows stay if IREE divides their number evenly among threads.
 """
 
 import math
@@ -24,7 +24,7 @@ from tiduc.dialect.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""Sums of fewer rows stay, and so do those of less than many rows whose number is a multiple of `_EVEN`."""
+"""Sums of fewer than `_FEWEST` rows stay; so do sums of fewer than `_MANY` rows, if `_EVEN` divides their number."""
 _EVEN = 32
 
 
@@ -47,16 +47,18 @@ def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
 def _of_products(b: Emitter, op: Any) -> list[Any] | None:
     """The sum of products of corresponding elements, in parts; None for a product that stays."""
     (x, y), of = op.operands, Contraction.of(op)
-    rest = tuple(range(len(of.summed[0]), len(shape(x))))
-    if of.summed[0] != of.summed[1] or of.batches != (rest, rest) or shape(x) != shape(y):
+    rest = tuple(range(len(of.summed[0]), x.type.rank))
+    if of.summed[0] != of.summed[1] or of.batches != (rest, rest) or x.type != y.type:
         return None
     return [_in_parts(b, op, b.multiply(x, y))] if _is_long(op, of.summed[0]) else None
 
 
 def _is_long(op: Any, dimensions: Sequence[int]) -> bool:
-    """Whether an op sums many rows of f32: along the first dimensions of its first operand, whose sizes are known."""
+    """Whether an op sums many rows of f32, along the first dimensions of its first operand, of static shape."""
     x, y = op.operands[0], op.results[0]
-    if not is_static(x.type) or not shape(y) or sorted(dimensions) != [*range(len(dimensions))]:
+    if not (is_static(x.type) and is_static(y.type) and shape(y)):
+        return False
+    if sorted(dimensions) != [*range(len(dimensions))]:
         return False
     rows, width = math.prod(shape(x)[: len(dimensions)]), math.prod(shape(y))
     many = rows >= _MANY or (rows >= _FEWEST and rows % _EVEN != 0)
