@@ -9,7 +9,7 @@ microseconds on an H200, and 5 in parts. Sums of few rows stay if IREE divides t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from torch_mlir import ir
@@ -37,11 +37,14 @@ def gpu_sums(module: Any) -> int:
 
 def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
     """The sum in parts; None for a reduction that stays."""
-    start = splat(op.operands[-1])
-    if len(op.results) != 1 or reducer(op) != "stablehlo.add" or start is None or start.value != 0:
+    if (
+        len(op.results) != 1
+        or reducer(op) != "stablehlo.add"
+        or not _is_long(op, op.attributes["dimensions"])
+    ):
         return None
-    x, dimensions = op.operands[0], list(op.attributes["dimensions"])
-    return [_in_parts(b, op, x)] if _is_long(op, dimensions) else None
+    start = splat(op.operands[-1])
+    return [_in_parts(b, op, op.operands[0])] if start is not None and start.value == 0 else None
 
 
 def _of_products(b: Emitter, op: Any) -> list[Any] | None:
@@ -53,14 +56,15 @@ def _of_products(b: Emitter, op: Any) -> list[Any] | None:
     return [_in_parts(b, op, b.multiply(x, y))] if _is_long(op, of.summed[0]) else None
 
 
-def _is_long(op: Any, dimensions: Sequence[int]) -> bool:
+def _is_long(op: Any, dimensions: Iterable[int]) -> bool:
     """Whether an op sums many rows of f32, along the first dimensions of its first operand, of static shape."""
     x, y = op.operands[0], op.results[0]
     if not (is_static(x.type) and is_static(y.type) and shape(y)):
         return False
-    if sorted(dimensions) != [*range(len(dimensions))]:
+    along = sorted(dimensions)
+    if along != [*range(len(along))]:
         return False
-    rows, width = math.prod(shape(x)[: len(dimensions)]), math.prod(shape(y))
+    rows, width = math.prod(shape(x)[: len(along)]), math.prod(shape(y))
     many = rows >= _MANY or (rows >= _FEWEST and rows % _EVEN != 0)
     return many and width > 0 and all(isinstance(element(v), ir.F32Type) for v in (*op.operands, y))
 
