@@ -187,10 +187,10 @@ class DeviceArray:
 
 
 def open_device(name: str, target: str, location: str = "") -> Device:
-    """The device of this name (`local-sync`, `cuda`, `vulkan://0`); TiducError if this machine has no such device.
+    """The device of this name, such as `local-sync`, `cuda` or `vulkan://GPU-...`.
 
-    Raises TiducError, too, if modules for the target give wrong numbers on the device. `location` is the name of the
-    module to load, for errors.
+    Raises TiducError if this machine has no such device, or if modules for the target give wrong numbers on the device.
+    `location` is the name of the module to load, for errors.
     """
     if not name:
         raise TiducError(f"modules for target {target!r} do not run on this machine", location)
@@ -208,9 +208,10 @@ _SOFTWARE = "llvmpipe"
 
 
 def check_threads(name: str, target: str, location: str = "") -> None:
-    """Raises TiducError for a Vulkan module and a device whose threads run together in groups of another size.
+    """Raises TiducError if a Vulkan device and the target have subgroups (threads in lockstep) of different sizes.
 
-    The driver does not check the size. Mesa's llvmpipe, in software, has groups of 4 or 8 threads, GPUs of 32 or 64.
+    The driver does not check the size. Subgroups have 4 or 8 threads on Mesa's llvmpipe, which runs in software, and 32
+    or 64 on GPUs.
     """
     base, _, variant = target.partition(":")
     if base != "vulkan" or not variant:

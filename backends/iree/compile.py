@@ -52,6 +52,9 @@ OPTIMIZED, DISPATCHED, SCHEDULED = "global-optimization", "flow", "stream"
 _ALONE = "--mlir-disable-threading"
 """For phases whose passes run over one large function, so that threads of the compiler take time and save none."""
 
+_GENERIC = b'"builtin.module"'
+"""How a module begins, after aliases, in MLIR's generic form."""
+
 _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
 
@@ -263,16 +266,21 @@ def _in_steps(
 def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:
     """Runs the phases that make dispatches of a program, in two parts.
 
-    After each pass, IREE verifies all ops, which takes two fifths of the time. Here no pass is verified, but the next
-    run of the compiler verifies the text that it reads. IREE makes invalid ops of some StableHLO; they last until the
-    end of the first part, and would become wrong values in the second. If a part fails, the phases run at once, and
-    their diagnostics name places of the program.
+    IREE verifies all ops after each pass, which takes two fifths of the time. Here the compiler verifies ops only when
+    it prints or reads text. IREE makes invalid ops of some StableHLO; these ops last until the end of the first part,
+    and would become wrong values in the second. If a part fails or prints invalid ops, one verified run of the phases
+    follows, whose diagnostics name places of the program.
     """
     whole, unverified = f"--compile-to={DISPATCHED}", (*command, _ALONE, "--verify=false")
     ended = step(text, *unverified, f"--compile-to={OPTIMIZED}")
-    if ended.code == 0:
+    if _is_valid(ended):
         ended = step(ended.output, *unverified, f"--compile-from={OPTIMIZED}", whole)
-    return step(text, *command, whole) if ended.code else ended
+    return ended if ended.code is None or _is_valid(ended) else step(text, *command, whole)
+
+
+def _is_valid(ended: Ended) -> bool:
+    """Whether a run of the compiler has succeeded and printed valid ops: MLIR prints others in its generic form."""
+    return ended.code == 0 and not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output
 
 
 def places_arrays(source: Source) -> bool:

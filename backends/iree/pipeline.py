@@ -100,7 +100,7 @@ PIPELINE = (
     Entry(
         "speed",
         gpu_convolutions,
-        "Makes products of matrices of the convolutions of f32, for NVIDIA's GPUs.",
+        "Makes products of matrices of convolutions of f32, f16 and bf16, for NVIDIA's GPUs.",
         on="CUDA",
     ),
     Entry(

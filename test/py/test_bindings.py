@@ -71,3 +71,21 @@ def test_refusals(tmp_path: Path, package: str, left_out: list[str], words: str)
     ended = grad(tmp_path, package, "-m", "tiduc", "grad", "f.mlir")
     assert ended.returncode == 1 and ended.stderr.startswith(f"error: TIDUC_MLIR={package}: ")
     assert words in ended.stderr
+
+
+def test_classes_of_dialects_beside_tiduc() -> None:
+    """Other code gets the classes of ops that it imports, although tiduc has empty modules for their dialects."""
+    text = "func.func @f(%i: index) { scf.for %j = %i to %i step %i { } return }"
+    code = f"""
+from tiduc.dialect.context import context
+from torch_mlir import ir
+context()
+with ir.Context():
+    module = ir.Module.parse({text!r})
+    block = module.body.operations[0].regions[0].blocks[0]
+    assert type(block.operations[0]) is ir.OpView
+    from torch_mlir.dialects import scf
+    loop = block.operations[0]
+    assert type(loop) is scf.ForOp and len(loop.body.arguments) == 1
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -71,6 +71,7 @@ def test_a_crash_of_the_compiler_is_reported() -> None:
     "witness, place",
     [
         ("convolution_reversed", ":2:6"),
+        ("pad_one_element", ":4:14"),
         ("pads_by_one_number", ""),
         ("reduce_window_excess", ":3:14"),
         ("scatter_window", ":2:6"),

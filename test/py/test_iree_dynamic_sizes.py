@@ -14,6 +14,8 @@ import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.faults import scatters
+from tiduc.backends.iree.pipeline import walk
+from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import InputError, Unsupported
@@ -61,6 +63,12 @@ def test_values(on_cpu: Joined, name: str) -> None:
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_values_on_gpus(on_gpu: Callable[[str], Executable], name: str) -> None:
     check(on_gpu(name), CASES[name])
+
+
+def test_rewrites_for_cuda_take_dynamic_sizes() -> None:
+    module = parse("\n".join(case.text(name) for name, case in CASES.items()))
+    for each in ("speed", "legal", "regions"):
+        stage(walk)(each, module, Settings(cpu=False, cuda=True, tensor_cores=True))
 
 
 def test_programs_compile_their_sorts() -> None:

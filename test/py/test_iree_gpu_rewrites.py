@@ -80,6 +80,23 @@ def test_sums_of_products_in_parts() -> None:
     np.testing.assert_allclose(evaluate(text_of(module), [x, y])[0], expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCTS.replace("197x", "?x"),
+        PRODUCTS.replace("tensor<3x5", "tensor<?x5"),
+        SUM.format("?x6", "6", "0"),
+        SUM.format("197x?", "?", "0"),
+        SUM.format("197x6", "6", "0").replace("0.0", "(0.0, 0.0)").replace("f32", "complex<f32>"),
+        SUM.format("197x6", "6", "0").replace("0.0", "1.0"),
+    ],
+    ids=["rows", "columns", "rows_of_elements", "columns_of_elements", "complex", "start"],
+)
+def test_sums_that_stay(text: str) -> None:
+    """Sums of dynamic shape, of complex numbers, and from a start other than 0."""
+    assert gpu_sums(parse(text)) == 0
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_rows_added_at_once(constant: bool) -> None:
     """Rows meet, and infinities and NaN of one row stay in it."""

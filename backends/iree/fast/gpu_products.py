@@ -11,8 +11,9 @@ into parts, so that all multiprocessors have work; a second kernel adds the part
 of each tile and number of parts, and the fastest is taken.
 
 Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
-batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16, whose tiles IREE
-pads wrong: `faults/half_products.py` widens products that are no whole number of tiles, and batches.
+batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16; IREE's padding of
+their tiles gives wrong values. `faults/half_products.py` widens products of f16 and bf16 that have batch dimensions, or
+rows and columns that no tile divides.
 """
 
 import math
@@ -52,9 +53,9 @@ _START = 2000
 class Tile:
     """A workgroup's rows and columns of the result, and the terms that it copies at once.
 
-    A term takes `alone` cycles where a multiprocessor has one workgroup, and `shared` for each of several (measured).
-    `of_worker` are the rows and columns of a thread; in tensor cores, the numbers of instructions, each for 16 rows and
-    8 columns, of one of four subgroups.
+    A term takes `alone` cycles if a multiprocessor has one workgroup, and `shared` for each of several workgroups
+    (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four subgroups computes
+    `of_worker` blocks of 16 rows and 8 columns, one for each instruction.
     """
 
     rows: int

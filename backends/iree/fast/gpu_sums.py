@@ -5,11 +5,11 @@
     %p = pad %x : 208x768    %s = reduce (reshape %p : 13x16x768) along [0]    reduce %s : 16x768 along [0]
 
 A thread of IREE's code adds up many elements that lie far apart: a sum of 197 rows of 768 elements takes 36
-microseconds on an H200, and 5 in parts. Sums of few rows, in a number that IREE divides evenly among threads, stay.
+microseconds on an H200, and 5 in parts. Sums of few rows stay if IREE divides their number evenly among threads.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from torch_mlir import ir
@@ -24,7 +24,7 @@ from tiduc.dialect.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""Sums of fewer rows stay, and so do those of less than many rows whose number is a multiple of `_EVEN`."""
+"""Sums of fewer than `_FEWEST` rows stay; so do sums of fewer than `_MANY` rows, if `_EVEN` divides their number."""
 _EVEN = 32
 
 
@@ -37,28 +37,34 @@ def gpu_sums(module: Any) -> int:
 
 def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
     """The sum in parts; None for a reduction that stays."""
-    start = splat(op.operands[-1])
-    if len(op.results) != 1 or reducer(op) != "stablehlo.add" or start is None or start.value != 0:
+    if (
+        len(op.results) != 1
+        or reducer(op) != "stablehlo.add"
+        or not _is_long(op, op.attributes["dimensions"])
+    ):
         return None
-    x, dimensions = op.operands[0], list(op.attributes["dimensions"])
-    return [_in_parts(b, op, x)] if _is_long(op, dimensions) else None
+    start = splat(op.operands[-1])
+    return [_in_parts(b, op, op.operands[0])] if start is not None and start.value == 0 else None
 
 
 def _of_products(b: Emitter, op: Any) -> list[Any] | None:
     """The sum of products of corresponding elements, in parts; None for a product that stays."""
     (x, y), of = op.operands, Contraction.of(op)
-    rest = tuple(range(len(of.summed[0]), len(shape(x))))
-    if of.summed[0] != of.summed[1] or of.batches != (rest, rest) or shape(x) != shape(y):
+    rest = tuple(range(len(of.summed[0]), x.type.rank))
+    if of.summed[0] != of.summed[1] or of.batches != (rest, rest) or x.type != y.type:
         return None
     return [_in_parts(b, op, b.multiply(x, y))] if _is_long(op, of.summed[0]) else None
 
 
-def _is_long(op: Any, dimensions: Sequence[int]) -> bool:
-    """Whether an op sums many rows of f32: along the first dimensions of its first operand, whose sizes are known."""
+def _is_long(op: Any, dimensions: Iterable[int]) -> bool:
+    """Whether an op sums many rows of f32, along the first dimensions of its first operand, of static shape."""
     x, y = op.operands[0], op.results[0]
-    if not is_static(x.type) or not shape(y) or sorted(dimensions) != [*range(len(dimensions))]:
+    if not (is_static(x.type) and is_static(y.type) and shape(y)):
         return False
-    rows, width = math.prod(shape(x)[: len(dimensions)]), math.prod(shape(y))
+    along = sorted(dimensions)
+    if along != [*range(len(along))]:
+        return False
+    rows, width = math.prod(shape(x)[: len(along)]), math.prod(shape(y))
     many = rows >= _MANY or (rows >= _FEWEST and rows % _EVEN != 0)
     return many and width > 0 and all(isinstance(element(v), ir.F32Type) for v in (*op.operands, y))
 

@@ -2,7 +2,7 @@
 
 The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
 IREE's code for it is scalar. Here channels must be last and not reduced, so the innermost loop, over channels, is
-vectorized. IREE copies padded arrays first, and its code for the copies is faster than these loops.
+vectorized. Windows over padded arrays stay: IREE copies such arrays, and its code for the copies is faster than loops.
 """
 
 import itertools

@@ -12,7 +12,7 @@ from tiduc.backends.iree.fast import exponentials
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.known import known_number
 from tiduc.backends.iree.missing.dynamic import arrays
-from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, shape, with_element
+from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
 
 
 @legalize("stablehlo.add")
@@ -218,7 +218,7 @@ def clamp(b: Emitter, op: Any) -> Sequence[Any] | None:
     low, x, high = op.operands
     if not is_complex(x):
         return None
-    low, high = (z if shape(z) else arrays.repeated(b, z, arrays.sizes_of(b, x)) for z in (low, high))
+    low, high = (z if z.type.rank else arrays.repeated(b, z, arrays.sizes_of(b, x)) for z in (low, high))
     return [b.minimum(b.maximum(low, x), high)]
 
 

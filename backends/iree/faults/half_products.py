@@ -3,11 +3,12 @@
     dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32    %v = convert %y : f32    dot_general %u, %v : f32
 
 On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, by instructions for tiles of 16 by 16 elements. It
-pads tiles that are not whole, and some batches of products, and some convolutions with windows of one element, are
-wrong then. `fast/gpu_products.py` puts zeros at the ends of operands instead; products that it takes stay as they are.
+pads incomplete tiles, and then computes some batches of products, and some convolutions with windows of one element,
+wrong. `fast/gpu_products.py` pads the summed dimension of operands itself, and takes whole tiles of rows and columns
+only. The products that it rewrites keep their operands.
 
-On SPIR-V, some products do not compile where GPUs have cooperative matrices, or their driver rejects them. The
-conversions stand behind a barrier, since IREE would look through them for the types of the operands.
+On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and drivers reject others. The conversions are
+before a barrier, since IREE would fuse them with the product and take the types of their operands.
 """
 
 from typing import Any

@@ -62,9 +62,8 @@ def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[A
     for y in results:
         count = p.batch * y.rows * y.columns
         parts = [b.slice(line_of[array], [0], [count], [1]) for array in y.arrays]
-        if (
-            count == 1
-        ):  # one element that is part of an array does not compile if it is a result and is read, too
+        if count == 1:
+            # IREE rejects a slice of one element that is both a result of the program and read by an op.
             parts = list(b.barrier(*parts))
         first, *second = (b.reshape(part, [p.batch, y.rows, y.columns]) for part in parts)
         joined.append(b.complex(first, *second) if second else first)

@@ -1,4 +1,4 @@
-"""A program with dynamic dimensions for IREE, and programs with matrices of dynamic sizes in loops and barriers."""
+"""A program with dynamic dimensions for IREE, and programs whose sizes are dynamic in loops, barriers and clamps."""
 
 import re
 from typing import Any, NamedTuple
@@ -33,6 +33,15 @@ def behind_barrier() -> Case:
     x = "tensor<?Nx?Mxf32>"
     body = f"%0 = stablehlo.optimization_barrier %x : {x}\nreturn %0 : {x}"
     return Case(f"(%x: {x}) -> {x}", body, (numbers(3, 2),), {"N": 3, "M": 2})
+
+
+def clamped_complex() -> Case:
+    """Complex numbers between a number and an array of numbers."""
+    x = "tensor<?Nx3xcomplex<f32>>"
+    body = f"""%0 = stablehlo.clamp %l, %x, %h : (tensor<complex<f32>>, {x}, {x}) -> {x}
+      return %0 : {x}"""
+    arguments = (numbers(*sizes, dtype=np.complex64) for sizes in ((), (4, 3), (4, 3)))
+    return Case(f"(%l: tensor<complex<f32>>, %x: {x}, %h: {x}) -> {x}", body, tuple(arguments), {"N": 4})
 
 
 def while_of_matrices() -> Case:

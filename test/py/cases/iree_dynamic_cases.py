@@ -361,6 +361,7 @@ CASES = {
     "while_of_matrices": loops.while_of_matrices(),
     "while_of_swapped": loops.while_of_swapped(),
     "barrier_of_matrix": behind_barrier(),
+    "clamp_complex": loops.clamped_complex(),
     "dot_of_two": multiplied(
         "2x?Nx3",
         "5x3x?N",
