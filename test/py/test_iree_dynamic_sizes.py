@@ -37,7 +37,7 @@ def on_cpu() -> Joined:
 @pytest.fixture(scope="module")
 def on_gpu() -> Callable[[str], Executable]:
     """One module for Vulkan's software device; skips if there is none. It is slow, so each case runs on its own."""
-    skip_without_device("vulkan")
+    skip_without_device("vulkan:llvmpipe")
     target = "vulkan:llvmpipe"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scatters, "STEPS", 4)  # with 6 updates, as with many

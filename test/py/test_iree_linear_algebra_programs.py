@@ -71,7 +71,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
     """Real matrices in f32."""
-    skip_without_device("vulkan")
+    skip_without_device("vulkan:llvmpipe")
     a = normal(5, 5).astype(np.float32)
     a += a.T
     (x,) = tiduc.load(exported(FACTORS[name], a)).compile("vulkan:llvmpipe")(a)
