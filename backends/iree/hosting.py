@@ -16,6 +16,8 @@ and fills do. The text is that of `placement.py`, which places the arrays that a
 
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping
+from itertools import count as numbers_from
 from typing import NamedTuple
 
 from tiduc.backends.iree.fault import slow
@@ -44,10 +46,37 @@ _EXECUTE = re.compile(
 )
 _OPERAND = re.compile(r"(%\w+) as (%\w+): !stream\.resource<(\w+)>\{(%[\w#]+)\}")
 _STEP = re.compile(r"^      (?=stream\.cmd\.)", re.MULTILINE)
+_NAME, _PART, _PLACE = re.compile(r"%\w+(?:#\d+)?"), re.compile(r"%\w+#\d+"), re.compile(r"(%\w+)\[")
+_SUBVIEW = re.compile(r"(%\w+) = stream\.resource\.subview (%\w+)\[(%\w+)#(\d+)\]")
 _ALLOCATION = re.compile(
     r"^    (%\w+), %\w+ = stream\.resource\.alloca [^\n]*!stream\.resource<external>\{(%\w+)#0\} =>",
     re.MULTILINE,
 )
+
+
+class _Function:
+    """The text of a function, read once: its packs, the places of results, and where each name occurs.
+
+    `results` are by the name of a subview: the place of its allocation in the text, the name of the allocation, that of
+    its pack, and the number of the result. `second` has the place at which each name occurs for the second time.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.packs = {pack[1]: pack for pack in PACK.finditer(text)}
+        self.sizes = {name: int(n) for name, n in CONSTANT.findall(text)}
+        allocations = {(each[1], each[2]): each.start() for each in _ALLOCATION.finditer(text)}
+        self.results: dict[str, tuple[int, str, str, int]] = {}
+        self.names: dict[str, list[str]] = {}  # by pack: the subviews
+        for name, base, pack, i in _SUBVIEW.findall(text):
+            if (base, pack) in allocations and pack in self.packs:
+                self.results[name] = allocations[base, pack], base, pack, int(i)
+                self.names.setdefault(pack, []).append(name)
+        self.named, self.second = Counter[str](), dict[str, int]()
+        for match in _NAME.finditer(text):
+            self.named[match[0]] += 1
+            if self.named[match[0]] == 2:
+                self.second[match[0]] = match.start()
 
 
 class _Region(NamedTuple):
@@ -62,81 +91,111 @@ class _Region(NamedTuple):
     written: list[int]
     argument: str
     of_arrays: re.Match[str]
-
-    @property
-    def steps(self) -> list[str]:
-        return _STEP.split(self.execute[2])[1:]
+    steps: list[str]
 
 
 @slow("Gives arrays no memory of results that are written after the arrays' last use.")
 def hosted(module: str) -> str | None:
-    """A module, between `SCHEDULE` and `FINISH`, with arrays in the memory of results; None if none is there."""
+    """A module, between `SCHEDULE` and `FINISH`, with arrays in the memory of results; None if none is there.
+
+    Takes time in proportion to the text, and to the square of the number of arrays and results of each region.
+    """
     texts, end = list[str](), 0
-    for function in FUNCTION.finditer(module):
-        text = function[0]
-        for number in range(len(_EXECUTE.findall(text))):
-            text = _in_region(text, number) or text
-        if text != function[0]:
-            texts += [module[end : function.start()], text]
-            end = function.end()
+    for match in FUNCTION.finditer(module):
+        text = _in_function(match[0])
+        if text is not None:
+            texts += [module[end : match.start()], text]
+            end = match.end()
     return "".join([*texts, module[end:]]) if texts else None
 
 
-def _in_region(text: str, number: int) -> str | None:
-    """A function with arrays of an execution region in the memory of its results; None if that gains too little."""
-    region = _region(text, list(_EXECUTE.finditer(text))[number])
-    if region is None:
-        return None
-    sizes = {name: int(n) for name, n in CONSTANT.findall(text)}
+def _in_function(text: str) -> str | None:
+    """A function with arrays of its execution regions in the memory of results; None if no region gains enough."""
+    function = _Function(text)
+    changes = _Changes([], {}, {}, set())
+    for number, execute in enumerate(_EXECUTE.finditer(text)):
+        region = _region(function, execute, changes.packs)
+        if region is not None:
+            _in_region(function, region, number, changes)
+    return changes.applied(text) if changes.parts else None
+
+
+class _Changes(NamedTuple):
+    """Changes of a function: parts of its text with their new text, new names, constants to be defined, and packs."""
+
+    parts: list[tuple[int, int, str]]
+    names: dict[str, str]
+    constants: dict[str, int]
+    packs: set[str]
+
+    def applied(self, text: str) -> str:
+        start = text.index("\n") + 1
+        lines = "".join(f"    {name} = arith.constant {n} : index\n" for name, n in self.constants.items())
+        texts, end = list[str](), 0
+        for first, last, new in sorted([*self.parts, (start, start, lines)]):
+            texts += [text[end:first], new]
+            end = last
+        return _PART.sub(lambda part: self.names.get(part[0], part[0]), "".join([*texts, text[end:]]))
+
+
+def _in_region(function: _Function, region: _Region, number: int, changes: _Changes) -> None:
+    """Adds the changes that put arrays of a region in the memory of its results; none if that gains too little."""
+    sizes = function.sizes
     of_results, of_arrays = (SLICE.findall(pack[2]) for pack in (region.of_results, region.of_arrays))
     if len(of_results) + len(of_arrays) > _MOST or any(x not in sizes for *_, x in (*of_results, *of_arrays)):
-        return None
+        return
     places = _places_of_results([sizes[x] for *_, x in of_results], region.written)
-    steps = region.steps
     end = aligned(places.bytes + 1) - aligned(1)  # arrays end at multiples of the alignment
-    uses = _uses(text, region, len(of_arrays))
+    may_move = _may_move(function, region, len(of_arrays))
     arrays = [Array(int(first), int(last), sizes[x]) for first, last, x in of_arrays]
-    lived = _lifetimes(region, len(of_arrays))
+    lives = _lifetimes(region, len(of_arrays))
+    steps = len(region.steps)
     both = [  # an array that must stay lies behind the results
-        array._replace(first=life[0], last=life[1]) if own else Array(0, len(steps), array.bytes, end)
-        for array, own, life in zip(arrays, uses, lived, strict=True)
+        array._replace(first=life[0], last=life[1]) if moves else Array(0, steps, array.bytes, end)
+        for array, moves, life in zip(arrays, may_move, lives, strict=True)
     ]
     fixed = [
-        Fixed(start, start + aligned(sizes[x]), first, len(steps))
+        Fixed(start, start + aligned(sizes[x]), first, steps)
         for start, first, (*_, x) in zip(places.starts, region.written, of_results, strict=True)
     ]
-    starts = lowest(both, [*fixed, Fixed(end, end, 0, len(steps))]).starts
+    starts = lowest(both, [*fixed, Fixed(end, end, 0, steps)]).starts
     moved = {i: start for i, start in enumerate(starts, 1) if start < end}
     left = [array for i, array in enumerate(arrays, 1) if i not in moved]
-    if live_bytes(arrays) - live_bytes(left) < _GAIN:
-        return None
-    return _rewritten(text, region, number, places, moved, uses)
+    if live_bytes(arrays) - live_bytes(left) >= _GAIN:
+        _move(region, number, places, moved, changes)
 
 
-def _region(text: str, execute: re.Match[str]) -> _Region | None:
-    """The region of an execution, if one allocation has all its results, and another one its arrays."""
-    packs = {pack[1]: pack for pack in PACK.finditer(text)}
+def _region(function: _Function, execute: re.Match[str], changed: Collection[str]) -> _Region | None:
+    """The region of an execution, if one allocation has all its results, and another one its arrays.
+
+    `changed` are the packs that other regions have changed.
+    """
     operands = _OPERAND.findall(execute[1])
     transient = [
         (argument, size.removesuffix("#0"))
         for _, argument, kind, size in operands
-        if kind == "transient" and size.endswith("#0") and size.removesuffix("#0") in packs
+        if kind == "transient" and size.endswith("#0") and size.removesuffix("#0") in function.packs
     ]
     arguments = {name: argument for name, argument, *_ in operands}
-    for base, pack in _ALLOCATION.findall(text[: execute.start()]):
-        subview = re.compile(rf"(%\w+) = stream\.resource\.subview {base}\[{pack}#(\d+)\]")
-        names = {int(i): name for name, i in subview.findall(text)}
-        if pack not in packs or len(transient) != 1 or not any(name in arguments for name in names.values()):
-            continue
-        uses = {i: len(re.findall(rf"{name}\b", text[: execute.start()])) for i, name in names.items()}
-        written = [0] * len(SLICE.findall(packs[pack][2]))
-        steps = _STEP.split(execute[2])[1:]
-        for i, name in names.items():
-            if name in arguments and uses[i] == 1:
-                used = [n for n, step in enumerate(steps) if f"{arguments[name]}[" in step]
-                written[i - 1] = used[0] if used else 0
-        return _Region(execute, base, packs[pack], written, transient[0][0], packs[transient[0][1]])
-    return None
+    found = {function.results[name][:3] for name in arguments if name in function.results}
+    found = {each for each in found if each[2] not in changed}
+    if len(transient) != 1 or not found or transient[0][1] in changed:
+        return None
+    _, base, pack = min(found)
+    steps = _STEP.split(execute[2])[1:]
+    first: dict[str, int] = {}
+    for i, step in enumerate(steps):
+        for name in _PLACE.findall(step):
+            first.setdefault(name, i)
+    written = [0] * len(SLICE.findall(function.packs[pack][2]))
+    given = Counter(name for name, *_ in operands)
+    for name in function.names[pack]:
+        i = function.results[name][3]
+        is_only_name = given[name] == 1 and function.named[f"{pack}#{i}"] == 1
+        if is_only_name and function.second[name] > execute.start():
+            written[i - 1] = first.get(arguments[name], 0)
+    packs = function.packs
+    return _Region(execute, base, packs[pack], written, transient[0][0], packs[transient[0][1]], steps)
 
 
 def _places_of_results(sizes: list[int], written: list[int]) -> Places:
@@ -149,65 +208,57 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Places:
     return Places(total - aligned(sizes[last]) + -(-sizes[last] // 4) * 4, starts)
 
 
-def _uses(text: str, region: _Region, count: int) -> list[list[str]]:
-    """The texts of the uses of each array by dispatches and fills of the region; none if there are other uses."""
+def _use(region: _Region) -> re.Pattern[str]:
+    """The text of a use of an array by a dispatch or a fill of the region."""
     pack = re.escape(region.of_arrays[1])
-    use = re.compile(
-        rf"{region.argument}\[{pack}#(\d+) for %\w+\] :(?: \w+ ->)? !stream\.resource<transient>\{{{pack}#0\}}"
+    return re.compile(
+        rf"{region.argument}\[{pack}#(\d+) for (%\w+\] :(?: \w+ ->)? !stream\.resource<)transient>\{{{pack}#0\}}"
     )
-    found, ours = [dict[str, None]() for _ in range(count + 1)], Counter[int]()
-    for match in use.finditer(region.execute[2]):
-        found[int(match[1])][match[0]] = None
-        ours[int(match[1])] += 1
-    named = Counter(map(int, re.findall(rf"{pack}#(\d+)\b", text)))
-    return [list(found[i]) if ours[i] == named[i] else [] for i in range(1, count + 1)]
+
+
+def _may_move(function: _Function, region: _Region, count: int) -> list[bool]:
+    """For each array, whether only dispatches and fills of the region use it."""
+    ours = Counter(int(use[1]) for use in _use(region).finditer(region.execute[2]))
+    named = [function.named[f"{region.of_arrays[1]}#{i}"] for i in range(1, count + 1)]
+    return [n > 0 and ours[i] == n for i, n in enumerate(named, 1)]
 
 
 def _lifetimes(region: _Region, count: int) -> list[tuple[int, int]]:
     """The first and the last step that names each array; an array that no step names is live throughout."""
     use = re.compile(rf"{re.escape(region.of_arrays[1])}#(\d+)\b")
-    steps = region.steps
     lives: dict[int, tuple[int, int]] = {}
-    for i, step in enumerate(steps):
+    for i, step in enumerate(region.steps):
         for number in map(int, use.findall(step)):
             lives[number] = lives.get(number, (i, i))[0], i
-    return [lives.get(number, (0, len(steps))) for number in range(1, count + 1)]
+    return [lives.get(number, (0, len(region.steps))) for number in range(1, count + 1)]
 
 
-def _rewritten(
-    text: str,
-    region: _Region,
-    number: int,
-    places: Places,
-    moved: dict[int, int],
-    uses: list[list[str]],
-) -> str:
-    """The function with constants for the places of results and of moved arrays, whose slices become empty."""
+def _move(region: _Region, number: int, places: Places, moved: Mapping[int, int], changes: _Changes) -> None:
+    """Adds constants for the places of results and of moved arrays, whose slices become empty."""
     name, of_results, of_arrays = f"%hosted{number}", region.of_results[1], region.of_arrays[1]
-    constants = {f"{name}_{i}": value for i, value in enumerate((places.bytes, *places.starts))}
-    constants |= {f"{name}_at{i}": start for i, start in moved.items()} | {f"{name}_none": 0}
-    sizes = iter(range(1, len(uses) + 1))
+    in_results = f"external>{{{of_results}#0}}"
+
+    def new_use(use: re.Match[str]) -> str:
+        i = int(use[1])
+        return f"{name}_results[{name}_at{i} for {use[2]}{in_results}" if i in moved else use[0]
+
+    changes.constants.update({f"{name}_{i}": n for i, n in enumerate((places.bytes, *places.starts))})
+    changes.constants.update({f"{name}_at{i}": start for i, start in moved.items()}, **{f"{name}_none": 0})
+    changes.names.update({f"{of_results}#{i}": f"{name}_{i}" for i in range(len(places.starts) + 1)})
+    changes.packs.update((of_results, of_arrays))
+    numbers = numbers_from(1)
     slices = re.sub(
-        r"= %\w+", lambda size: f"= {name}_none" if next(sizes) in moved else size[0], region.of_arrays[2]
+        r"= %\w+",
+        lambda size: f"= {name}_none" if next(numbers) in moved else size[0],
+        region.of_arrays[2],
     )
-    body = region.execute[0].replace(
-        region.execute[1],
-        f"{region.results} as {name}_results: !stream.resource<external>{{{of_results}#0}}, {region.execute[1]}",
-        1,
+    operands = f"{region.results} as {name}_results: !stream.resource<{in_results}, "
+    execute, given = region.execute, region.execute.start(1)
+    changes.parts.extend(
+        [
+            (*region.of_results.span(), ""),
+            (*region.of_arrays.span(2), slices),
+            (given, given, operands),
+            (*execute.span(2), _use(region).sub(new_use, execute[2])),
+        ]
     )
-    new = {
-        use: f"{name}_results[{name}_at{i} for {use.partition(' for ')[2]}".replace(
-            f"<transient>{{{of_arrays}#0}}", f"<external>{{{of_results}#0}}"
-        )
-        for i in moved
-        for use in uses[i - 1]
-    }
-    use = re.compile("|".join(map(re.escape, new)))
-    body = use.sub(lambda match: new[match[0]], body)
-    text = text.replace(region.execute[0], body)
-    text = text.replace(region.of_arrays[0], region.of_arrays[0].replace(region.of_arrays[2], slices))
-    text = text.replace(region.of_results[0], "")
-    text = re.sub(rf"{re.escape(of_results)}#(\d+)\b", rf"{name}_\1", text)
-    head, line, rest = text.partition(" {\n")
-    lines = "".join(f"    {each} = arith.constant {value} : index\n" for each, value in constants.items())
-    return head + line + lines + rest

@@ -18,6 +18,7 @@ from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.rates import rates
 from tiduc.dialect.small_loops import is_small
+from tiduc.dialect.traits import traits_of
 from tiduc.dialect.trip_count import most_iterations
 from tiduc.dialect.updates import updated
 from tiduc.dialect.verify import RECOMPUTED
@@ -37,6 +38,9 @@ class Inside:
     seconds: float
     launches: int = 1
 
+
+_END_REGIONS = "algebra", "call", "order"
+"""The kinds of ops at which IREE ends an execution region."""
 
 _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
@@ -87,11 +91,14 @@ def _read(record: Loop) -> list[Value]:
 def with_regions(view: View, model: Liveness) -> Liveness:
     """The model of a whole program, which may be two execution regions on IREE if nothing else ends a region.
 
-    Loops that are no kernels, branches, calls and barriers end regions, but for barriers of recomputed ops.
+    Loops that are no kernels, branches, calls and barriers end regions, but for barriers of recomputed ops. So do
+    sorts, factorizations and custom calls, which `tiduc compile` lowers to loops or puts between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:
             ends = RECOMPUTED not in op.attributes
+        elif traits_of(op.name).kind in _END_REGIONS:
+            ends = True
         else:
             ends = is_control(op) and not _is_kernel(control(view, op), view)
         if ends or any(map(is_open, op.results)):

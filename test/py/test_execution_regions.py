@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from test_iree_regions import of_large_weights
 
+import tiduc
 from tiduc.passes.rematerialize import regions
+from tiduc.passes.rematerialize.inside import with_regions
+from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.regions import Spans, best_end
 from tiduc.passes.rematerialize.rematerialize import estimated, unplanned
 from tiduc.pipeline import lowering, run_stages
@@ -47,3 +50,26 @@ def test_a_budget_counts_results_that_are_allocated_late() -> None:
     share = (planned.peak - planned.throughout) / (given.peak - given.throughout)
     within = estimated(program.view, graph, f"{share + 0.01:.2f}x")
     assert share < 0.5 and within == planned
+
+
+SORT = """"stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %1 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %1 : tensor<i1>
+}) : (tensor<4x4xf32>) -> tensor<4x4xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("op", "may_split"),
+    [
+        ("stablehlo.tanh %x : tensor<4x4xf32>", True),
+        ("stablehlo.cholesky %x, lower = true : tensor<4x4xf32>", False),
+        (SORT, False),
+    ],
+)
+def test_sorts_and_factorizations_end_regions(op: str, may_split: bool) -> None:
+    """IREE ends a region there, so that `tiduc compile` ends none amid the program."""
+    program = tiduc.load(
+        f"func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n %0 = {op}\n return %0 : tensor<4x4xf32>\n}}"
+    )
+    assert with_regions(program.view, liveness(program.merged)).may_split == may_split

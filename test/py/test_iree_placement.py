@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import numpy as np
 import pytest
@@ -160,3 +161,35 @@ def test_arrays_with_other_uses_keep_their_memory(other: str) -> None:
 
 def test_results_that_are_used_before_host_nothing() -> None:
     assert hosted(REGION.replace("    %3:4 =", "    use(%2)\n    %3:4 =")) is None
+
+
+@pytest.mark.parametrize("name", ["%2", "%5"])
+def test_results_with_two_names_in_a_region_host_nothing(name: str) -> None:
+    result = next(line for line in REGION.splitlines() if "%2 = " in line).replace("%2 =", "%5 =")
+    text = REGION.replace("    %3:4 =", f"{result}\n    %3:4 =")
+    given = f"{name} as %arg4: !stream.resource<external>{{%c128}}"
+    assert hosted(text) is None
+    assert hosted(text.replace("with(", f"with({given}, ")) is None
+
+
+def test_each_region_hosts_arrays_in_its_own_results() -> None:
+    begin, end = REGION.index("    %0:3"), REGION.index("    util.return")
+    body = REGION[begin:end]
+    other = re.sub(r"%(\d|[rs]|t\d)\b", r"%\1x", body)
+    text = hosted(REGION[:end] + other + REGION[end:])
+    assert text is not None
+    assert "%r as %hosted0_results" in text and "%rx as %hosted1_results" in text
+    assert text.count("%hosted0_at2 for") == text.count("%hosted1_at2 for") == 2
+    assert text.count("arith.constant 132 : index") == 2 and "%0#" not in text and "%0x#" not in text
+
+
+def test_hosting_takes_time_in_proportion_to_the_regions() -> None:
+    begin, end = REGION.index("    %0:3"), REGION.index("    util.return")
+
+    def seconds(count: int) -> float:
+        bodies = [re.sub(r"%(\d|[rs]|t\d)\b", rf"%\1x{i}", REGION[begin:end]) for i in range(count)]
+        start = time.process_time()
+        assert hosted(REGION[:begin] + "".join(bodies) + REGION[end:])
+        return time.process_time() - start
+
+    assert seconds(800) < 8 * seconds(200)
