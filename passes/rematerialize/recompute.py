@@ -10,6 +10,7 @@ what crosses a cut is kept while the segment is recomputed.
 Kirisame and others, "Dynamic tensor rematerialization" (2021), has the price.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
@@ -32,11 +33,17 @@ _PRICES = 5
 _STEP = 0.8
 """The factor between the memories of segments that are tried."""
 
+_GROWTH = 1.6
+"""The factor between the numbers of equal segments that are tried."""
+
 _FURTHER, _HALVINGS = 2, 4
 """The numbers of smaller and of larger memories that are tried after the first one that is within a budget."""
 
 _GAIN = 0.99
 """A further level of recomputation goes on only if the bytes beside arguments and results fall to this share."""
+
+_LEVELS = 4
+"""The most levels, since each takes time in proportion to the ops and their second runs."""
 
 _NEAR = 1.02
 """A schedule whose bytes beside arguments and results are at most this multiple of the fewest may be as good."""
@@ -56,7 +63,9 @@ def within(model: Liveness, budget: int) -> Choice:
     if lowest.peak > budget and (small := searched(model, budget, may_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
         return Choice(small, small.peak(range(len(small.ops))), time)
-    while lowest.peak > budget:
+    for _ in range(_LEVELS):
+        if lowest.peak <= budget:
+            break
         fitting: dict[float, tuple[Choice, Evicted]] = {}  # by price: the schedule of least time that fits
         near = [base]
         for price, evicted, choice in _one_level(base, budget):
@@ -95,7 +104,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
     """Peaks in bytes, falling, each with the least time of recomputation in seconds that was found for it."""
     base = unchanged(model)
     points = [(base.peak, 0.0)]
-    while True:
+    for _ in range(_LEVELS):
         near = [base]
         for _, _, choice in _one_level(base):
             points.append((choice.peak, choice.time))
@@ -117,15 +126,25 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _one_level(base: Choice, budget: int = 0) -> Iterator[tuple[float, Evicted, Choice]]:
-    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule."""
+    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule.
+
+    Where no nested segments are within the budget, equal segments are tried: values that all cuts cross, such as those
+    that a later op reads late, leave nested segments no memory.
+    """
     peak = _peak(base)
     candidates = _candidates(base.model, peak)
     prices = sorted(candidate.price for candidate in candidates)
     limits = {prices[max(0, (i + 1) * len(prices) // _PRICES - 1)] for i in range(_PRICES)} if prices else ()
     for limit in sorted(limits):
-        segments = Segments([candidate for candidate in candidates if candidate.price <= limit], peak)
+        segments, fits = Segments([c for c in candidates if c.price <= limit], peak), False
         for evicted, choice in _of_segments(base, segments, budget):
+            fits = fits or choice.peak <= budget
             yield limit, evicted, choice
+        count, most = 2, 0 if fits else 2 * math.isqrt(len(segments.candidates)) + 8
+        while count <= most:
+            evicted = segments.equal(count)
+            yield limit, evicted, evicting(base, peak, evicted)
+            count = int(count * _GROWTH) + 1
 
 
 def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tuple[Evicted, Choice]]:

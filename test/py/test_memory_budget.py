@@ -389,13 +389,6 @@ def test_parts_of_a_split_have_the_budget() -> None:
     assert len(parts.residuals) == len(split(tiduc.load(layers(12, 64, 8))).residuals)
 
 
-def test_programs_without_ops() -> None:
-    text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
-    program = tiduc.load(text)
-    assert program.rematerialize("min").text == program.text
-    assert memory_curve(program.view, program.merged) == [(8, 1.0)]
-
-
 def test_pass_takes_a_budget() -> None:
     program, _ = network(12, 64, 8)
     module = program.flat

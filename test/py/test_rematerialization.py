@@ -1,4 +1,4 @@
-"""Rematerialization that a program requests by JAX's barriers is kept in its derivatives."""
+"""Rematerialization that a program requests by JAX's barriers, programs without ops, and long skip connections."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from harness.exports import exported
 from jax import lax
 
 import tiduc
+from tiduc.passes.rematerialize.rematerialize import memory_curve
 
 
 def gradient_of_layers(in_scan: bool, checkpointed: bool) -> tuple[str, list[Array]]:
@@ -53,3 +54,28 @@ def test_checkpoints_of_jax_stay_in_loops() -> None:
     got, kept = (xla.by_xla(x, [*arguments, *ct]) for x in texts.values())
     compare(got, kept)
     assert exponentials(tiduc.load(text).jvp().text) == 2
+
+
+def test_programs_without_ops() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
+    program = tiduc.load(text)
+    assert program.rematerialize("min").text == program.text
+    assert memory_curve(program.view, program.merged) == [(8, 1.0)]
+
+
+def test_values_that_cross_many_cuts() -> None:
+    """The first hundred layers each have a skip connection to one of the last hundred, as in a U-Net."""
+    t, w, lines, x = "tensor<8x64xf32>", "tensor<64x64xf32>", "", "%x"
+    for i in range(200):
+        lines += (
+            f"  %d{i} = stablehlo.dot_general {x}, %w, contracting_dims = [1] x [0] : ({t}, {w}) -> {t}\n"
+        )
+        lines += f"  %h{i} = stablehlo.tanh %d{i} : {t}\n"
+        x = f"%h{i}"
+        if i >= 100:
+            lines += f"  %s{i} = stablehlo.add {x}, %h{199 - i} : {t}\n"
+            x = f"%s{i}"
+    text = f"func.func @main(%x: {t}, %w: {w}) -> {t} {{\n{lines}  return {x} : {t}\n}}"
+    gradient = tiduc.load(text).vjp()
+    peaks = [peak for peak, _ in memory_curve(gradient.view, gradient.merged)]
+    assert peaks[-1] < 0.5 * peaks[0]

@@ -292,6 +292,20 @@ def table() -> Case:
     )
 
 
+def half_product(batches: int, rows: int, columns: int, terms: int) -> Case:
+    """Batches of products of f16; with 100 terms, tiles of 16 are incomplete."""
+    x, y = (RNG.integers(-3, 4, (batches, terms, n)).astype(np.float16) for n in (rows, columns))
+    tx, ty, tz = (
+        f"tensor<{batches}x{m}x{n}xf16>" for m, n in ((terms, rows), (terms, columns), (rows, columns))
+    )
+    body = f"""
+      %0 = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+        : ({tx}, {ty}) -> {tz}
+      return %0 : {tz}"""
+    expected = np.einsum("bki,bkj->bij", x.astype(np.float64), y.astype(np.float64)).astype(np.float16)
+    return Case("dot_general", f"(%x: {tx}, %y: {ty}) -> {tz}", body, (x, y), expected)
+
+
 WRONG = {
     "one_window": one_window(),
     "strided_rows": strided_slice(has_unit=False),
@@ -326,6 +340,8 @@ REJECTED = {
 }
 CASES = WRONG | REJECTED
 CASES |= {
+    "half_batches": half_product(3, 16, 1, 100),
+    "half_product": half_product(1, 100, 31, 768),
     "short_sort": short_sort(),
     "negated_columns": negated_sum(moved=True),
 }  # which IREE may compile alone
