@@ -10,7 +10,6 @@ what crosses a cut is kept while the segment is recomputed.
 Kirisame and others, "Dynamic tensor rematerialization" (2021), has the price.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
@@ -32,9 +31,6 @@ _PRICES = 5
 
 _STEP = 0.8
 """The factor between the memories of segments that are tried."""
-
-_GROWTH = 1.6
-"""The factor between the numbers of equal segments that are tried."""
 
 _FURTHER, _HALVINGS = 2, 4
 """The numbers of smaller and of larger memories that are tried after the first one that is within a budget."""
@@ -126,25 +122,15 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _one_level(base: Choice, budget: int = 0) -> Iterator[tuple[float, Evicted, Choice]]:
-    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule.
-
-    Where no nested segments are within the budget, equal segments are tried: values that all cuts cross, such as those
-    that a later op reads late, leave nested segments no memory.
-    """
+    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule."""
     peak = _peak(base)
     candidates = _candidates(base.model, peak)
     prices = sorted(candidate.price for candidate in candidates)
     limits = {prices[max(0, (i + 1) * len(prices) // _PRICES - 1)] for i in range(_PRICES)} if prices else ()
     for limit in sorted(limits):
-        segments, fits = Segments([c for c in candidates if c.price <= limit], peak), False
+        segments = Segments([candidate for candidate in candidates if candidate.price <= limit], peak)
         for evicted, choice in _of_segments(base, segments, budget):
-            fits = fits or choice.peak <= budget
             yield limit, evicted, choice
-        count, most = 2, 0 if fits else 2 * math.isqrt(len(segments.candidates)) + 8
-        while count <= most:
-            evicted = segments.equal(count)
-            yield limit, evicted, evicting(base, peak, evicted)
-            count = int(count * _GROWTH) + 1
 
 
 def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tuple[Evicted, Choice]]:

@@ -83,14 +83,6 @@ class Segments:
                 stack += [(first, cut, bytes_), (cut, end, bytes_ - self.crossing[cut])]
         return self._by_op(cuts) if cuts else None
 
-    def equal(self, count: int) -> Mapping[int, Segment]:
-        """The candidates in at most `count` segments of similar size, without those that cross the cuts."""
-        cuts, first = list[int](), 0
-        while len(cuts) < count - 1 and self.peak - first > 1:
-            first = self._cut(first, self.peak, (self.held[-1] - self.held[first]) / (count - len(cuts)))
-            cuts.append(first)
-        return self._by_op(dict.fromkeys(cuts, (0, self.peak)))
-
     def whole(self) -> Mapping[int, Segment]:
         """All candidates, in one segment."""
         return self._by_op({})
