@@ -138,16 +138,15 @@ def _settings(target: Target, options: Options) -> Settings:
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
         raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
-    cuda = target.name.partition(":")[0] == "cuda"
     return Settings(
-        cpu,
-        target.spirv,
-        cuda,
-        target.tensor_cores,
-        options.lapack,
-        target.fused,
-        target.vectors,
-        options.fast,
+        cpu=cpu,
+        spirv=target.spirv,
+        cuda=target.name.partition(":")[0] == "cuda",
+        tensor_cores=target.tensor_cores,
+        lapack=options.lapack,
+        fused=target.fused,
+        vectors=target.vectors,
+        fast=options.fast,
     )
 
 

@@ -304,9 +304,14 @@ def find_target(name: str) -> Target:
     chosen = variant or target.default
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
     vectors = _vectors(base, chosen) if target.shared else ""
-    tensor_cores = base == "cuda" and chosen not in _WITHOUT_TENSOR_CORES
-    target = replace(target, name=name, lacks=lacks, tensor_cores=tensor_cores, vectors=vectors)
-    target = replace(target, fused=_is_fused(base, chosen))
+    target = replace(
+        target,
+        name=name,
+        lacks=lacks,
+        tensor_cores=base == "cuda" and chosen not in _WITHOUT_TENSOR_CORES,
+        fused=_is_fused(base, chosen),
+        vectors=vectors,
+    )
     if not chosen:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))

@@ -91,8 +91,9 @@ def _read(record: Loop) -> list[Value]:
 def with_regions(view: View, model: Liveness) -> Liveness:
     """The model of a whole program, which may be two execution regions on IREE if nothing else ends a region.
 
-    Loops that are no kernels, branches, calls and barriers end regions, but for barriers of recomputed ops. So do
-    sorts, factorizations and custom calls, which `tiduc compile` lowers to loops or puts between barriers.
+    A region ends at a loop that is not a kernel, a branch, a call, and a barrier, unless the barrier is one of
+    recomputed ops. It also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or
+    puts between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:

@@ -163,7 +163,7 @@ def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tupl
 def _peak(base: Choice) -> int:
     """The place of the peak in a schedule, or the end of the first region before it; 0 in one without ops.
 
-    What passes from a region to the next one is live throughout both.
+    Values that pass from a region to the next one are live throughout both.
     """
     order = range(len(base.model.ops))
     live, end = base.model.live(order), base.model.region_end(order)
@@ -183,7 +183,7 @@ def _fewest(base: Choice, evicted: Evicted, budget: int) -> Choice:
     def fits(count: int) -> bool:
         return first(count).peak <= budget
 
-    # What is evicted has at least the bytes that the budget lacks, and often not many more.
+    # The evicted values have at least the bytes that the budget lacks, and often not many more.
     freed = np.cumsum([model.size[i] for i in ordered])
     low = high = min(int(np.searchsorted(freed, base.peak - budget)) + 1, len(ordered))
     step = 1

@@ -28,8 +28,8 @@ Bytes = NDArray[np.float64]
 class Spans:
     """The values of a schedule, by the places of their ops.
 
-    `last` is the place of the last reader. `taken` are the bytes that are no results of the program, `results` those
-    that are, and `inside` further bytes that are live at the op only.
+    `last` is the place of the last reader. `results` are the bytes of results of the program, `taken` the bytes of
+    other values, and `inside` further bytes that are live at the op only.
     """
 
     last: NDArray[np.int64]
@@ -77,7 +77,7 @@ def best_end(spans: Spans, ends: Iterable[int]) -> tuple[float, int] | None:
     places, found = np.arange(len(live)), None
     passed = _live(spans.taken, spans.last - 1)
     starts = _peaks_of_starts(places, spans.last, spans.taken, spans.inside)
-    # What is live in the second region is what is live in the first one of the schedule backwards.
+    # The values live in the second region are those live in the first region of the reversed schedule.
     back = len(live) - 1 - places
     rests = [0.0, *_peaks_of_starts(back[spans.last], back, spans.taken, spans.inside[::-1])][-2::-1]
     for place in ends:

@@ -67,7 +67,7 @@ class Segments:
         self.held: NDArray[np.float64] = np.cumsum(held)  # by place: the held bytes of the ops before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """The segment of each candidate to recompute, by the op, if so many bytes are for segments; None without a cut.
+        """The segment of each candidate to recompute, by op, where segments have `memory` bytes; None if none is cut.
 
         Values belong to the smallest segment that contains their readers before the peak. The values that the cuts of
         the last segments store need no recomputation, since their first run is right before the peak.
@@ -121,7 +121,7 @@ class Segments:
         return float(unit * max(1, min(math.comb(slots + runs - 1, runs - 1), rest)))
 
     def _cut(self, first: int, end: int, length: float) -> int:
-        """The place in a segment where the fewest bytes cross, near the place after so many held bytes."""
+        """The place in a segment where the fewest bytes cross, near the place that follows `length` held bytes."""
         least, near, most = (
             int(np.searchsorted(self.held, self.held[first] + share * length)) for share in (_LEAST, 1, _MOST)
         )

@@ -148,7 +148,7 @@ def program(ops: list[Op], f64: bool = False) -> str:
 
 
 def failures(seed: int, target: str) -> list[str]:
-    """What is wrong with the program of a seed; one line for each result."""
+    """A line for each wrong result of the program of a seed, or for its error."""
     draw = Random(seed)
     ops = [drawn(draw) for _ in range(OPS)]
     rng = np.random.default_rng(seed)

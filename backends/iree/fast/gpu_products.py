@@ -106,15 +106,17 @@ class Product:
 
     def choices(self) -> Iterator[tuple[Tile, int]]:
         """The tiles, and the numbers of parts into which the sum can be divided."""
-        tiles = [
-            t for t in TENSOR_TILES if not (self.rows % t.rows or self.columns % t.columns or self.batches)
-        ]
-        for tile in tiles if self.half else TILES:
+        for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
                 if self.workgroups(tile, parts) <= _MOST_WORKGROUPS:
                     yield tile, parts
                 parts *= 2
+
+    def _is_divided(self, tile: Tile) -> bool:
+        """Whether a tile may compute the product: IREE pads tiles of f32 rightly, but not those in tensor cores."""
+        whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
+        return not tile.in_tensor_cores or (whole and not self.batches)
 
     def workgroups(self, tile: Tile, parts: int) -> int:
         """The number of workgroups."""
