@@ -18,10 +18,10 @@ from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
-from tiduc.backends.iree.hosting import hosted
-from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
+from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
+from tiduc.backends.iree.joined import may_be_inlined, with_workgroups
+from tiduc.backends.iree.placement import FINISH, SCHEDULE
+from tiduc.backends.iree.steps import in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -45,18 +45,6 @@ PHASES = tuple(
     "executable-configurations executable-targets hal vm".split()
 )
 """The phases of IREE's compiler after which it can print a program."""
-
-OPTIMIZED, DISPATCHED, SCHEDULED = "global-optimization", "flow", "stream"
-"""The phases before IREE makes dispatches, after it made them, and after their order and the memory are decided."""
-
-_ALONE = "--mlir-disable-threading"
-"""For phases whose passes run over one large function, so that threads of the compiler take time and save none."""
-
-_GENERIC = b'"builtin.module"'
-"""How a module begins, after aliases, in MLIR's generic form."""
-
-_IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +210,7 @@ def _ended(
                         [*command, *seen.flags], program, limits, environment, stop, seen.errors
                     )
 
-                ended = _in_steps(source, step, command, more)
+                ended = in_steps(source, step, command, more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
@@ -236,72 +224,6 @@ def _ended(
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended
-
-
-def _in_steps(
-    source: Source, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]
-) -> Ended:
-    """Compiles a program; the last run of the compiler also has the flags `last`.
-
-    `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
-    are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
-    into the text, since each pass until then would verify them.
-    """
-    text, begin = source.text, list[str]()
-    places = places_arrays(source)
-    if source.repeats or places:
-        ended = _dispatched(text, step, command)
-        if ended.code != 0:
-            return ended
-        text, begin = inlined(ended.output), [f"--compile-from={DISPATCHED}"]
-    if source.workgroups or places:
-        scheduled = scheduled_with_places(source, text, step) if places else None
-        ended = scheduled or step(text, *command, *begin, f"--compile-to={SCHEDULED}")
-        if ended.code != 0:
-            return ended
-        text, begin = with_workgroups(ended.output, source.workgroups), [f"--compile-from={SCHEDULED}"]
-    return step(text, *command, *begin, *last)
-
-
-def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:
-    """Runs the phases that make dispatches of a program, in two parts.
-
-    IREE verifies all ops after each pass, which takes two fifths of the time. Here the compiler verifies ops only when
-    it prints or reads text. IREE makes invalid ops of some StableHLO; these ops last until the end of the first part,
-    and would become wrong values in the second. If a part fails or prints invalid ops, one verified run of the phases
-    follows, whose diagnostics name places of the program.
-    """
-    whole, unverified = f"--compile-to={DISPATCHED}", (*command, _ALONE, "--verify=false")
-    ended = step(text, *unverified, f"--compile-to={OPTIMIZED}")
-    if _is_valid(ended):
-        ended = step(ended.output, *unverified, f"--compile-from={OPTIMIZED}", whole)
-    return ended if ended.code is None or _is_valid(ended) else step(text, *command, whole)
-
-
-def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has succeeded and printed valid ops: MLIR prints others in its generic form."""
-    return ended.code == 0 and not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output
-
-
-def places_arrays(source: Source) -> bool:
-    """Whether the arrays of a program are placed: not if users give flags that change the phase."""
-    return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
-
-
-def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended]) -> Ended | None:
-    """Runs the phase that schedules dispatches, and places the arrays in its midst; None if a part of it fails.
-
-    `text` is the program after the phase before, and `step` runs a command on a program.
-    """
-    options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-    command = find_tool("iree-opt"), *options, _ALONE, "-", "-o", "-"
-    ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
-    if ended.code == 0:
-        program = ended.output.decode("utf-8", "surrogateescape")
-        program = hosted(program) or program
-        text = (placed(program) or program).encode("utf-8", "surrogateescape")
-        ended = step(text, *command, f"--pass-pipeline={FINISH}")
-    return ended if ended.code == 0 else None
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

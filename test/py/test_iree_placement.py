@@ -85,7 +85,7 @@ def test_a_gradient_takes_less_memory() -> None:
 def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     given, arguments = source()
     wanted = tiduc.Executable(compile_source(given, cached=False))(*arguments)
-    monkeypatch.setattr("tiduc.backends.iree.compile.FINISH", "builtin.module(no-such-pass)")
+    monkeypatch.setattr("tiduc.backends.iree.steps.FINISH", "builtin.module(no-such-pass)")
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)
     for x, y in zip(values, wanted, strict=True):
         np.testing.assert_array_equal(x, y)
