@@ -10,18 +10,18 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
-from tiduc.backends.iree.joined import may_be_inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULE
-from tiduc.backends.iree.steps import in_steps
+from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.steps import AS_BYTECODE, ends_unverified, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -45,48 +45,6 @@ PHASES = tuple(
     "executable-configurations executable-targets hal vm".split()
 )
 """The phases of IREE's compiler after which it can print a program."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
-
-    `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
-    functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them. `threaded`: IREE's
-    device for threads runs the program. With `places_arrays`, the arrays of its execution regions are placed in
-    memory by `placement.py`.
-    """
-
-    stablehlo: str | bytes
-    target: str = "cpu"
-    name: str = "<stdin>"  # the program's name in diagnostics
-    flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
-    otherwise: "Callable[[], Source] | None" = None
-    workgroups: Mapping[str, str] = field(default_factory=dict)
-    repeats: bool = False
-    threaded: bool = False
-    places_arrays: bool = False
-
-    @property
-    def text(self) -> bytes:
-        """The program without the functions of workgroups."""
-        # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
-        text = self.stablehlo
-        return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-
-    @property
-    def whole(self) -> bytes:
-        """The program with the functions of workgroups, for one run of the compiler."""
-        text = may_be_inlined(self.text) if self.repeats else self.text
-        return with_workgroups(text, self.workgroups)
-
-    def mapped(self, change: "Callable[[Source], Source]") -> "Source":
-        """The source that `change` makes of this one; its alternatives are changed, too."""
-        changed, otherwise = change(self), self.otherwise
-        if otherwise is None:
-            return changed
-        return replace(changed, otherwise=lambda: otherwise().mapped(change))
 
 
 def compile_module(
@@ -193,9 +151,10 @@ def _ended(
 ) -> Ended:
     """Runs the compiler on a program and says how it ended.
 
-    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
-    which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
-    constants, whose text takes long. If it is the only compiler, its progress is reported.
+    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs to VM text, which `vm/`
+    rewrites, and from there to a module. Bytecode for threads alone is not rewritten, since it has large constants,
+    whose text takes long. Programs that `in_steps` leaves unverified run to VM code, and the compiler verifies that
+    when it reads it. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -215,12 +174,16 @@ def _ended(
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
         if not rewrites and not target.spirv:
-            return run()
-        ended = run("--compile-to=vm")
-        if target.spirv and copies_bound_arrays(ended.output):
-            command += RECORD_EACH_RUN
+            if not ends_unverified(source):
+                return run()
+            ended = run("--compile-to=vm", AS_BYTECODE)
+            program = ended.output
+        else:
             ended = run("--compile-to=vm")
-        program = rewritten(ended.output, source.threaded)
+            if target.spirv and copies_bound_arrays(ended.output):
+                command += RECORD_EACH_RUN
+                ended = run("--compile-to=vm")
+            program = rewritten(ended.output, source.threaded)
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended

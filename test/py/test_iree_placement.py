@@ -9,9 +9,10 @@ from harness.allocations import allocated
 
 import tiduc
 from tiduc.backends.iree import placement
-from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.placement import Array, in_order, lowest, placed
+from tiduc.backends.iree.source import Source
 
 MODULE = """module {
   util.func public @first(%arg0: index) {

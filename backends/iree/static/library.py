@@ -15,8 +15,9 @@ from iree.compiler.tools.binaries import find_tool
 from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
-from tiduc.backends.iree.compile import Source, environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
 from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, places_arrays, scheduled_with_places
 from tiduc.backends.iree.targets import Target, find_target
