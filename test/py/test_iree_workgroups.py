@@ -73,6 +73,17 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     np.testing.assert_array_equal(result(together, *arguments), ours)
 
 
+def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    within, expected = compilation.run_within, compile_source(source(PRODUCT), cached=False)
+
+    def failing(command: list[str], program: bytes, *more: Any) -> Any:
+        ended = within(command, program, *more)
+        return replace(ended, code=1) if "--compile-from=executable-targets" in command else ended
+
+    monkeypatch.setattr(compilation, "run_within", failing)
+    assert compile_source(source(PRODUCT), cached=False) == expected
+
+
 def test_functions_of_modules_with_resources() -> None:
     """MLIR prints large constants as resources; such modules are bytecode, with all functions."""
     weights = np.arange(131 * 131, dtype=np.float32).reshape(131, 131) / 131**2
