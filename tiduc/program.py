@@ -32,7 +32,7 @@ from tiduc.signatures import signature_of
 from tiduc.vmap import Axes, vmap
 
 if TYPE_CHECKING:
-    from tiduc.backends.iree.compile import Source
+    from tiduc.backends.iree.source import Source
     from tiduc.explain.costs import Cost
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable

@@ -10,18 +10,18 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compiler_progress import PRINTS_IR, Reported, reported, without_remarks
-from tiduc.backends.iree.hosting import hosted
-from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
+from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
+from tiduc.backends.iree.placement import FINISH, SCHEDULE
+from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.steps import AS_BYTECODE, ends_unverified, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
@@ -45,60 +45,6 @@ PHASES = tuple(
     "executable-configurations executable-targets hal vm".split()
 )
 """The phases of IREE's compiler after which it can print a program."""
-
-OPTIMIZED, DISPATCHED, SCHEDULED = "global-optimization", "flow", "stream"
-"""The phases before IREE makes dispatches, after it made them, and after their order and the memory are decided."""
-
-_ALONE = "--mlir-disable-threading"
-"""For phases whose passes run over one large function, so that threads of the compiler take time and save none."""
-
-_GENERIC = b'"builtin.module"'
-"""How a module begins, after aliases, in MLIR's generic form."""
-
-_IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""How flags of users begin that change the second of these phases, for which `placement.py` has pipelines."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
-
-    `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
-    functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them. `threaded`: IREE's
-    device for threads runs the program. With `places_arrays`, the arrays of its execution regions are placed in
-    memory by `placement.py`.
-    """
-
-    stablehlo: str | bytes
-    target: str = "cpu"
-    name: str = "<stdin>"  # the program's name in diagnostics
-    flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
-    otherwise: "Callable[[], Source] | None" = None
-    workgroups: Mapping[str, str] = field(default_factory=dict)
-    repeats: bool = False
-    threaded: bool = False
-    places_arrays: bool = False
-
-    @property
-    def text(self) -> bytes:
-        """The program without the functions of workgroups."""
-        # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
-        text = self.stablehlo
-        return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-
-    @property
-    def whole(self) -> bytes:
-        """The program with the functions of workgroups, for one run of the compiler."""
-        text = may_be_inlined(self.text) if self.repeats else self.text
-        return with_workgroups(text, self.workgroups)
-
-    def mapped(self, change: "Callable[[Source], Source]") -> "Source":
-        """The source that `change` makes of this one; its alternatives are changed, too."""
-        changed, otherwise = change(self), self.otherwise
-        if otherwise is None:
-            return changed
-        return replace(changed, otherwise=lambda: otherwise().mapped(change))
 
 
 def compile_module(
@@ -205,9 +151,10 @@ def _ended(
 ) -> Ended:
     """Runs the compiler on a program and says how it ended.
 
-    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs in two steps: to VM text,
-    which `vm/` rewrites, and from there to a module. Bytecode for threads alone takes one step, since it has large
-    constants, whose text takes long. If it is the only compiler, its progress is reported.
+    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs to VM text, which `vm/`
+    rewrites, and from there to a module. Bytecode for threads alone is not rewritten, since it has large constants,
+    whose text takes long. Programs that `in_steps` leaves unverified run to VM code, and the compiler verifies that
+    when it reads it. If it is the only compiler, its progress is reported.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
@@ -222,86 +169,24 @@ def _ended(
                         [*command, *seen.flags], program, limits, environment, stop, seen.errors
                     )
 
-                ended = _in_steps(source, step, command, more)
+                ended = in_steps(source, step, command, more)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
         if not rewrites and not target.spirv:
-            return run()
-        ended = run("--compile-to=vm")
-        if target.spirv and copies_bound_arrays(ended.output):
-            command += RECORD_EACH_RUN
+            if not ends_unverified(source):
+                return run()
+            ended = run("--compile-to=vm", AS_BYTECODE)
+            program = ended.output
+        else:
             ended = run("--compile-to=vm")
-        program = rewritten(ended.output, source.threaded)
+            if target.spirv and copies_bound_arrays(ended.output):
+                command += RECORD_EACH_RUN
+                ended = run("--compile-to=vm")
+            program = rewritten(ended.output, source.threaded)
         if ended.code == 0 and program:
             return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
         return ended
-
-
-def _in_steps(
-    source: Source, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]
-) -> Ended:
-    """Compiles a program; the last run of the compiler also has the flags `last`.
-
-    `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
-    are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
-    into the text, since each pass until then would verify them.
-    """
-    text, begin = source.text, list[str]()
-    places = places_arrays(source)
-    if source.repeats or places:
-        ended = _dispatched(text, step, command)
-        if ended.code != 0:
-            return ended
-        text, begin = inlined(ended.output), [f"--compile-from={DISPATCHED}"]
-    if source.workgroups or places:
-        scheduled = scheduled_with_places(source, text, step) if places else None
-        ended = scheduled or step(text, *command, *begin, f"--compile-to={SCHEDULED}")
-        if ended.code != 0:
-            return ended
-        text, begin = with_workgroups(ended.output, source.workgroups), [f"--compile-from={SCHEDULED}"]
-    return step(text, *command, *begin, *last)
-
-
-def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:
-    """Runs the phases that make dispatches of a program, in two parts.
-
-    IREE verifies all ops after each pass, which takes two fifths of the time. Here the compiler verifies ops only when
-    it prints or reads text. IREE makes invalid ops of some StableHLO; these ops last until the end of the first part,
-    and would become wrong values in the second. If a part fails or prints invalid ops, one verified run of the phases
-    follows, whose diagnostics name places of the program.
-    """
-    whole, unverified = f"--compile-to={DISPATCHED}", (*command, _ALONE, "--verify=false")
-    ended = step(text, *unverified, f"--compile-to={OPTIMIZED}")
-    if _is_valid(ended):
-        ended = step(ended.output, *unverified, f"--compile-from={OPTIMIZED}", whole)
-    return ended if ended.code is None or _is_valid(ended) else step(text, *command, whole)
-
-
-def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has succeeded and printed valid ops: MLIR prints others in its generic form."""
-    return ended.code == 0 and not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output
-
-
-def places_arrays(source: Source) -> bool:
-    """Whether the arrays of a program are placed: not if users give flags that change the phase."""
-    return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
-
-
-def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended]) -> Ended | None:
-    """Runs the phase that schedules dispatches, and places the arrays in its midst; None if a part of it fails.
-
-    `text` is the program after the phase before, and `step` runs a command on a program.
-    """
-    options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-    command = find_tool("iree-opt"), *options, _ALONE, "-", "-o", "-"
-    ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
-    if ended.code == 0:
-        program = ended.output.decode("utf-8", "surrogateescape")
-        program = hosted(program) or program
-        text = (placed(program) or program).encode("utf-8", "surrogateescape")
-        ended = step(text, *command, f"--pass-pipeline={FINISH}")
-    return ended if ended.code == 0 else None
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
-from tiduc.backends.iree.compile import Source
 from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
@@ -18,6 +17,7 @@ from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.pipeline import Stage, legalize, walk
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import (
     IN_ORDER,
     IN_TILES,

@@ -28,7 +28,8 @@ from real_sizes import used
 from suite import by_xla
 
 import tiduc
-from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.backends.iree.compile import compile_source, compile_until
+from tiduc.backends.iree.source import Source
 from tiduc.dialect.resources import inlined
 
 COLUMNS = "passes dispatches codegen LLVM total XLA executables bodies kinds".split()

@@ -26,8 +26,9 @@ from rewritten import PROGRAMS, REWRITES
 
 import tiduc
 from tiduc.backends.iree import pipeline, prepare
-from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.emitter import PATTERNS
+from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import CompileError
 
 FLAGS = {

@@ -15,7 +15,8 @@ import pytest
 from cases.witnesses import find_witness
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules, compile_source
+from tiduc.backends.iree.compile import _refused, compile_module, compile_modules, compile_source
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
@@ -201,7 +202,8 @@ def test_one_stop_ends_all(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
-from tiduc.backends.iree.compile import Source, _refused, compile_module, compile_modules
+from tiduc.backends.iree.compile import _refused, compile_module, compile_modules
+from tiduc.backends.iree.source import Source
 tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 interrupt = [threading.main_thread().ident, signal.SIGINT]

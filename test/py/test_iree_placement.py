@@ -9,9 +9,10 @@ from harness.allocations import allocated
 
 import tiduc
 from tiduc.backends.iree import placement
-from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.placement import Array, in_order, lowest, placed
+from tiduc.backends.iree.source import Source
 
 MODULE = """module {
   util.func public @first(%arg0: index) {
@@ -85,7 +86,7 @@ def test_a_gradient_takes_less_memory() -> None:
 def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     given, arguments = source()
     wanted = tiduc.Executable(compile_source(given, cached=False))(*arguments)
-    monkeypatch.setattr("tiduc.backends.iree.compile.FINISH", "builtin.module(no-such-pass)")
+    monkeypatch.setattr("tiduc.backends.iree.steps.FINISH", "builtin.module(no-such-pass)")
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)
     for x, y in zip(values, wanted, strict=True):
         np.testing.assert_array_equal(x, y)

@@ -9,10 +9,11 @@ import pytest
 
 import tiduc
 from tiduc.backends.iree import pipeline
-from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.backends.iree.compile import compile_source, compile_until
 from tiduc.backends.iree.fast import repeats as of_repeats
 from tiduc.backends.iree.fast.repeats import repeats
 from tiduc.backends.iree.joined import inlined
+from tiduc.backends.iree.source import Source
 from tiduc.dialect.context import parse
 
 KIND = "tensor<131x131xf32>"

@@ -10,7 +10,8 @@ import pytest
 import tiduc
 from tiduc.backends.iree import compile as compilation
 from tiduc.backends.iree import compiler_progress
-from tiduc.backends.iree.compile import Source, compile_source, compile_until
+from tiduc.backends.iree.compile import compile_source, compile_until
+from tiduc.backends.iree.source import Source
 from tiduc.dialect import progress
 
 KIND = "tensor<131x131xf32>"
@@ -61,15 +62,26 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     apart, arguments = source(text), (X,) if text == PRODUCT else (np.int32(2), X)
     assert len(apart.workgroups) == 1
     ours = result(apart, *arguments)
-    *before, after = [i for i, (command, _) in enumerate(runs) if "--compile-from=vm" not in command]
+    *before, after, _ = [i for i, (command, _) in enumerate(runs) if "--compile-from=vm" not in command]
     assert not any(b"vector.fma" in runs[i][1] for i in before)
     command, whole = runs[after]
     assert "--compile-from=stream" in command and b"vector.fma" in whole
-    assert len(runs) == (5 if text == PRODUCT else 6)  # a loop's VM text is rewritten
+    assert len(runs) == 7
     expected = X @ X if text == PRODUCT else X @ X @ X @ X
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5 * abs(expected).max())
     together = replace(apart, stablehlo=apart.whole, workgroups={})
     np.testing.assert_array_equal(result(together, *arguments), ours)
+
+
+def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    within, expected = compilation.run_within, compile_source(source(PRODUCT), cached=False)
+
+    def failing(command: list[str], program: bytes, *more: Any) -> Any:
+        ended = within(command, program, *more)
+        return replace(ended, code=1) if "--compile-from=executable-targets" in command else ended
+
+    monkeypatch.setattr(compilation, "run_within", failing)
+    assert compile_source(source(PRODUCT), cached=False) == expected
 
 
 def test_functions_of_modules_with_resources() -> None:

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from tiduc.backends.iree import compiler_progress
-from tiduc.backends.iree.compile import Source, compile_modules, compile_source
+from tiduc.backends.iree.compile import compile_modules, compile_source
+from tiduc.backends.iree.source import Source
 from tiduc.cli import diagnostics
 from tiduc.dialect import progress
 from tiduc.dialect.errors import CompileError

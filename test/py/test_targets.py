@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from tiduc.backends.iree.compile import Source, compile_module, compile_modules
+from tiduc.backends.iree.compile import compile_module, compile_modules
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import TARGETS, find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError

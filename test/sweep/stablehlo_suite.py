@@ -37,10 +37,11 @@ from stablehlo_programs import agree, holds_denormals, pairs_returned, programs,
 from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import Source, compile_module, compile_source
+from tiduc.backends.iree.compile import compile_module, compile_source
 from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import KERNELS, find_target
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, find_backend
-from tiduc.backends.iree.compile import Source, compile_modules, compile_source
+from tiduc.backends.iree.compile import compile_modules, compile_source
 from tiduc.backends.iree.pipeline import PIPELINE
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported

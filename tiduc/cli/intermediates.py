@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from tiduc.backends.iree.compile import PHASES, Source, compile_until
+from tiduc.backends.iree.compile import PHASES, compile_until
+from tiduc.backends.iree.source import Source
 from tiduc.cli.watching import Watch
 from tiduc.dialect import progress
 from tiduc.dialect.emit import emit

@@ -14,7 +14,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.backend import LOOPS
-from tiduc.backends.iree.compile import Source
+from tiduc.backends.iree.source import Source
 from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError

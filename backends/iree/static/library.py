@@ -15,17 +15,11 @@ from iree.compiler.tools.binaries import find_tool
 from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
-from tiduc.backends.iree.compile import (
-    DISPATCHED,
-    SCHEDULED,
-    Source,
-    environment_of_compilers,
-    places_arrays,
-    run_or_refuse,
-    scheduled_with_places,
-)
+from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
 from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.static.host import Function, Host, global_name
+from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, places_arrays, scheduled_with_places
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder

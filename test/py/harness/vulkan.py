@@ -6,7 +6,8 @@ import gc
 import pytest
 from iree.runtime import system_setup
 
-from tiduc.backends.iree.compile import Source, compile_source
+from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import find_target
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN
 from tiduc.dialect.errors import TiducError
