@@ -15,6 +15,7 @@ results of the second one are allocated when the first one has ended (`regions.p
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -97,24 +98,32 @@ class Liveness:
         found = best_end(self._spans(order), self._ends(order)) if self.may_split else None
         return None if found is None else found[1]
 
-    def _spans(self, order: Sequence[int]) -> Spans:
-        """The values by place."""
-        last, reads = [0] * len(self.ops), self.reads
-        for place, i in enumerate(order):
-            last[i] = place
-            for j in reads[i]:
-                last[j] = place
-        places, results = np.asarray(order, np.int64), np.zeros(len(self.ops))
+    @cached_property
+    def _reads_by_op(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ops that are read, and in the same order the ops that read them."""
+        counts = [len(reads) for reads in self.reads]
+        read = np.fromiter(chain.from_iterable(self.reads), np.int64, sum(counts))
+        return read, np.repeat(np.arange(len(counts)), counts)
+
+    @cached_property
+    def _bytes_by_op(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """By op: the bytes that it takes beside results of the graph, those of such results, and those inside."""
+        results = np.zeros(len(self.ops))
         results[list(self.kept)] = list(self.kept.values())
         taken = np.asarray(self.size, np.float64) - results
         taken[[i for i in self.kept if self.ops[i] in self.in_place]] = 0
-        inside = [self.inside.get(self.ops[i], 0) for i in order] if self.inside else 0
-        return Spans(
-            np.asarray(last, np.int64)[places],
-            taken[places],
-            results[places],
-            np.broadcast_to(np.asarray(inside, np.float64), len(order)),
-        )
+        inside = [self.inside.get(op, 0) for op in self.ops] if self.inside else np.zeros(len(self.ops))
+        return taken, results, np.asarray(inside, np.float64)
+
+    def _spans(self, order: Sequence[int]) -> Spans:
+        """The values by place."""
+        places = np.asarray(order, np.int64)
+        place = np.empty(len(self.ops), np.int64)
+        place[places] = np.arange(len(places))
+        last, (read, reader) = place.copy(), self._reads_by_op
+        np.maximum.at(last, read, place[reader])
+        taken, results, inside = (bytes_[places] for bytes_ in self._bytes_by_op)
+        return Spans(last[places], taken, results, inside)
 
     def _ends(self, order: Sequence[int]) -> list[int]:
         """The places of results, at which a region may end, but for those between an array and an op in place."""

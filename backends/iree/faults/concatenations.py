@@ -14,6 +14,7 @@ if equal ops compute them, and ignores the order of their elements. If IREE find
 superfluous.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -113,9 +114,14 @@ class Numbers:
 
 def _size(x: Any) -> Hashable:
     """The element type and the number of elements of an array; the type of any other value."""
-    if not isinstance(x.type, ir.RankedTensorType) or is_dynamic(x.type):
-        return str(x.type)
-    return str(x.type.element_type), math.prod(x.type.shape)
+    return _size_of(x.type)
+
+
+@functools.cache
+def _size_of(type_: Any) -> tuple[Hashable, ...]:
+    if not isinstance(type_, ir.RankedTensorType) or is_dynamic(type_):
+        return (type_,)
+    return type_.element_type, math.prod(type_.shape)
 
 
 def _settings(op: Any) -> Hashable:
