@@ -130,7 +130,7 @@ def aligned(size: int) -> int:
 def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Places:
     """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
     starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
-    # The rows are beginnings, ends, first and last steps. The first `count` columns are the arrays that have their place,
+    # The rows are beginnings, ends, first and last steps. The first `count` columns are arrays that have their place,
     # in the order of memory, between the two ends of memory, which are taken at all steps.
     ends = Fixed(-1, 0, -_NEVER, _NEVER), Fixed(_NEVER, _NEVER, -_NEVER, _NEVER)
     count = len(fixed) + len(ends)

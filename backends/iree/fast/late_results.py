@@ -90,7 +90,7 @@ def _put_barrier(model: Liveness, ops: list[Any], last: Any, place: int) -> None
     """Ends a region after the op of a number: by a barrier that takes the results so far, and the latest value."""
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}
-    passed = [i for i in range(place + 1) if i in read and model.taken(i)]
+    passed = [i for i in range(place + 1) if i in read and model.taken[i]]
     taken = [y for y in dict.fromkeys(last.operands) if y.owner in before and not is_constant(y)]
     taken += [y for i in passed[-1:] for y in ops[i].results if y not in taken]
     b = Emitter(ir.InsertionPoint(ops[place + 1]), ops[place].location)
