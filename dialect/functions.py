@@ -24,6 +24,11 @@ def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_
     return ops
 
 
+def functions_in(module: Any) -> list[Any]:
+    """The functions of a module, without those of modules inside it."""
+    return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
+
+
 def symbol(op: Any) -> str:
     """An op's symbol name; empty for an op without one."""
     name = readable(op.attributes, "sym_name")

@@ -279,9 +279,13 @@ def within(op: Any, names: Collection[str] = ()) -> list[Any]:
 
 
 def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
-    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
-    count = 0
-    for op in functions.within(root.operation, patterns):
+    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these.
+
+    In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
+    """
+    count, op = 0, root.operation
+    searched = functions.functions_in(op) if op.name == "builtin.module" else [op]
+    for op in [inner for each in searched for inner in functions.within(each, patterns)]:
         with rewriting(op, settings) as b:
             results = patterns[op.name](b, op.operation)
         if results is not None:

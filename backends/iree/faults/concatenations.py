@@ -25,8 +25,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dependences import reached
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in, symbol
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
 from tiduc.dialect.types import is_dynamic
 
@@ -43,8 +42,7 @@ def distinguish_starts(module: Any) -> None:
 
     In functions that other functions call, all concatenations get a barrier: an argument may equal any value.
     """
-    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    bodies = {symbol(op): within(op) for op in functions}
+    bodies = {symbol(op): within(op) for op in functions_in(module)}
     ops = [op for body in bodies.values() for op in body]
     called = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
     counts = Counter(_sizes(op) for op in ops if _has_start(op))
