@@ -179,9 +179,11 @@ def _described(
     result = replace(source, stablehlo=text, workgroups=workgroups, places_arrays=places)
     if not repeats:
         return result
-    inlined = may_be_inlined(result.text).decode("utf-8", "surrogateescape")
-    alternative = replace(result, stablehlo=inlined)
-    return replace(result, repeats=True, otherwise=lambda: alternative)
+
+    def inlined() -> Source:
+        return replace(result, stablehlo=may_be_inlined(result.text).decode("utf-8", "surrogateescape"))
+
+    return replace(result, repeats=True, otherwise=inlined)
 
 
 def _has_arrays_to_place(module: Any, source: Source) -> bool:

@@ -124,7 +124,5 @@ def _size_of(type_: Any) -> tuple[Hashable, ...]:
 
 def _settings(op: Any) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
-    nested = within(op) if len(op.regions) else [op]
-    return tuple(
-        (inner.name, *((name, inner.attributes[name]) for name in inner.attributes)) for inner in nested
-    )
+    nested = [(inner.name, inner.attributes) for inner in (within(op) if len(op.regions) else [op])]
+    return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
