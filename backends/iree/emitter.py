@@ -29,7 +29,9 @@ STORED, DISTINCT, HIDDEN = "tidu.stored", "tidu.distinct", "tidu.hidden"
 number of which only the sign matters."""
 
 DEFAULT = Settings()
+
 _NUMBERS = int, float
+"""The types of operands that `Emitter.emit` makes constants of."""
 
 
 @dataclass(frozen=True)
@@ -283,8 +285,8 @@ def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEF
 
     In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
     """
-    count, op = 0, root.operation
-    searched = functions.functions_in(op) if op.name == "builtin.module" else [op]
+    count, whole = 0, root.operation
+    searched = functions.functions_in(whole) if whole.name == "builtin.module" else [whole]
     for op in [inner for each in searched for inner in functions.within(each, patterns)]:
         with rewriting(op, settings) as b:
             results = patterns[op.name](b, op.operation)

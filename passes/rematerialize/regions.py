@@ -67,8 +67,8 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak beside arguments, and the place, of `ends`, after which a region then ends.
 
-    None if one region takes about as little. Each place has a lower bound of its peak: the values that one region has
-    live at an op are also live at the op in two regions. Places are tried in the order of their bounds, until the next
+    None if one region takes about as little. Each place has a lower bound of its peak: the values that are live at an
+    op in one region are live there in two regions, too. Places are tried in the order of their bounds, until the next
     bound is no lower than the best peak.
     """
     total = spans.results.sum()
