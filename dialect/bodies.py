@@ -32,8 +32,9 @@ class RegionBuilder(StablehloBuilder):
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[Any, ...]:
-        options = {"loc": self.location, "ip": self._ip}
-        op = ir.Operation.create(name, types, operands, attributes, regions=len(regions), **options)
+        op = ir.Operation.create(
+            name, types, operands, attributes, None, len(regions), self.location, self._ip
+        )
         for fill, region in zip(regions, op.regions, strict=True):
             fill(region)
         return tuple(op.results)

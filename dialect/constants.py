@@ -86,8 +86,8 @@ def constants_in(op: Any) -> list[Any]:
     constants: list[Any] = []
 
     def look(inner: Any) -> Any:
-        if inner.operation.name == "stablehlo.constant":
-            constants.append(inner.operation)
+        if inner.name == "stablehlo.constant":
+            constants.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.walk(look, ir.WalkOrder.PRE_ORDER)

@@ -74,12 +74,15 @@ def _read_complex_elements() -> None:
     Inside a callback from C++, such as a constraint of a pattern, that TypeError would end the process.
     """
 
-    def downcast(attribute: Any) -> Any:
-        element = ir.ShapedType(attribute.type).element_type
+    @functools.cache
+    def of_type(type_: Any) -> Any:
+        element = ir.ShapedType(type_).element_type
         if isinstance(element, ir.ComplexType):
-            return ir.DenseElementsAttr(attribute)
-        kind = ir.DenseFPElementsAttr if isinstance(element, ir.FloatType) else ir.DenseIntElementsAttr
-        return kind(attribute)
+            return ir.DenseElementsAttr
+        return ir.DenseFPElementsAttr if isinstance(element, ir.FloatType) else ir.DenseIntElementsAttr
+
+    def downcast(attribute: Any) -> Any:
+        return of_type(attribute.type)(attribute)
 
     scalar = ir.RankedTensorType.get([], ir.F32Type.get())
     any_elements = ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(ir.F32Type.get(), 0))

@@ -8,6 +8,8 @@ from torch_mlir import ir
 from tiduc.dialect.attributes import readable
 from tiduc.dialect.graph import operations
 
+_ADVANCE = ir.WalkResult.ADVANCE
+
 
 def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
     """An op and the ops nested in it, inner ones first by default; only ops of these names, if any are given."""
@@ -16,10 +18,15 @@ def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_
     def look(inner: Any) -> Any:
         if not names or inner.name in names:
             ops.append(inner)
-        return ir.WalkResult.ADVANCE
+        return _ADVANCE
 
     op.walk(look, order)
     return ops
+
+
+def functions_in(module: Any) -> list[Any]:
+    """The functions of a module, without those of modules inside it."""
+    return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
 
 
 def symbol(op: Any) -> str:

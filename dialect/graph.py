@@ -303,6 +303,8 @@ def terminator(block: Any) -> Any:
 
 def captured(op: Any) -> tuple[Any, ...]:
     """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
+    if not len(op.regions):
+        return ()
     inside: set[Any] = set()
     values: dict[Any, None] = {}
     stack = [block for region in op.regions for block in region.blocks]

@@ -8,6 +8,7 @@ random              zeros               64x64xf32=random        1,2,3,4 (the typ
 import math
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,10 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 def refuse_masked(x: Any, called: str = "the array") -> None:
     """Raises InputError for a masked array, or a list with one: NumPy would pass on the masked elements."""
-    if isinstance(x, np.ma.MaskedArray):
+    masked = sys.modules.get(
+        "numpy.ma"
+    )  # without the module, which takes 50 ms to import, no array is masked
+    if masked is not None and isinstance(x, masked.MaskedArray):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
     if isinstance(x, list | tuple):
         for each in x:

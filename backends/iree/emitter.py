@@ -1,6 +1,7 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -28,6 +29,9 @@ STORED, DISTINCT, HIDDEN = "tidu.stored", "tidu.distinct", "tidu.hidden"
 number of which only the sign matters."""
 
 DEFAULT = Settings()
+
+_NUMBERS = int, float
+"""The types of operands that `Emitter.emit` makes constants of."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,9 @@ class Emitter(RegionBuilder):
         self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
     ) -> Any:
         """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
-        if any(isinstance(x, int | float) for x in operands):
+        if any(isinstance(x, _NUMBERS) for x in operands):
             *_, array = (x for x in operands if isinstance(x, ir.Value))
-            operands = [self.constant(x, array) if isinstance(x, int | float) else x for x in operands]
+            operands = [self.constant(x, array) if isinstance(x, _NUMBERS) else x for x in operands]
         return super().emit(name, operands, type_, attributes)
 
     def clone(
@@ -245,6 +249,7 @@ def is_unsigned(x: Any) -> bool:
     return isinstance(type_, ir.IntegerType) and type_.is_unsigned
 
 
+@functools.cache
 def is_static(type_: Any) -> bool:
     """Whether a type is a tensor type without dynamic dimensions."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
@@ -270,15 +275,19 @@ def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
         raise error.at(op.location) from None
 
 
-def within(op: Any) -> list[Any]:
-    """An op and all ops nested in it, in pre-order."""
-    return [inner.operation for inner in functions.within(op, order=ir.WalkOrder.PRE_ORDER)]
+def within(op: Any, names: Collection[str] = ()) -> list[Any]:
+    """An op and the ops nested in it, in pre-order; only ops of these names, if any are given."""
+    return functions.within(op, names, ir.WalkOrder.PRE_ORDER)
 
 
 def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
-    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these."""
-    count = 0
-    for op in functions.within(root.operation, patterns):
+    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these.
+
+    In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
+    """
+    count, whole = 0, root.operation
+    searched = functions.functions_in(whole) if whole.name == "builtin.module" else [whole]
+    for op in [inner for each in searched for inner in functions.within(each, patterns)]:
         with rewriting(op, settings) as b:
             results = patterns[op.name](b, op.operation)
         if results is not None:

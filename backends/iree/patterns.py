@@ -31,13 +31,18 @@ for _room in ROOMS:
 def apply_patterns(module: Any, settings: Settings) -> None:
     """Replaces ops by the results of the first pattern that gives any, in place."""
     waiting = within(module.operation)[::-1]
+    known: dict[tuple[str, bool], list[Pattern]] = {}
     while waiting:
         op = waiting.pop()
-        if op.name not in PATTERNS:
-            continue
         name = op.name
+        if name not in PATTERNS:
+            continue
+        kind = name, has_dynamic_shape(op)
+        patterns = known[kind] if kind in known else known.setdefault(kind, _patterns(*kind, settings))
+        if not patterns:
+            continue
         with rewriting(op, settings) as b:
-            tried = (pattern(b, op) for pattern in _patterns(op, settings))
+            tried = (pattern(b, op) for pattern in patterns)
             results = next((values for values in tried if values is not None), None)
         # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
         emitted = [inner for outer in b.emitted if outer is not None for inner in within(outer)]
@@ -49,16 +54,16 @@ def apply_patterns(module: Any, settings: Settings) -> None:
             replace(op, results)
 
 
-def _patterns(op: Any, settings: Settings) -> list[Pattern]:
-    """The patterns for an op, in the order in which they are tried."""
+def _patterns(name: str, is_dynamic: bool, settings: Settings) -> list[Pattern]:
+    """The patterns for ops of a name, of dynamic shapes or others, in the order in which they are tried."""
     applies = {
         ON_CPUS: settings.cpu,
         ON_OTHERS: not settings.cpu,
         ON_SPIRV: settings.spirv,
-        DYNAMIC: has_dynamic_shape(op),
+        DYNAMIC: is_dynamic,
     }
     return [
         entry.pattern
-        for entry in PATTERNS[op.name]
+        for entry in PATTERNS[name]
         if applies.get(entry.where, True) and (settings.fast or not entry.is_fast)
     ]

@@ -43,6 +43,9 @@ _MOST = 4096
 _ROUNDS = 20
 """The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
 
+_NEVER = 2**60
+"""More than any place in memory, and than any step."""
+
 FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
 CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
 PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
@@ -104,6 +107,8 @@ def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
             if best.bytes == live:
                 return best
             top = max(numbers, key=lambda i: places.starts[i] + arrays[i].bytes)
+            if top == order[0]:  # the next order would be this one
+                break
             order.remove(top)
             order.insert(0, top)
     return best
@@ -125,18 +130,25 @@ def aligned(size: int) -> int:
 def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Places:
     """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
     starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
-    # For each array that has a place, in the order of memory: its beginning, its end, its first and its last step.
-    taken = np.array(sorted(fixed), np.int64).reshape(-1, 4).T
+    # The rows are beginnings, ends, first and last steps. The first `count` columns are arrays that have their place,
+    # in the order of memory, between the two ends of memory, which are taken at all steps.
+    ends = Fixed(-1, 0, -_NEVER, _NEVER), Fixed(_NEVER, _NEVER, -_NEVER, _NEVER)
+    count = len(fixed) + len(ends)
+    taken = np.empty((4, count + len(arrays)), np.int64)
+    taken[:, :count] = np.array([ends[0], *sorted(fixed), ends[1]]).T
     for i in order:
         array, size = arrays[i], aligned(arrays[i].bytes)
-        begins, ends = taken[:2, (taken[2] <= array.last) & (taken[3] >= array.first)]
-        free = np.maximum.accumulate(np.concatenate([[array.least], ends]))
-        gaps = begins - free[:-1]
-        fits = gaps >= size
-        start = int(free[:-1][fits][gaps[fits].argmin()] if fits.any() else free[-1])
-        starts[i], total = start, max(total, start + size)
-        at = int(np.searchsorted(taken[0], start))
-        taken = np.insert(taken, at, (start, start + size, array.first, array.last), axis=1)
+        begins, free, first, last = taken[:, :count]
+        at_once = ((first <= array.last) & (last >= array.first)).nonzero()[0]
+        free = np.maximum(np.maximum.accumulate(free[at_once[:-1]]), array.least)
+        gaps = begins[at_once[1:]] - free
+        gaps[gaps < size] = 2 * _NEVER
+        start = starts[i] = int(free[gaps.argmin()])
+        total = max(total, start + size)
+        at = int(begins.searchsorted(start))
+        taken[:, at + 1 : count + 1] = taken[:, at:count]
+        taken[:, at] = start, start + size, array.first, array.last
+        count += 1
     return Places(total, starts)
 
 

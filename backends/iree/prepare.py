@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from torch_mlir import ir
@@ -178,13 +179,16 @@ def _described(
     result = replace(source, stablehlo=text, workgroups=workgroups, places_arrays=places)
     if not repeats:
         return result
-    inlined = may_be_inlined(result.text).decode("utf-8", "surrogateescape")
-    alternative = replace(result, stablehlo=inlined)
-    return replace(result, repeats=True, otherwise=lambda: alternative)
+
+    def inlined() -> Source:
+        return replace(result, stablehlo=may_be_inlined(result.text).decode("utf-8", "surrogateescape"))
+
+    return replace(result, repeats=True, otherwise=inlined)
 
 
 def _has_arrays_to_place(module: Any, source: Source) -> bool:
     """Whether a program is for CPUs and has arrays that are worth placing."""
     if not {*IN_ORDER, *REASSOCIATED} <= set(source.flags):
         return False
-    return sum(size_in_bytes(y) for op in within(module) for y in op.results) >= _PLACED
+    sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
+    return any(total >= _PLACED for total in accumulate(sizes))

@@ -52,6 +52,7 @@ def _lacked(name: str, target: Target) -> str:
 def check(module: Any, settings: Settings) -> None:
     """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
+    checked = set[Any]()
     for function in operations(module.operation.regions[0].blocks[0]):
         if function.name != "func.func":
             continue
@@ -61,9 +62,11 @@ def check(module: Any, settings: Settings) -> None:
         for op in within(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
-            for y in op.results:
-                _check_size(op.name, y.type, op.location)
-                _check_bytes(op, y.type, settings.cpu)
+            for type_ in [y.type for y in op.results]:
+                if type_ not in checked:
+                    _check_size(op.name, type_, op.location)
+                    _check_bytes(op, type_, settings.cpu)
+                    checked.add(type_)
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
     _check_recursion(called)

@@ -10,7 +10,7 @@ its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from tiduc.dialect.costs import computed
 from tiduc.dialect.flow import minimum_cut
@@ -60,8 +60,14 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
     peak = _before_fused(model, int(model.live(range(len(model.ops))).argmax()))
     fused, best, limit = _fuse_operands(model, peak), base, share * seconds()
     costs = _seconds_of_second_runs(model, peak, fused)
+
+    @cache
+    def recomputing(evicted: frozenset[int]) -> Choice:
+        recomputed = evicting(base, peak, dict.fromkeys(evicted, (0, peak)), stored).model
+        return unchanged(ordered(recomputed, has_budget=True))
+
     for readers in (fused, range(len(model.ops))):
-        candidates = _Candidates(graph, model, peak, readers, costs, stored)
+        candidates = _Candidates(graph, model, peak, readers, costs, recomputing)
         choice = candidates.within_time(limit)
         if choice.peak - model.throughout <= _GAIN * (best.peak - model.throughout):
             best = choice
@@ -92,14 +98,17 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The values up to the place `peak` that `readers` after it may recompute, and what a second run of an op costs."""
+    """The values up to the place `peak` that `readers` after it may recompute, and what a second run of an op costs.
+
+    `recomputing` gives the schedule in which readers recompute the results of these ops.
+    """
 
     graph: Graph
     model: Liveness
     peak: int
     readers: Collection[int]
     costs: Mapping[Definition, float]
-    stored: bool
+    recomputing: Callable[[frozenset[int]], Choice]
 
     def within_time(self, seconds: float) -> Choice:
         """The schedule of most recomputation, within a time."""
@@ -118,10 +127,7 @@ class _Candidates:
 
     def _recomputing(self, rate: float) -> Choice:
         """The schedule of least bytes, if a second of recomputation is worth `rate` bytes."""
-        evicted = self._evicted(rate)
-        segments = dict.fromkeys(evicted, (0, self.peak))
-        model = evicting(unchanged(self.model), self.peak, segments, self.stored).model
-        return unchanged(ordered(model, has_budget=True))
+        return self.recomputing(frozenset(self._evicted(rate)))
 
     def _time(self, model: Liveness) -> float:
         """The estimated time of second runs."""

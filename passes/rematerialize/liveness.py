@@ -15,6 +15,7 @@ results of the second one are allocated when the first one has ended (`regions.p
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -74,52 +75,62 @@ class Liveness:
         tests = [i for i, op in enumerate(self.ops) if compares_equal(op)]
         return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
-    def taken(self, i: int) -> int:
-        """The bytes that op i takes when it runs: those of its results that are not results of the graph."""
-        return 0 if self.ops[i] in self.in_place else self.size[i] - self.kept.get(i, 0)
+    @cached_property
+    def taken(self) -> list[int]:
+        """The bytes that each op takes when it runs: those of its results that are not results of the graph."""
+        taken = list(self.size)
+        for i, count in self.kept.items():
+            taken[i] = 0 if self.ops[i] in self.in_place else taken[i] - count
+        return taken
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
         """The live bytes at each place of a schedule, in time nearly linear in ops and their operands."""
-        spans = self._spans(order)
-        found = best_end(spans, self._ends(order)) if self.may_split else None
+        spans, found = self._regions(order)
         return (spans.live() if found is None else spans.live_in_two(found[1])) + self.throughout
 
     def peak(self, order: Sequence[int]) -> int:
         """The most bytes that are live at once."""
-        spans = self._spans(order)
-        found = best_end(spans, self._ends(order)) if self.may_split else None
+        spans, found = self._regions(order)
         if found is not None:
             return self.arguments + int(found[0])
         return self.throughout + int(spans.live().max(initial=0))
 
     def region_end(self, order: Sequence[int]) -> int | None:
         """The place in a schedule after which a region ends amid it; None if it is one region."""
-        found = best_end(self._spans(order), self._ends(order)) if self.may_split else None
+        _, found = self._regions(order)
         return None if found is None else found[1]
 
-    def _spans(self, order: Sequence[int]) -> Spans:
-        """The values by place."""
-        last, reads = [0] * len(self.ops), self.reads
-        for place, i in enumerate(order):
-            last[i] = place
-            for j in reads[i]:
-                last[j] = place
-        places, results = np.asarray(order, np.int64), np.zeros(len(self.ops))
-        results[list(self.kept)] = list(self.kept.values())
-        taken = np.asarray(self.size, np.float64) - results
-        taken[[i for i in self.kept if self.ops[i] in self.in_place]] = 0
-        inside = [self.inside.get(self.ops[i], 0) for i in order] if self.inside else 0
-        return Spans(
-            np.asarray(last, np.int64)[places],
-            taken[places],
-            results[places],
-            np.broadcast_to(np.asarray(inside, np.float64), len(order)),
-        )
+    @cached_property
+    def _reads_by_op(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ops that are read, and in the same order the ops that read them."""
+        counts = [len(reads) for reads in self.reads]
+        read = np.fromiter(chain.from_iterable(self.reads), np.int64, sum(counts))
+        return read, np.repeat(np.arange(len(counts)), counts)
 
-    def _ends(self, order: Sequence[int]) -> list[int]:
-        """The places of results, at which a region may end, but for those between an array and an op in place."""
-        place = {i: n for n, i in enumerate(order) if i in self.kept}
-        ends = sorted(place.values())[:-1]
+    @cached_property
+    def _bytes_by_op(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """By op: the bytes that it takes, those of its results that are the graph's, and those inside."""
+        results = np.zeros(len(self.ops))
+        results[list(self.kept)] = list(self.kept.values())
+        inside = [self.inside.get(op, 0) for op in self.ops] if self.inside else np.zeros(len(self.ops))
+        return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
+
+    def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
+        """The values by place, and what `best_end` gives if there may be two regions."""
+        ops = np.asarray(order, np.int64)
+        place = np.empty(len(self.ops), np.int64)
+        place[ops] = np.arange(len(ops))
+        last, (read, reader) = place.copy(), self._reads_by_op
+        np.maximum.at(last, read, place[reader])
+        spans = Spans(last[ops], *(bytes_[ops] for bytes_ in self._bytes_by_op))
+        return spans, best_end(spans, self._ends(place)) if self.may_split else None
+
+    def _ends(self, place: NDArray[np.int64]) -> list[int]:
+        """The places of results, at which a region may end, but for those between an array and an op in place.
+
+        `place` is by op.
+        """
+        ends: list[int] = np.sort(place[list(self.kept)])[:-1].tolist()
         for i in (i for i in self.kept if self.ops[i] in self.in_place):
             array = max(self.reads[i], key=lambda j: self.kept.get(j, 0), default=i)
             ends = [end for end in ends if not place[array] <= end < place[i]]

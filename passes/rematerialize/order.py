@@ -77,11 +77,11 @@ def not_sunk(model: Liveness) -> list[bool]:
     for i, reads in enumerate(model.reads):
         for j in reads:
             last[j] = i
-    freed = [0] * len(model.ops)
+    freed, taken = [0] * len(model.ops), model.taken
     for j, i in last.items():
-        freed[i] += model.taken(j)
+        freed[i] += taken[j]
     needed = set().union(*model.needs) if model.needs else set()
-    return [freed[i] > model.taken(i) or i not in needed for i in range(len(model.ops))]
+    return [freed[i] > taken[i] or i not in needed for i in range(len(model.ops))]
 
 
 def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
@@ -155,7 +155,7 @@ def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
                     group.add(j)
                     stack.append(j)
         bytes_ = sum(model.kept.get(i, 0) for i in group)
-        read = sum(map(model.taken, {j for i in group for j in model.reads[i]} - group))
+        read = sum(model.taken[j] for j in {j for i in group for j in model.reads[i]} - group)
         if read < bytes_:
             yield read / bytes_, group
 
@@ -252,8 +252,9 @@ class _Hoisting:
         if self.waits_for[g]:
             return False
         size, takes = self.model.size, self.model.taken
-        if not any(size[j] for j in self.model.roots[g] if self.group[j] == g):
+        own = [j for j in self.model.roots[g] if self.group[j] == g and size[j]]
+        if not own:
             return True
-        taken = sum([takes(j) for j in self.model.roots[g] if self.group[j] == g])
-        freed = sum([takes(j) for j in self.reads[g] if self.readers[j] == 1])
-        return freed > taken or (not taken and any(takes(j) for j in self.reads[g]))
+        taken = sum([takes[j] for j in own])
+        freed = sum([takes[j] for j in self.reads[g] if self.readers[j] == 1])
+        return freed > taken or (not taken and any(takes[j] for j in self.reads[g]))

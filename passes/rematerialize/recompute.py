@@ -58,7 +58,7 @@ def within(model: Liveness, budget: int) -> Choice:
     may_rerun = partial(_may_rerun, compared)
     if lowest.peak > budget and (small := searched(model, budget, may_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
-        return Choice(small, small.peak(range(len(small.ops))), time)
+        return Choice(small, time)
     for _ in range(_LEVELS):
         if lowest.peak <= budget:
             break

@@ -5,10 +5,10 @@
 IREE allocates all results of a region before the region runs, and `tiduc compile` ends a region amid a program
 (`backends/iree/fast/late_results.py`). The values that pass from the first region to the second share one allocation,
 which is live in both. In each region, the values that only its own ops read are live beside it. All figures are by
-place in the schedule. The best place takes time that is almost linear in the length of the schedule.
+place in the schedule. The best place takes time that is linear in the length of the schedule.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ _SMALL = 2**20
 
 _GAIN = 0.98
 """A region ends amid a program only if the peak, without arguments, falls to this share."""
+
+_MOST = 128
+"""The most places of which the peak is computed; most schedules need fewer than five."""
 
 Bytes = NDArray[np.float64]
 """Bytes by place; floats, since sizes of invalid programs exceed 64 bits."""
@@ -61,79 +64,28 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
     return live
 
 
-def best_end(spans: Spans, ends: Iterable[int]) -> tuple[float, int] | None:
+def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak beside arguments, and the place, of `ends`, after which a region then ends.
 
-    None if one region takes about as little.
+    None if one region takes about as little. Each place has a lower bound of its peak: the values that are live at an
+    op in one region are live there in two regions, too. Places are tried in the order of their bounds, until the next
+    bound is no lower than the best peak.
     """
     total = spans.results.sum()
-    if total < _SMALL:
+    if total < _SMALL or not len(ends):
         return None
     computed, live = np.cumsum(spans.results), spans.live()
     whole = total + live.max(initial=0)
     best = min(whole - _SMALL, _GAIN * whole)
     if (computed + live).max(initial=0) >= best:  # results that are computed are allocated
         return None
-    places, found = np.arange(len(live)), None
-    passed = _live(spans.taken, spans.last - 1)
-    starts = _peaks_of_starts(places, spans.last, spans.taken, spans.inside)
-    # The values live in the second region are those live in the first region of the reversed schedule.
-    back = len(live) - 1 - places
-    rests = [0.0, *_peaks_of_starts(back[spans.last], back, spans.taken, spans.inside[::-1])][-2::-1]
-    for place in ends:
-        peak = passed[place] + max(computed[place] + starts[place], total + rests[place])
+    before = np.maximum.accumulate(live)
+    after = np.append(np.maximum.accumulate(live[:0:-1])[::-1], 0)
+    bounds, found = np.maximum(computed + before, total + after)[ends], None
+    for i in bounds.argsort(kind="stable")[:_MOST].tolist():
+        if bounds[i] >= best:
+            break
+        peak = total + spans.live_in_two(ends[i]).max()
         if peak < best:
-            best, found = peak, (float(peak), place)
+            best, found = peak, (float(peak), ends[i])
     return found
-
-
-def _peaks_of_starts(
-    first: NDArray[np.int64], last: NDArray[np.int64], taken: Bytes, inside: Bytes
-) -> list[float]:
-    """For each place, the most bytes that are live at once, up to the place, of the values that are not read later.
-
-    A value that ends at a place adds to the bytes at all places from its first one up to this one. A place with no more
-    bytes than a later one never has more again, and is dropped. The others keep the difference of their bytes to those
-    of the next one, so that a value changes two differences. (Gabow and Tarjan, 1985, find minima offline in this way.)
-    """
-    count, peaks = len(inside), list[float]()
-    is_begin = inside != 0
-    is_begin[1:] |= inside[:-1] < 0  # a loop takes the memory of an array that is read at the next place
-    is_begin[first[taken > 0]] = True
-    begins, at_op = is_begin.tolist(), inside.tolist()
-    # By place, counted from 1: the difference, the place before and after, and a place up to which all are dropped.
-    more, before, after = [0.0] * (count + 1), [0] * (count + 1), [0] * (count + 1)
-    below = list(range(-1, count))
-    order = [i for i in np.argsort(last, kind="stable").tolist() if taken[i]]
-    firsts, lasts, sizes = first[order].tolist(), [*last[order].tolist(), count], taken[order].tolist()
-    peak, newest, ended = 0.0, 0, 0
-
-    def add(x: int, bytes_: float) -> float:
-        """Adds bytes to all places after x; gives the change of the peak."""
-        more[newest] += bytes_
-        if not x:
-            return bytes_
-        more[x] -= bytes_
-        while x and more[x] <= 0:  # the next place has as many bytes
-            earlier, later = before[x], after[x]
-            below[x], after[earlier], before[later] = earlier, later, earlier
-            if not earlier:
-                return -more[x]
-            more[earlier] += more[x]
-            x = earlier
-        return 0.0
-
-    for place in range(count):
-        if begins[place]:
-            x, newest = newest, place + 1
-            before[newest], after[x], below[newest] = x, newest, newest
-            peak += add(x, at_op[place])
-        while lasts[ended] == place:
-            x = firsts[ended]  # from 1, this is the place before
-            while below[x] != x and x:
-                below[x] = below[below[x]] if below[x] else 0
-                x = below[x]
-            peak += add(x, sizes[ended])
-            ended += 1
-        peaks.append(max(peak, 0.0))
-    return peaks

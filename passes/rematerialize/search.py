@@ -42,7 +42,7 @@ def _path(
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
     reads = {i: sum(bit[j] for j in set(model.reads[i])) for i in runs}
-    sizes = {i: model.taken(i) for i in runs}
+    sizes = {i: model.taken[i] for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 

@@ -9,6 +9,7 @@ it: later readers read the run, too. Other runs pass: the value runs once more w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tiduc.dialect.costs import seconds
 from tiduc.dialect.traits import ELEMENTWISE
@@ -18,19 +19,23 @@ from tiduc.passes.rematerialize.segments import Segment
 
 @dataclass(frozen=True)
 class Choice:
-    """A schedule with second runs: its model, whose ops are in the order of the schedule, its peak, and its time.
+    """A schedule with second runs: its model, whose ops are in the order of the schedule, and its time.
 
     `time` is the estimated time in seconds of the ops that run more than once.
     """
 
     model: Liveness
-    peak: int
     time: float
+
+    @cached_property
+    def peak(self) -> int:
+        """The most bytes that are live at once."""
+        return self.model.peak(range(len(self.model.ops)))
 
 
 def unchanged(model: Liveness) -> Choice:
     """The given schedule, with nothing recomputed."""
-    return Choice(model, model.peak(range(len(model.ops))), 0.0)
+    return Choice(model, 0.0)
 
 
 def evicting(base: Choice, peak: int, evicted: Mapping[int, Segment], stored: bool = True) -> Choice:
@@ -41,7 +46,7 @@ def evicting(base: Choice, peak: int, evicted: Mapping[int, Segment], stored: bo
     """
     reruns = _Reruns(base.model, peak, evicted, stored)
     model = reruns.schedule()
-    return Choice(model, model.peak(range(len(model.ops))), base.time + reruns.time)
+    return Choice(model, base.time + reruns.time)
 
 
 class _Reruns:

@@ -33,6 +33,7 @@ from tiduc.backends.iree.known import splat
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.dependences import reached
+from tiduc.dialect.functions import functions_in
 from tiduc.dialect.graph import captured, operations, terminator
 from tiduc.dialect.traits import CONTROL
 
@@ -58,8 +59,7 @@ _WRITERS = "insert", "transfer_write"
 @stage
 def carries_in_place(module: Any) -> int:
     """Rewrites the loops that the host runs, in place; gives their number."""
-    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    ops = [op for function in functions for op in _on_host(function)]
+    ops = [op for function in functions_in(module) for op in _on_host(function)]
     loops = [op for op in ops if op.name == _WHILE]
     if not loops or has_resources(module) or any(op.name in _CALLS or _writes_to_captured(op) for op in ops):
         return 0

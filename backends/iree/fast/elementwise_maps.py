@@ -26,7 +26,7 @@ from tiduc.backends.iree.emitter import Emitter, is_static, rewriting
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
-from tiduc.dialect.functions import replace
+from tiduc.dialect.functions import functions_in, replace
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import dims, with_shape
@@ -47,8 +47,7 @@ _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 @stage
 def elementwise_maps(module: Any) -> int:
     """Makes the maps in the functions of a module, in place; gives their number."""
-    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    blocks = [block for function in functions for block in function.regions[0]]
+    blocks = [block for function in functions_in(module) for block in function.regions[0]]
     for block in blocks:
         _fold(block)
     count = sum(map(_map, [group for block in blocks for group in _groups(block)]))

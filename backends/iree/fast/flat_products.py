@@ -34,7 +34,9 @@ _PRODUCT = "stablehlo.dot_general"
 @stage
 def flat_products(module: Any) -> int:
     """Rewrites products outside of loops in place; gives their number."""
-    count = sum(map(_exchange, functions.within(module.operation, {"stablehlo.transpose"})))
+    searched = functions.functions_in(module)
+    transposes = [op for each in searched for op in functions.within(each, {"stablehlo.transpose"})]
+    count = sum(map(_exchange, transposes))
     return count + rewrite(module, {_PRODUCT: _flat}) + rewrite(module, {_PRODUCT: _of_one_row})
 
 

@@ -20,8 +20,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import DISTINCT, STORED, Emitter, is_static
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import is_constant, read_by
-from tiduc.dialect.graph import Graph, Value, definition_of, operations, terminator
+from tiduc.dialect.dependences import is_constant
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import Graph, Value, captured, definition_of, operations, terminator
 from tiduc.dialect.traits import CONTROL
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import in_order, results_last
@@ -34,8 +35,7 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 @stage
 def late_results(module: Any) -> int:
     """Ends a region in each function where this lowers the peak, in place; gives the number of functions."""
-    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    return sum(map(_end_region, functions))
+    return sum(map(_end_region, functions_in(module)))
 
 
 def _end_region(function: Any) -> bool:
@@ -46,8 +46,8 @@ def _end_region(function: Any) -> bool:
     ops, last = list(operations(block))[:-1], terminator(block)
     if not last.operands or any(map(_ends_region, ops)):
         return False
-    types = [y.type for op in (*ops, last) for y in (*op.operands, *op.results)]
-    if not all(is_static(type_) for type_ in types if isinstance(type_, ir.ShapedType)):
+    values = [*block.arguments, *(y for op in ops for y in op.results)]
+    if not all(is_static(y.type) or not isinstance(y.type, ir.ShapedType) for y in values):
         return False
     model = replace(liveness(_graph(function, ops, last)), may_split=True)
     order = results_last(model)
@@ -79,7 +79,7 @@ def _graph(function: Any, ops: list[Any], last: Any) -> Graph:
     for op in ops:
         definition = definition_of(op, graph)
         definition.operands = tuple([values[x] for x in op.operands])
-        definition.captures = tuple([values[x] for x in read_by(op)[len(op.operands) :]])
+        definition.captures = tuple([values[x] for x in captured(op)])
         values.update(zip(op.results, definition.results, strict=True))
         graph.definitions.append(definition)
     graph.outputs = [values[y] for y in last.operands]
@@ -90,7 +90,7 @@ def _put_barrier(model: Liveness, ops: list[Any], last: Any, place: int) -> None
     """Ends a region after the op of a number: by a barrier that takes the results so far, and the latest value."""
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}
-    passed = [i for i in range(place + 1) if i in read and model.taken(i)]
+    passed = [i for i in range(place + 1) if i in read and model.taken[i]]
     taken = [y for y in dict.fromkeys(last.operands) if y.owner in before and not is_constant(y)]
     taken += [y for i in passed[-1:] for y in ops[i].results if y not in taken]
     b = Emitter(ir.InsertionPoint(ops[place + 1]), ops[place].location)

@@ -42,7 +42,7 @@ class Counter:
 @stage
 def loops_by_count(module: Any) -> int:
     """Rewrites the loops of a module whose trip counts are known, in place; gives the number of loops rewritten."""
-    loops = [op for op in within(module.operation) if op.name == "stablehlo.while"]
+    loops = within(module.operation, ("stablehlo.while",))
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
 
 

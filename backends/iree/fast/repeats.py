@@ -12,6 +12,7 @@ IREE fuses no ops across the borders of a function. Therefore a repeat begins wh
 with its readers: where all that leave are stored in any case, such as operands of kernels.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import new_function
-from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
@@ -153,19 +154,26 @@ def _kinds(ops: Sequence[Any]) -> list[int]:
 
 
 def _may_repeat(op: Any) -> bool:
-    """Whether an op may be in a function: it is pure, of static shape, and reads nothing but its operands."""
+    """Whether an op may be in a function: it is pure and of static shape."""
     if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
-    types = [x.type for x in (*op.operands, *op.results)]
-    tensors = [type_ for type_ in types if isinstance(type_, ir.ShapedType)]
-    return all(map(is_static, tensors)) and not (len(op.regions) and captured(op))
+    return not any(_is_dynamic(x.type) for x in (*op.operands, *op.results))
+
+
+@functools.cache
+def _is_dynamic(type_: Any) -> bool:
+    return isinstance(type_, ir.ShapedType) and not is_static(type_)
 
 
 def _kind(op: Any, numbers: dict[Any, int] | None = None) -> tuple[Any, ...]:
-    """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`."""
-    attributes = [(name, op.attributes[name]) for name in op.attributes]
+    """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`.
+
+    A value from outside that a region reads is equal to no other, since a function has only operands.
+    """
+    given = op.attributes
+    attributes = [(name, given[name]) for name in given]
     types = [x.type for x in (*op.results, *op.operands)]
-    read = [] if numbers is None else [numbers[x] for x in op.operands]
+    read = [] if numbers is None else [numbers.get(x, object()) for x in op.operands]
     numbers = {} if numbers is None else numbers
     inside = list[Any]()
     for block in (block for region in op.regions for block in region):

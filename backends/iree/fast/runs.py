@@ -43,7 +43,8 @@ def runs(numbers: Sequence[int], shortest: int) -> Runs:
         periods = second - first
         long = (ends - starts >= 2 * periods) & (ends - starts - periods >= shortest)
         found.append(np.stack([starts, ends, periods])[:, long])
-    return Runs(*np.unique(np.concatenate(found, axis=1), axis=1))
+    each = {tuple(run) for some in found for run in some.T.tolist()}
+    return Runs(*np.array(sorted(each), np.int64).reshape(-1, 3).T)
 
 
 def _ranks(numbers: Any, shortest: int) -> list[Any] | None:

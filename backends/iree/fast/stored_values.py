@@ -61,7 +61,7 @@ def stored_values(module: Any) -> int:
 
 
 def _barriers(function: Any) -> list[Any]:
-    return [op for op in within(function) if op.name == BARRIER]
+    return within(function, (BARRIER,))
 
 
 def _replace(op: Any, function: Any, number: int) -> None:

@@ -15,6 +15,7 @@ The code reads the sizes of the matrices and parts at run time, so that products
 code takes IREE longer than all else about a product. All properties on which the code depends are in `Form`.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -163,6 +164,7 @@ def _batches(x: Matrix, y: Matrix) -> list[int]:
     return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
 
 
+@functools.cache
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
     """The rows and vectors of a tile; `columns` are vectors of the product.
 

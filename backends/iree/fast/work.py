@@ -1,5 +1,6 @@
 """Estimates the work in a module, which decides the compiler's flags and whether several threads run it."""
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,7 @@ def work(module: Any) -> Work:
     looping = {op for loop in loops for op in within(loop)}
     for op in ops:
         before = total
-        sizes = [math.prod(y.type.shape) for y in op.results if is_static(y.type)]
+        sizes = [n for y in op.results if (n := _elements(y.type)) is not None]
         total += sum(sizes)
         is_product = op.name in ("stablehlo.dot", "stablehlo.dot_general")
         if is_product and sizes and all(is_static(x.type) for x in op.operands):
@@ -66,6 +67,12 @@ def work(module: Any) -> Work:
     iterations = sum(map(_iterations, loops))
     threaded = in_loops >= THREADED or total >= THREADED * max(iterations, 1)
     return Work(tiled, threaded, total - in_loops)
+
+
+@functools.cache
+def _elements(type_: Any) -> int | None:
+    """The number of elements of an array; None for a dynamic shape, and for other types."""
+    return math.prod(type_.shape) if is_static(type_) else None
 
 
 def _iterations(loop: Any) -> int:

@@ -14,6 +14,7 @@ if equal ops compute them, and ignores the order of their elements. If IREE find
 superfluous.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -24,8 +25,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emitter import Emitter, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dependences import reached
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in, symbol
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
 from tiduc.dialect.types import is_dynamic
 
@@ -42,8 +42,7 @@ def distinguish_starts(module: Any) -> None:
 
     In functions that other functions call, all concatenations get a barrier: an argument may equal any value.
     """
-    functions = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
-    bodies = {symbol(op): within(op) for op in functions}
+    bodies = {symbol(op): within(op) for op in functions_in(module)}
     ops = [op for body in bodies.values() for op in body]
     called = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
     counts = Counter(_sizes(op) for op in ops if _has_start(op))
@@ -113,14 +112,17 @@ class Numbers:
 
 def _size(x: Any) -> Hashable:
     """The element type and the number of elements of an array; the type of any other value."""
-    if not isinstance(x.type, ir.RankedTensorType) or is_dynamic(x.type):
-        return str(x.type)
-    return str(x.type.element_type), math.prod(x.type.shape)
+    return _size_of(x.type)
+
+
+@functools.cache
+def _size_of(type_: Any) -> tuple[Hashable, ...]:
+    if not isinstance(type_, ir.RankedTensorType) or is_dynamic(type_):
+        return (type_,)
+    return type_.element_type, math.prod(type_.shape)
 
 
 def _settings(op: Any) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
-    nested = within(op) if len(op.regions) else [op]
-    return tuple(
-        (inner.name, *((name, inner.attributes[name]) for name in inner.attributes)) for inner in nested
-    )
+    nested = [(inner.name, inner.attributes) for inner in (within(op) if len(op.regions) else [op])]
+    return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])

@@ -76,8 +76,9 @@ def _conflicts(ops: list[Any]) -> set[int]:
         elif op.name in _MOVES:
             before = reads.get(op.operands[0], {})
             if before:
+                goes = _destinations(op)
                 reads[op.results[0]] = {
-                    key: _Read(_moved(op, read.places), number) for key, read in before.items()
+                    key: _Read(_moved(op, goes, read.places), number) for key, read in before.items()
                 }
         elif not len(op.regions) and len(op.results) == 1:
             sources = [reads[x] for x in op.operands if x in reads and _is_elementwise(op, x)]
@@ -105,9 +106,8 @@ def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
     return dict(sorted(joined.items())[-_MOST:]) if len(joined) > _MOST else joined
 
 
-def _moved(op: Any, places: Hashable) -> Hashable:
-    """The places of a reduction's dimensions in the result of an op that moves dimensions."""
-    goes = _destinations(op)
+def _moved(op: Any, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
+    """The places of a reduction's dimensions in the result of an op that moves dimensions, as `_destinations` says."""
     if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
         return op.name, str(op.results[0].type), places
     return tuple(goes[place] if place != _NOWHERE else place for place in places)

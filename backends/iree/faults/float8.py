@@ -10,6 +10,7 @@ windows, scatters and sorts round after each op, as written; products of matrice
 their sums.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,7 +94,11 @@ def _in_total_order(b: Emitter, op: Any) -> Any:
 
 def is_float8(x: Any) -> bool:
     """Whether the elements of a value, or of a tensor type, are 8-bit floats."""
-    type_ = x if isinstance(x, ir.Type) else x.type
+    return _is_float8(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache
+def _is_float8(type_: Any) -> bool:
     return isinstance(type_, ir.RankedTensorType) and str(type_.element_type) in _LEAST
 
 

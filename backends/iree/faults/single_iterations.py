@@ -17,6 +17,8 @@ from tiduc.dialect.context import run_passes
 from tiduc.dialect.functions import replace, symbol
 from tiduc.dialect.graph import terminator
 
+_LOOP = "stablehlo.while"
+
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
 """The operand that is the result where the slice is the whole array."""
 
@@ -32,13 +34,12 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
 )
 def simplify_loops(module: Any) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
-    ops = within(module.operation)
-    callees = {str(op.attributes["callee"])[1:] for op in ops if op.name == "func.call"}
-    functions = [op for op in ops if op.name == "func.func" and symbol(op) in callees]
-    if any(inner.name == "stablehlo.while" for function in functions for inner in within(function)):
+    callees = {str(op.attributes["callee"])[1:] for op in within(module.operation, ("func.call",))}
+    functions = [op for op in within(module.operation, ("func.func",)) if symbol(op) in callees]
+    if any(within(function, (_LOOP,)) for function in functions):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
     _whole_slices(module)
-    waiting = [op for op in within(module.operation) if op.name == "stablehlo.while"][::-1]
+    waiting = within(module.operation, (_LOOP,))[::-1]
     while waiting:
         op = waiting.pop()
         times = few_iterations(op)
@@ -48,16 +49,15 @@ def simplify_loops(module: Any) -> None:
         waiting = [inner for inner in waiting if inner not in inside]
         b = Emitter(ir.InsertionPoint(op), op.location)
         results = b.inlined(op.regions[1], op.operands) if times else list(op.operands)
-        inlined = [inner for copy in b.emitted for inner in within(copy)]
-        waiting += [inner for inner in inlined if inner.name == "stablehlo.while"][::-1]
+        waiting += [inner for copy in b.emitted for inner in within(copy, (_LOOP,))][::-1]
         replace(op, results)
 
 
 def _whole_slices(module: Any) -> None:
     """Replaces slices of the whole array by the array, and updates of it by the update: starts clamp to 0."""
-    for op in within(module.operation):
-        whole = _WHOLE.get(op.name)
-        if whole is not None and op.operands[0].type == op.operands[whole].type == op.results[0].type:
+    for op in within(module.operation, _WHOLE):
+        whole = _WHOLE[op.name]
+        if op.operands[0].type == op.operands[whole].type == op.results[0].type:
             if op.results[0].type.has_static_shape:
                 replace(op, [op.operands[whole]])
 

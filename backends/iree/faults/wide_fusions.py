@@ -12,8 +12,6 @@ Its runtime does not load a module with a dispatch of more than 16 arrays on CUD
 term for each of 33 parameters is enough, or two derivatives of a series.
 """
 
-import functools
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -82,13 +80,18 @@ def separate_wide_fusions(module: Any, settings: Settings) -> None:
     trees: dict[Any, _Tree] = {}
     # The trees that a value depends on by way of ops outside of them, as a mask of their bits.
     behind: dict[Any, int] = {}
-    numbers, bits = count(), count()
+    numbers, bits, splats = count(), count(), set[Any]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
     for op in within(module.operation):
-        before = functools.reduce(operator.or_, (behind.get(x, 0) for x in op.operands), 0)
+        if op.name == "stablehlo.constant" and splat(op.results[0]) is not None:
+            splats.add(op.results[0])  # IREE copies such a constant into each dispatch
+            continue
+        read, before = [x for x in op.operands if x not in splats], 0
+        for x in read:
+            before |= behind.get(x, 0)
         tree = _Tree(next(numbers), most) if op.name in _FUSED else None
         left = []
-        for x, other in _latest_first(trees, op.operands):
+        for x, other in _latest_first(trees, read):
             if tree is None or other is None or x.type.shape != op.results[0].type.shape:
                 left.append((x, other))
             elif before & other.root().bits:
@@ -108,6 +111,6 @@ def separate_wide_fusions(module: Any, settings: Settings) -> None:
 
 
 def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any, _Tree | None]]:
-    """Values with the trees that compute them, without constants, which IREE copies into each dispatch."""
-    found = [(x, trees.get(x)) for x in xs if splat(x) is None]
+    """Values with the trees that compute them."""
+    found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)
