@@ -18,10 +18,13 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def others() -> Joined:
-    """Programs of tests with one or two cases, as one function."""
-    negated = {f"negated from {init}": negated_from(init) for init in ("0.0", "-0.0")}
+    """All programs but convolutions and products, as one function."""
+    programs = {name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()}
+    programs |= {name: sum_of(*each[:5]) for name, each in SUMS.items()}
+    programs |= {name: reversals(*each[:3]) for name, each in REVERSED.items()}
+    programs |= {f"negated from {init}": negated_from(init) for init in ("0.0", "-0.0")}
     products = {"sums of products": sums_of_products(), "reversed factor": reversed_factor()}
-    return compiled_as_one({**negated, **products, "iotas": IOTAS})
+    return compiled_as_one({**programs, **products, "iotas": IOTAS})
 
 
 # ---- convolutions ------------------------------------------------------------------------------------------
@@ -150,13 +153,8 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
     return reduction(op, shape, ", ".join(str(d) for d in range(shape.count("x") + 1)), "", element)
 
 
-@pytest.fixture(scope="module")
-def reductions() -> Joined:
-    return compiled_as_one({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
-
-
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_in_lanes(name: str, reductions: Joined) -> None:
+def test_reductions_in_lanes(name: str, others: Joined) -> None:
     """The initial value counts once; a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
@@ -164,10 +162,10 @@ def test_reductions_in_lanes(name: str, reductions: Joined) -> None:
     init = np.full((), 3 if op in ("add", "multiply") else 1.05, x.dtype)
     combine = getattr(np, op)
     expected = combine(combine.reduce(x.astype(np.float64), None), init)
-    ours = reductions[name](x, init)[0]
+    ours = others[name](x, init)[0]
     np.testing.assert_allclose(ours, expected, rtol=1e-5 if element == "f32" else 1e-13)
     x.flat[5] = np.nan
-    assert np.isnan(reductions[name](x, init)[0])
+    assert np.isnan(others[name](x, init)[0])
 
 
 @pytest.mark.parametrize(
@@ -233,13 +231,8 @@ SUMS = {
 """What a sum adds, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
 
 
-@pytest.fixture(scope="module")
-def sums() -> Joined:
-    return compiled_as_one({name: sum_of(*each[:5]) for name, each in SUMS.items()})
-
-
 @pytest.mark.parametrize("name", SUMS)
-def test_sums_of_products_and_negated_values(name: str, sums: Joined) -> None:
+def test_sums_of_products_and_negated_values(name: str, others: Joined) -> None:
     """The initial value counts once."""
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
@@ -252,7 +245,7 @@ def test_sums_of_products_and_negated_values(name: str, sums: Joined) -> None:
     a[:, 0] = 0
     exact = {PRODUCT: a.astype(np.float64) * b, NEGATED: -a.astype(np.float64)}
     exact |= {NEGATED_PRODUCT: -exact[PRODUCT], REPEATED: a[0] * b.astype(np.float64)}
-    (y,) = sums[name](a, b)
+    (y,) = others[name](a, b)
     expected = 3 + np.sum(exact[elements], over)
     np.testing.assert_allclose(
         y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
@@ -297,21 +290,15 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
     }}"""
 
 
-@pytest.fixture(scope="module")
-def turned(request: pytest.FixtureRequest) -> Joined:
-    names = selected(request, "test_large_arrays_are_reversed_by_loops")
-    return compiled_as_one({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
-
-
 @pytest.mark.parametrize("name", REVERSED)
-def test_large_arrays_are_reversed_by_loops(name: str, turned: Joined) -> None:
+def test_large_arrays_are_reversed_by_loops(name: str, others: Joined) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
     dtype = program.signature.inputs[0].type.dtype
     given = RNG.integers(0, 2, [int(n) for n in shape.split("x")]).astype(dtype)
     expected = -given if "f" in element else ~given
-    y, z = turned[name](given)
+    y, z = others[name](given)
     np.testing.assert_array_equal(y, np.flip(expected, [int(d) for d in dimensions.split(",")]))
     np.testing.assert_array_equal(z, expected)
 
