@@ -8,9 +8,9 @@ answers with the exit status. The server ends when its standard input closes.
 code, if they are installed.
 """
 
+import gc
 import json
 import os
-import pkgutil
 import select
 import shutil
 import signal
@@ -22,20 +22,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from forked import status_of
-
-import tiduc.cli
+from forked import prepare, status_of
 
 _CHUNK = 1 << 16
 
 
 def serve() -> None:
     """Prints the path of a socket, then answers each connection in a fork."""
-    for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
-        import_module(module.name)
     for name in sys.argv[1:]:
         with suppress(ImportError):
             import_module(name)
+    prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system discards the forks that have ended
     folder = Path(tempfile.mkdtemp())
     try:
@@ -51,6 +48,7 @@ def serve() -> None:
                 connection.close()
     finally:
         shutil.rmtree(folder)
+        gc.unfreeze()  # bindings report objects that the interpreter's end does not free
 
 
 def answer(connection: socket.socket) -> NoReturn:

@@ -1,17 +1,45 @@
 """Commands of tests that run in forks of a process that has loaded their libraries."""
 
+import gc
 import os
+import pkgutil
 import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import filecheck.main
 
+import tiduc
 import tiduc.__main__
+import tiduc.cli
+
+_PROGRAM = """func.func @main(%x: tensor<2xf64>, %y: tensor<2xf64>) -> tensor<f64> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %0 = stablehlo.multiply %x, %y : tensor<2xf64>
+  %1 = stablehlo.sine %0 : tensor<2xf64>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<2xf64>, tensor<f64>) -> tensor<f64>
+  return %2 : tensor<f64>
+}"""
+
+
+def prepare() -> None:
+    """Loads the modules of all commands, and what each derivative needs: MLIR's dialects, and the rules.
+
+    These take longer than the work of a typical command. MLIR has no threads here, which forks would lack.
+    """
+    for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
+        import_module(module.name)
+    program = tiduc.load(_PROGRAM)
+    assert program.jvp().text and program.vjp().text
+    del program
+    gc.collect()
+    gc.freeze()  # a collection would write to the memory of these objects, which forks share
 
 
 def run_code() -> int:

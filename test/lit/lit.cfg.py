@@ -8,14 +8,11 @@ import atexit
 import gc
 import multiprocessing
 import os
-import pkgutil
 import subprocess
 import sys
 from importlib import import_module
 
 import lit.formats
-
-import tiduc.cli
 
 config.name = "tiduc"  # noqa: F821
 config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
@@ -27,9 +24,8 @@ config.environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), o
 config.environment["TIDUC_CACHE"] = "off"  # nothing of the tests is left with the user  # noqa: F821
 
 sys.path.append(config.test_source_root)  # noqa: F821
-subprocess.Popen = import_module("forked").Popen
+forked = import_module("forked")
+subprocess.Popen = forked.Popen
 multiprocessing.set_start_method("fork", force=True)  # lit's processes keep the libraries
-for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
-    import_module(module.name)
-gc.freeze()  # a collection would write to the memory of these objects, which forks share
+forked.prepare()
 atexit.register(gc.unfreeze)  # bindings report objects that the interpreter's end does not free

@@ -1,6 +1,6 @@
 """Ops on dynamic dimensions on IREE, against the reference interpreter, which runs the program with static sizes."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
 from harness.one_module import Joined, joined
-from harness.vulkan import module_for_gpus, skip_without_device
+from harness.vulkan import called, module_for_gpus, skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
@@ -35,8 +35,8 @@ def on_cpu() -> Joined:
 
 
 @pytest.fixture(scope="module")
-def on_gpu() -> Callable[[str], Executable]:
-    """One module for Vulkan's software device; skips if there is none. It is slow, so each case runs on its own."""
+def on_gpu() -> dict[str, Sequence[Any]]:
+    """The results of functions of one module on Vulkan's software device; skips if there is none."""
     skip_without_device("vulkan:llvmpipe")
     target = "vulkan:llvmpipe"
     with pytest.MonkeyPatch.context() as patch:
@@ -44,11 +44,11 @@ def on_gpu() -> Callable[[str], Executable]:
         module = parse("\n".join(CASES[name].text(name) for name in ON_GPUS))
         legalize_for_iree(module, cpu=False, spirv=True)
         vmfb = module_for_gpus(stage(str)(module), target)
-    return lambda name: Executable(vmfb, target, entry=name)
+    return called(vmfb, target, {name: CASES[name].arguments for name in ON_GPUS})
 
 
-def check(run: Callable[..., Any], case: Case) -> None:
-    (y,) = run(*case.arguments)
+def check(results: Sequence[Any], case: Case) -> None:
+    (y,) = results
     expected = case.expected
     if expected is None:
         (expected,) = evaluate(case.text(known=True), case.arguments)
@@ -57,12 +57,12 @@ def check(run: Callable[..., Any], case: Case) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_values(on_cpu: Joined, name: str) -> None:
-    check(on_cpu[name], CASES[name])
+    check(on_cpu[name](*CASES[name].arguments), CASES[name])
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
-def test_values_on_gpus(on_gpu: Callable[[str], Executable], name: str) -> None:
-    check(on_gpu(name), CASES[name])
+def test_values_on_gpus(on_gpu: dict[str, Sequence[Any]], name: str) -> None:
+    check(on_gpu[name], CASES[name])
 
 
 def test_rewrites_for_cuda_take_dynamic_sizes() -> None:

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from harness.one_module import Joined, compiled_as_one, compiled_together
 
 import tiduc
 
@@ -34,30 +35,50 @@ def assert_rounded(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
     assert np.max(error) <= float(ml_dtypes.finfo(dtype).eps)
 
 
+@pytest.fixture(scope="module")
+def static() -> Joined:
+    """The programs with static shapes, as one function."""
+    programs = {}
+    for name in DTYPES:
+        gradient = tiduc.load(AFFINE.replace("xT>", f"x{name}>")).vjp(wrt=["w", "b"])
+        programs |= {
+            ("affine", name): gradient.text,
+            ("depthwise", name): DEPTHWISE.replace("xT>", f"x{name}>"),
+        }
+    return compiled_as_one(programs)
+
+
+@pytest.fixture(scope="module")
+def dynamic() -> dict[bool, dict[str, tiduc.Executable]]:
+    """Sums along a dynamic dimension, with and without rewrites for speed, as functions of one module."""
+    programs = {name: SUM.replace("T>", f"{name}>") for name in DTYPES}
+    return {fast: compiled_together(programs, fast=fast) for fast in (True, False)}
+
+
 @pytest.mark.parametrize("name", DTYPES)
-def test_gradients_toward_weights_and_bias(name: str) -> None:
+def test_gradients_toward_weights_and_bias(name: str, static: Joined) -> None:
     dtype, rng = DTYPES[name], np.random.default_rng(0)
     x, w, b, t = (rng.random(s).astype(dtype) for s in ((2048, 64), (64, 3), (3,), (2048, 3)))
-    gradient = tiduc.load(AFFINE.replace("xT>", f"x{name}>")).vjp(wrt=["w", "b"])
-    _, dw, db = gradient.compile()(x, w, b, t)
+    _, dw, db = static["affine", name](x, w, b, t)
     assert_rounded(dw, x.astype(np.float64).T @ t.astype(np.float64), dtype)
     assert_rounded(db, t.astype(np.float64).sum(0), dtype)
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_depthwise_convolution(name: str) -> None:
+def test_depthwise_convolution(name: str, static: Joined) -> None:
     dtype, rng = DTYPES[name], np.random.default_rng(0)
     x, w = rng.random((1, 9, 9, 4)).astype(dtype), rng.random((3, 3, 1, 4)).astype(dtype)
-    (found,) = tiduc.load(DEPTHWISE.replace("xT>", f"x{name}>")).compile()(x, w)
+    (found,) = static["depthwise", name](x, w)
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (1, 2))
     assert_rounded(found, np.einsum("bijfkl,klf->bijf", windows, w.astype(np.float64)[:, :, 0]), dtype)
 
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("fast", [True, False])
-def test_sums_along_a_dynamic_dimension(name: str, fast: bool) -> None:
-    dtype = DTYPES[name]
-    call = tiduc.load(SUM.replace("T>", f"{name}>")).compile(fast=fast)
+def test_sums_along_a_dynamic_dimension(
+    name: str, fast: bool, dynamic: dict[bool, dict[str, tiduc.Executable]]
+) -> None:
+    dtype, call = DTYPES[name], dynamic[fast][name]
     for n in (0, 1, 4096):
         (found,) = call(np.ones((n, 3), dtype))
         assert_rounded(found, np.full(3, float(n)), dtype) if n else np.testing.assert_array_equal(found, 0)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from cases.random_loops import RandomLoops
+from harness.one_module import compiled_together
 from numpy.typing import NDArray
 
 import tiduc
@@ -168,9 +169,12 @@ def source(text: str) -> Any:
     return tiduc.from_module(tiduc.parse(text)).source(target="cpu-threads")
 
 
-def check_on_iree(text: str, *arguments: Array) -> None:
+def compiled(text: str) -> tiduc.Executable:
+    return tiduc.Executable(compile_source(source(text)))
+
+
+def check_on_iree(call: tiduc.Executable, text: str, *arguments: Array) -> None:
     """Compares the results of two calls, which leave the arguments as they are."""
-    call = tiduc.Executable(compile_source(source(text)))
     before = [x.copy() for x in arguments]
     for _ in range(2):
         for x, y in zip(call(*arguments), expected(text, arguments), strict=True):
@@ -179,11 +183,28 @@ def check_on_iree(text: str, *arguments: Array) -> None:
             np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize(
-    "name", ["rising", "falling", "stopped by data", "columns, falling", "one iteration"]
-)
-def test_on_iree(name: str) -> None:
-    check_on_iree(LOOPS[name].text, *LOOPS[name].arguments)
+ON_IREE = "rising", "falling", "stopped by data", "columns, falling"
+RANDOM = 33, 159
+
+
+@pytest.fixture(scope="module")
+def together() -> dict[str, tiduc.Executable]:
+    """Loops with carries in place, as functions of one module: whether they are in place is an attribute of it."""
+    texts = {name: LOOPS[name].text for name in ON_IREE}
+    texts |= {name: shared(name) for name in SHARED}
+    texts |= {f"random {seed}": RandomLoops(seed).text for seed in RANDOM}
+    assert all(TOPOLOGY in str(source(text).stablehlo) for text in texts.values())
+    return compiled_together({**texts, "captured": captured()}, "cpu-threads", kernels=True)
+
+
+@pytest.mark.parametrize("name", ON_IREE)
+def test_on_iree(name: str, together: dict[str, tiduc.Executable]) -> None:
+    check_on_iree(together[name], LOOPS[name].text, *LOOPS[name].arguments)
+
+
+def test_one_iteration_on_iree() -> None:
+    loop = LOOPS["one iteration"]
+    check_on_iree(compiled(loop.text), loop.text, *loop.arguments)
 
 
 def test_no_copies() -> None:
@@ -264,30 +285,37 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_shared_carries(name: str) -> None:
+def shared(name: str) -> str:
     x, y, body, results = SHARED[name]
-    text = LOOP.format(x=x, y=y, body=body, results=results)
-    assert TOPOLOGY in str(source(text).stablehlo)
-    for n in (0, 1, 3):
-        check_on_iree(text, np.arange(8, dtype=np.int32).reshape(4, 2), np.array(n, np.int32))
+    return LOOP.format(x=x, y=y, body=body, results=results)
 
 
-def test_captured_array() -> None:
-    # IREE merges equal copies, and took the copy before the loop for that of each iteration.
+def captured() -> str:
+    """IREE merges equal copies, and took the copy before the loop for that of each iteration."""
     before = "%before = stablehlo.dynamic_update_slice %p, %first, %n, %zero : " + f"({T}, tensor<1x2xi32>, "
     before += f"tensor<i32>, tensor<i32>) -> {T}\n  "
     first = f"%first = stablehlo.slice %p [1:2, 0:2] : ({T}) -> tensor<1x2xi32>\n  "
     text = LOOP.format(x="%p", y="%zeros", body=written("%u", "%p"), results="%u, %y")
-    text = text.replace("%r:4", f"{first}{before}%r:4").replace("%r#2", "%before")
+    return text.replace("%r:4", f"{first}{before}%r:4").replace("%r#2", "%before")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_carries(name: str, together: dict[str, tiduc.Executable]) -> None:
+    for n in (0, 1, 3):
+        array = np.arange(8, dtype=np.int32).reshape(4, 2)
+        check_on_iree(together[name], shared(name), array, np.array(n, np.int32))
+
+
+def test_captured_array(together: dict[str, tiduc.Executable]) -> None:
     for n in (1, 3):
-        check_on_iree(text, np.arange(8, dtype=np.int32).reshape(4, 2), np.array(n, np.int32))
+        array = np.arange(8, dtype=np.int32).reshape(4, 2)
+        check_on_iree(together["captured"], captured(), array, np.array(n, np.int32))
 
 
-@pytest.mark.parametrize("seed", [33, 159, *(pytest.param(n, marks=pytest.mark.slow) for n in range(10, 60))])
-def test_random_loops(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    text = RandomLoops(seed).text
+@pytest.mark.parametrize("seed", [*RANDOM, *(pytest.param(n, marks=pytest.mark.slow) for n in range(10, 60))])
+def test_random_loops(seed: int, together: dict[str, tiduc.Executable]) -> None:
+    draw, text = np.random.default_rng(seed), RandomLoops(seed).text
+    call = together[f"random {seed}"] if seed in RANDOM else compiled(text)
     for n in (0, 1, 3):
         p, q = draw.integers(0, 100, (2, 6, 3)).astype(np.int32)
-        check_on_iree(text, p, q, np.array(n, np.int32))
+        check_on_iree(call, text, p, q, np.array(n, np.int32))

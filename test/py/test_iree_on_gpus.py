@@ -3,15 +3,15 @@
 The programs are compiled for Vulkan and CUDA, and run if a device is present; Vulkan's may be a software device.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.iree_case import Array, Case, function
+from cases.iree_case import Array, function
 from cases.iree_gpu_cases import CASES
 from harness.one_module import selected
-from harness.vulkan import has_device, module_for_gpus, skip_without_device
+from harness.vulkan import called, has_device, module_for_gpus, skip_without_device
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
@@ -19,7 +19,6 @@ from tiduc.backends.iree.targets import find_target
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.runtime.run import Executable
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"
@@ -35,30 +34,20 @@ def legalized(text: str, target: str = TARGET) -> str:
 
 
 @pytest.fixture(scope="module", params=["cuda", TARGET])
-def rewritten(request: pytest.FixtureRequest) -> Callable[[str], Executable]:
-    """All cases in one module, which compiles faster than many modules."""
+def rewritten(request: pytest.FixtureRequest) -> dict[str, Sequence[Array]]:
+    """The results of all cases, which are functions of one module; without a device, it is compiled all the same."""
     names = selected(request, "test_rewritten")
     if not has_device(find_target(request.param).device):
         names &= REJECTED
     text = "\n".join(function(name, case) for name, case in CASES.items() if name in names)
-    return executables(legalized(text, request.param), request.param)
-
-
-def executables(text: str, target: str = TARGET) -> Callable[[str], Executable]:
-    """The functions of a module by name. The module is compiled first; without a device, the test is then skipped."""
-    vmfb = module_for_gpus(text, target)
-    skip_without_device(target)
-    return lambda name: Executable(vmfb, target, entry=name)
-
-
-def agrees(y: Array, case: Case) -> bool:
-    return bool(np.allclose(y, case.expected, rtol=case.rtol, atol=0))
+    vmfb = module_for_gpus(legalized(text, request.param), request.param)
+    skip_without_device(request.param)
+    return called(vmfb, request.param, {name: CASES[name].arguments for name in sorted(names)})
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rewritten(rewritten: Callable[[str], Executable], name: str) -> None:
-    case = CASES[name]
-    np.testing.assert_allclose(rewritten(name)(*case.arguments)[0], case.expected, rtol=case.rtol)
+def test_rewritten(rewritten: dict[str, Sequence[Array]], name: str) -> None:
+    np.testing.assert_allclose(rewritten[name][0], CASES[name].expected, rtol=CASES[name].rtol)
 
 
 @pytest.mark.parametrize("type_, op", [("f64", "exponential"), ("f64", "tan"), ("complex<f64>", "sqrt")])

@@ -76,7 +76,7 @@ def test_a_gradient_takes_less_memory() -> None:
     given, arguments = source()
     assert given.places_arrays
     by_iree = Source(given.stablehlo, given.target, given.name, given.flags, workgroups=given.workgroups)
-    modules = [compile_source(each, cached=False) for each in (given, by_iree)]
+    modules = [compile_source(each) for each in (given, by_iree)]
     memory = [allocated(module, arguments) for module in modules]
     assert memory[0] < memory[1] - 7
     for x, y in zip(*(tiduc.Executable(module)(*arguments) for module in modules), strict=True):
@@ -85,7 +85,7 @@ def test_a_gradient_takes_less_memory() -> None:
 
 def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     given, arguments = source()
-    wanted = tiduc.Executable(compile_source(given, cached=False))(*arguments)
+    wanted = tiduc.Executable(compile_source(given))(*arguments)
     monkeypatch.setattr("tiduc.backends.iree.steps.FINISH", "builtin.module(no-such-pass)")
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)
     for x, y in zip(values, wanted, strict=True):

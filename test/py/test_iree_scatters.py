@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from harness.one_module import Joined, compiled_as_one
 
 import tiduc
 from tiduc.backends.reference import interpreter
@@ -91,8 +92,14 @@ SCATTERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def together() -> Joined:
+    """All scatters but one as one function, for CPUs."""
+    return compiled_as_one({name: scatter.text for name, scatter in SCATTERS.items() if name != "keep"})
+
+
 @pytest.mark.parametrize("name", SCATTERS)
-def test_rows_out_of_range_are_dropped(name: str) -> None:
+def test_rows_out_of_range_are_dropped(name: str, together: Joined) -> None:
     program = tiduc.load(SCATTERS[name].text)
     assert ("flow.dispatch" in str(program.source().stablehlo)) is SCATTERS[name].loops
     arguments: list[Any] = []
@@ -104,8 +111,8 @@ def test_rows_out_of_range_are_dropped(name: str) -> None:
         drawn = RNG.integers(low if dtype.kind != "u" else 0, high, shape)
         arguments.append(np.asarray(drawn).astype(dtype))
     expected = interpreter.evaluate(program.text, arguments)
-    target = "cpu-threads" if name == "keep" else "cpu"
-    for y, z in zip(program.compile(target)(*arguments), expected, strict=True):
+    compiled = program.compile("cpu-threads") if name == "keep" else together[name]
+    for y, z in zip(compiled(*arguments), expected, strict=True):
         np.testing.assert_array_equal(y, z)
 
 
@@ -114,33 +121,46 @@ ADD, MULTIPLY = (
 )
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
-@pytest.mark.parametrize(
-    ("element", "body"), [("f32", ADD), ("f64", MULTIPLY), ("i32", ADD), ("ui8", MULTIPLY), ("bf16", ADD)]
-)
-def test_large_sums_are_in_place(element: str, body: str, target: str) -> None:
-    """Updates out of range leave the first row as it is, with its signs and NaN; no row is appended."""
-    rows, width = 2**15 + 1, 33
-    x, u = f"tensor<{rows}x{width}x{element}>", f"tensor<9x{width}x{element}>"
-    scatter = Scatter(x, "tensor<9x1xi32>", u, ROWS, body.replace("TYPE", element))
+LARGE = {"f32": ADD, "f64": MULTIPLY, "i32": ADD, "ui8": MULTIPLY, "bf16": ADD}
+"""The bodies of scatters into large arrays, by element type."""
+HEIGHT, WIDTH = 2**15 + 1, 33
+
+
+def large(element: str) -> str:
+    """A scatter of nine rows into a large array, which is a result, too."""
+    x, u = f"tensor<{HEIGHT}x{WIDTH}x{element}>", f"tensor<9x{WIDTH}x{element}>"
+    scatter = Scatter(x, "tensor<9x1xi32>", u, ROWS, LARGE[element].replace("TYPE", element))
     text = scatter.text.replace(f"-> ({x}, {x}, {x}) {{", f"-> ({x}, {x}) {{")
-    text = text.split("%w:2")[0] + f"return %x0, %y#0 : {x}, {x}\n}}"
-    program = tiduc.load(text)
+    return text.split("%w:2")[0] + f"return %x0, %y#0 : {x}, {x}\n}}"
+
+
+@pytest.fixture(scope="module")
+def large_together() -> dict[str, Joined]:
+    """All scatters into large arrays as one function, by target."""
+    programs = {element: large(element) for element in LARGE}
+    return {target: compiled_as_one(programs, target=target) for target in ("cpu", "cpu-threads")}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
+@pytest.mark.parametrize("element", LARGE)
+def test_large_sums_are_in_place(element: str, target: str, large_together: dict[str, Joined]) -> None:
+    """Updates out of range leave the first row as it is, with its signs and NaN; no row is appended."""
+    program = tiduc.load(large(element))
     assert "stablehlo.concatenate" not in str(program.source(target).stablehlo)
     dtype = program.signature.inputs[0].type.dtype
-    array = RNG.integers(0, 5, (rows, width)).astype(dtype)
+    array = RNG.integers(0, 5, (HEIGHT, WIDTH)).astype(dtype)
     if element == "f32":
         array[0] = -0.0
         array[0, 1] = np.nan
-    updates = RNG.integers(0, 5, (9, width)).astype(dtype)
-    indices = np.array([[3], [-1], [3], [rows], [0], [2**31 - 1], [rows - 1], [-(2**31)], [7]], np.int32)
+    updates = RNG.integers(0, 5, (9, WIDTH)).astype(dtype)
+    indices = np.array([[3], [-1], [3], [HEIGHT], [0], [2**31 - 1], [HEIGHT - 1], [-(2**31)], [7]], np.int32)
     for where in (indices, np.where(indices == 0, -1, indices)):
         arguments = [array, updates, where]
-        compiled = program.compile(target)(*arguments)
+        compiled = large_together[target][element](*arguments)
         expected = array.copy()
-        combine = np.add if body == ADD else np.multiply
+        combine = np.add if LARGE[element] == ADD else np.multiply
         for (i,), row in zip(where, updates, strict=True):
-            if 0 <= i < rows:
+            if 0 <= i < HEIGHT:
                 expected[i] = combine(expected[i], row)
         np.testing.assert_array_equal(np.asarray(compiled[0]).view(np.uint8), array.view(np.uint8))
         np.testing.assert_array_equal(np.asarray(compiled[1]).view(np.uint8), expected.view(np.uint8))

@@ -6,13 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.allocations import allocated
+from harness.one_module import Given, compiled_as_one
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module
-from tiduc.dialect.context import parse, stage
-from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -29,7 +26,7 @@ def sorting(shape: tuple[int, ...], elements: list[str], dimension: int, compara
     takes, gives = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types)), ", ".join(types)
     results = ", ".join(f"%r#{i}" for i in range(len(types))) if len(types) > 1 else "%r"
     count = f":{len(types)}" if len(types) > 1 else ""
-    return f"""func.func @FUNCTION({takes}) -> ({gives}) {{
+    return f"""func.func @main({takes}) -> ({gives}) {{
       %r{count} = "stablehlo.sort"({names}) ({{
         ^bb0({pairs}):
           {comparator}
@@ -128,33 +125,15 @@ SORTS: dict[str, tuple[str, list[Array], Callable[[], Array]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sorts() -> Callable[[str], Executable]:
-    module = parse("\n".join(text.replace("FUNCTION", name) for name, (text, *_) in SORTS.items()))
-    legalize_for_iree(module)
-    text = stage(str)(module)
-    assert "stablehlo.sort" not in text
-    vmfb = compile_module(text)
-    return lambda name: Executable(vmfb, entry=name)
+FIRST = {"some": (4, 50, (3, 7)), "one": (1, 200, (1, 1)), "all": (300, 5, (5, 1))}
+"""Rows, elements of a row, and how many values and numbers of the first elements are read."""
 
 
-@pytest.mark.parametrize("name", SORTS)
-def test_sorts_are_stable(sorts: Callable[[str], Executable], name: str) -> None:
-    _, arguments, places = SORTS[name]
-    axis = {"two": 1, "short": 1, "unsigned": 1}.get(name, 0)
-    for y, x in zip(sorts(name)(*arguments), arguments, strict=True):
-        expected = np.take_along_axis(x, places(), axis)
-        assert y.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize(("rows", "n", "counts"), [(4, 50, (3, 7)), (1, 200, (1, 1)), (300, 5, (5, 1))])
-def test_only_slices_that_are_read_are_sorted(rows: int, n: int, counts: tuple[int, int]) -> None:
-    """If only the first elements are read, neither the full sort nor rounds of merging remain."""
-    x = RNG.integers(0, 9, (rows, n)).astype(np.float32)
-    places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
+def first(rows: int, n: int, counts: tuple[int, int]) -> Given:
+    """The first elements of sorted rows in descending order, and the first numbers of sorted elements."""
     t, i = f"tensor<{rows}x{n}xf32>", f"tensor<{rows}x{n}xi32>"
     types = [f"tensor<{rows}x{count}x{e}>" for count, e in zip(counts, ("f32", "i32"), strict=True)]
-    program = tiduc.load(f"""func.func @main(%x: {t}) -> ({", ".join(types)}) {{
+    text = f"""func.func @main(%x: {t}) -> ({", ".join(types)}) {{
       %i = stablehlo.iota dim = 1 : {i}
       %r:2 = "stablehlo.sort"(%x, %i) ({{
         ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
@@ -163,22 +142,15 @@ def test_only_slices_that_are_read_are_sorted(rows: int, n: int, counts: tuple[i
       %0 = stablehlo.slice %r#0 [0:{rows}, 0:{counts[0]}] : ({t}) -> {types[0]}
       %1 = stablehlo.slice %r#1 [0:{rows}, 0:{counts[1]}] : ({i}) -> {types[1]}
       return %0, %1 : {", ".join(types)}
-    }}""")
-    source = program.source().stablehlo
-    assert isinstance(source, str) and "stablehlo.while" not in source and "stablehlo.sort" not in source
-    values, positions = program.compile()(x)
-    np.testing.assert_array_equal(positions, places[:, : counts[1]])
-    np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1)[:, : counts[0]])
+    }}"""
+    return text, [RNG.integers(0, 9, (rows, n)).astype(np.float32)]
 
 
-@pytest.mark.parametrize("n", [9, 300])
-@pytest.mark.parametrize(("dimension", "integer"), [(0, "i32"), (1, "i64")])
-def test_sorted_numbers_are_not_stored(n: int, dimension: int, integer: str) -> None:
-    """An iota along the sorted dimension is no array: the sort permutes numbers. The comparator may read it."""
+def numbered(n: int, dimension: int, integer: str) -> Given:
+    """A sort of numbers and floats, whose comparator reads both."""
     shape = (n, 2) if dimension == 0 else (2, n)
-    x = RNG.integers(0, 5, shape).astype(np.float32)
     t, i = (f"tensor<{shape[0]}x{shape[1]}x{e}>" for e in ("f32", integer))
-    program = tiduc.load(f"""func.func @main(%x: {t}) -> ({i}, {t}) {{
+    text = f"""func.func @main(%x: {t}) -> ({i}, {t}) {{
       %i = stablehlo.iota dim = {dimension} : {i}
       %r:2 = "stablehlo.sort"(%i, %x) ({{
         ^bb0(%a: tensor<{integer}>, %b: tensor<{integer}>, %c: tensor<f32>, %d: tensor<f32>):
@@ -190,10 +162,63 @@ def test_sorted_numbers_are_not_stored(n: int, dimension: int, integer: str) -> 
           stablehlo.return %u : tensor<i1>
       }}) {{dimension = {dimension} : i64}} : ({i}, {t}) -> ({i}, {t})
       return %r#0, %r#1 : {i}, {t}
-    }}""")
-    numbers = np.broadcast_to(np.arange(n).reshape((n, 1) if dimension == 0 else (1, n)), shape)
+    }}"""
+    return text, [RNG.integers(0, 5, shape).astype(np.float32)]
+
+
+NUMBERED = [(n, dimension, integer) for n in (9, 300) for dimension, integer in ((0, "i32"), (1, "i64"))]
+PROGRAMS: dict[Any, Given] = {
+    **{name: (text, arguments) for name, (text, arguments, _) in SORTS.items()},
+    **{("first", name): first(*case) for name, case in FIRST.items()},
+    **{("numbered", *case): numbered(*case) for case in NUMBERED},
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[Any, tuple[Array, ...]]:
+    """The results of all programs, by one function."""
+    return compiled_as_one(PROGRAMS).results
+
+
+def source(name: Any) -> str:
+    text = tiduc.load(PROGRAMS[name][0]).source().stablehlo
+    assert isinstance(text, str)
+    return text
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts_are_stable(results: dict[Any, tuple[Array, ...]], name: str) -> None:
+    assert "stablehlo.sort" not in source(name)
+    _, arguments, places = SORTS[name]
+    axis = {"two": 1, "short": 1, "unsigned": 1}.get(name, 0)
+    for y, x in zip(results[name], arguments, strict=True):
+        expected = np.take_along_axis(x, places(), axis)
+        assert y.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_only_slices_that_are_read_are_sorted(results: dict[Any, tuple[Array, ...]], name: str) -> None:
+    """If only the first elements are read, neither the full sort nor rounds of merging remain."""
+    _, _, counts = FIRST[name]
+    (x,) = PROGRAMS["first", name][1]
+    places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
+    assert "stablehlo.while" not in source(("first", name))
+    assert "stablehlo.sort" not in source(("first", name))
+    values, positions = results["first", name]
+    np.testing.assert_array_equal(positions, places[:, : counts[1]])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1)[:, : counts[0]])
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_sorted_numbers_are_not_stored(
+    results: dict[Any, tuple[Array, ...]], case: tuple[int, int, str]
+) -> None:
+    """An iota along the sorted dimension is no array: the sort permutes numbers. The comparator may read it."""
+    n, dimension, _ = case
+    (x,) = PROGRAMS["numbered", *case][1]
+    numbers = np.broadcast_to(np.arange(n).reshape((n, 1) if dimension == 0 else (1, n)), x.shape)
     places = np.lexsort((-numbers, x), axis=dimension)
-    positions, values = program.compile()(x)
+    positions, values = results["numbered", *case]
     np.testing.assert_array_equal(positions, places)
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, dimension))
 

@@ -16,6 +16,17 @@ from tiduc.dialect.context import parse
 RNG = np.random.default_rng(0)
 
 
+@pytest.fixture(scope="module")
+def others() -> Joined:
+    """All programs but convolutions and products, as one function."""
+    programs = {name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()}
+    programs |= {name: sum_of(*each[:5]) for name, each in SUMS.items()}
+    programs |= {name: reversals(*each[:3]) for name, each in REVERSED.items()}
+    programs |= {f"negated from {init}": negated_from(init) for init in ("0.0", "-0.0")}
+    products = {"sums of products": sums_of_products(), "reversed factor": reversed_factor()}
+    return compiled_as_one({**programs, **products, "iotas": IOTAS})
+
+
 # ---- convolutions ------------------------------------------------------------------------------------------
 
 
@@ -142,13 +153,8 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
     return reduction(op, shape, ", ".join(str(d) for d in range(shape.count("x") + 1)), "", element)
 
 
-@pytest.fixture(scope="module")
-def reductions() -> Joined:
-    return compiled_as_one({name: reduction_to_a_number(*each) for name, each in REDUCTIONS.items()})
-
-
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_in_lanes(name: str, reductions: Joined) -> None:
+def test_reductions_in_lanes(name: str, others: Joined) -> None:
     """The initial value counts once; a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
@@ -156,10 +162,10 @@ def test_reductions_in_lanes(name: str, reductions: Joined) -> None:
     init = np.full((), 3 if op in ("add", "multiply") else 1.05, x.dtype)
     combine = getattr(np, op)
     expected = combine(combine.reduce(x.astype(np.float64), None), init)
-    ours = reductions[name](x, init)[0]
+    ours = others[name](x, init)[0]
     np.testing.assert_allclose(ours, expected, rtol=1e-5 if element == "f32" else 1e-13)
     x.flat[5] = np.nan
-    assert np.isnan(reductions[name](x, init)[0])
+    assert np.isnan(others[name](x, init)[0])
 
 
 @pytest.mark.parametrize(
@@ -175,18 +181,23 @@ def test_reductions_that_stay(op: str, shape: str, dimensions: str, result: str,
     assert not lanes_of(reduction(op, shape, dimensions, result, element))
 
 
-@pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
-def test_sums_of_products_in_lanes(target: str) -> None:
-    """Products and sums are rounded separately, even without fused multiply-add."""
+def sums_of_products() -> str:
     t = "tensor<64x400xf32>"
     text = reduction("add", "64x400", "1", "64x").replace("%x:", f"%a: {t}, %b:")
-    program = tiduc.load(text.replace("%0 =", f"%x = stablehlo.multiply %a, %b : {t}\n%0 ="))
+    return text.replace("%0 =", f"%x = stablehlo.multiply %a, %b : {t}\n%0 =")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
+def test_sums_of_products_in_lanes(target: str, others: Joined) -> None:
+    """Products and sums are rounded separately, even without fused multiply-add."""
+    program = tiduc.load(sums_of_products())
     source = program.source(target).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
     a, b = RNG.standard_normal((2, 64, 400)).astype(np.float32)
     a[0], b[1, 2], b[2, 3] = -0.0, np.nan, np.inf
     b[0] = np.abs(b[0])
-    (y,) = program.compile(target)(a, b, np.float32(-0.0))
+    compiled = others["sums of products"] if target == "cpu" else program.compile(target)
+    (y,) = compiled(a, b, np.float32(-0.0))
     assert y[0] == 0 and list(np.nonzero(np.isnan(y))[0]) == [1]
     expected = np.sum(a.astype(np.float64) * b, 1)
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
@@ -220,13 +231,8 @@ SUMS = {
 """What a sum adds, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
 
 
-@pytest.fixture(scope="module")
-def sums() -> Joined:
-    return compiled_as_one({name: sum_of(*each[:5]) for name, each in SUMS.items()})
-
-
 @pytest.mark.parametrize("name", SUMS)
-def test_sums_of_products_and_negated_values(name: str, sums: Joined) -> None:
+def test_sums_of_products_and_negated_values(name: str, others: Joined) -> None:
     """The initial value counts once."""
     elements, shape, dimensions, _, element, product = SUMS[name]
     source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
@@ -239,21 +245,24 @@ def test_sums_of_products_and_negated_values(name: str, sums: Joined) -> None:
     a[:, 0] = 0
     exact = {PRODUCT: a.astype(np.float64) * b, NEGATED: -a.astype(np.float64)}
     exact |= {NEGATED_PRODUCT: -exact[PRODUCT], REPEATED: a[0] * b.astype(np.float64)}
-    (y,) = sums[name](a, b)
+    (y,) = others[name](a, b)
     expected = 3 + np.sum(exact[elements], over)
     np.testing.assert_allclose(
         y, expected, rtol=1e-4 if element == "f32" else 1e-12, atol=1e-4 if element == "f32" else 1e-12
     )
 
 
+def negated_from(init: str) -> str:
+    return sum_of(NEGATED, "64x64", "1", "64x", "f32", init)
+
+
 @pytest.mark.parametrize("init", ["0.0", "-0.0"])
-def test_signs_of_sums_of_negated_values(init: str) -> None:
+def test_signs_of_sums_of_negated_values(init: str, others: Joined) -> None:
     """Values that cancel give 0, and not -0, whatever zero the sum starts from."""
-    program = tiduc.load(sum_of(NEGATED, "64x64", "1", "64x", "f32", init))
     x = np.tile(np.float32([1, -1]), (64, 32))
-    (y,) = program.compile()(x, x)
+    (y,) = others[f"negated from {init}"](x, x)
     assert not y.any() and not np.signbit(y).any()
-    source = program.source().stablehlo
+    source = tiduc.load(negated_from(init)).source().stablehlo
     assert isinstance(source, str) and ("stablehlo.negate" in source) is (init == "-0.0")
 
 
@@ -281,46 +290,41 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
     }}"""
 
 
-@pytest.fixture(scope="module")
-def turned(request: pytest.FixtureRequest) -> Joined:
-    names = selected(request, "test_large_arrays_are_reversed_by_loops")
-    return compiled_as_one({name: reversals(*each[:3]) for name, each in REVERSED.items() if name in names})
-
-
 @pytest.mark.parametrize("name", REVERSED)
-def test_large_arrays_are_reversed_by_loops(name: str, turned: Joined) -> None:
+def test_large_arrays_are_reversed_by_loops(name: str, others: Joined) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
     assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
     dtype = program.signature.inputs[0].type.dtype
     given = RNG.integers(0, 2, [int(n) for n in shape.split("x")]).astype(dtype)
     expected = -given if "f" in element else ~given
-    y, z = turned[name](given)
+    y, z = others[name](given)
     np.testing.assert_array_equal(y, np.flip(expected, [int(d) for d in dimensions.split(",")]))
     np.testing.assert_array_equal(z, expected)
 
 
-def test_reversed_factors_stay() -> None:
-    """The code for products packs its operands, and can reverse them then."""
+def reversed_factor() -> str:
     x, y = "tensor<70x11xf32>", "tensor<11x70xf32>"
-    program = tiduc.load(f"""func.func @main(%x: {x}, %y: {x}) -> tensor<70x70xf32> {{
+    return f"""func.func @main(%x: {x}, %y: {x}) -> tensor<70x70xf32> {{
       %0 = stablehlo.reverse %x, dims = [0, 1] : {x}
       %1 = stablehlo.transpose %0, dims = [1, 0] : ({x}) -> {y}
       %2, %3 = stablehlo.optimization_barrier %y, %1 : {x}, {y}
       %4 = stablehlo.dot_general %2, %3, contracting_dims = [1] x [0] : ({x}, {y}) -> tensor<70x70xf32>
       return %4 : tensor<70x70xf32>
-    }}""")
-    assert "flow.dispatch" not in str(program.source().stablehlo)
+    }}"""
+
+
+def test_reversed_factors_stay(others: Joined) -> None:
+    """The code for products packs its operands, and can reverse them then."""
+    assert "flow.dispatch" not in str(tiduc.load(reversed_factor()).source().stablehlo)
     a, b = RNG.standard_normal((2, 70, 11)).astype(np.float32)
-    np.testing.assert_allclose(program.compile()(a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(others["reversed factor"](a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
 
 
 # ---- iotas -------------------------------------------------------------------------------------------------
 
 
-def test_iotas_have_their_final_shape() -> None:
-    """A broadcast iota becomes an iota of the result's shape; a broadcast iota of one element is 0."""
-    program = tiduc.load("""func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>) {
+IOTAS = """func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>) {
       %a = stablehlo.iota dim = 0 : tensor<5xi32>
       %0 = stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<5xi32>) -> tensor<3x5xi32>
       %b = stablehlo.iota dim = 0 : tensor<1x5xi32>
@@ -328,11 +332,15 @@ def test_iotas_have_their_final_shape() -> None:
       %c = stablehlo.reshape %a : (tensor<5xi32>) -> tensor<5x1xi32>
       %2 = stablehlo.broadcast_in_dim %c, dims = [0, 1] : (tensor<5x1xi32>) -> tensor<5x3xi32>
       return %0, %1, %2 : tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi32>
-    }""")
-    source = program.source().stablehlo
+    }"""
+
+
+def test_iotas_have_their_final_shape(others: Joined) -> None:
+    """A broadcast iota becomes an iota of the result's shape; a broadcast iota of one element is 0."""
+    source = tiduc.load(IOTAS).source().stablehlo
     assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
     assert "iota dim = 0 : tensor<5x3xi32>" in source
-    rows, zeros, columns = program.compile()()
+    rows, zeros, columns = others["iotas"]()
     np.testing.assert_array_equal(rows, np.tile(np.arange(5), (3, 1)))
     np.testing.assert_array_equal(columns, rows.T)
     np.testing.assert_array_equal(zeros, np.zeros((3, 5)))

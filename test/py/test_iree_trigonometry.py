@@ -5,6 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from harness.one_module import Joined, compiled_as_one
 from numpy.typing import NDArray
 
 import tiduc
@@ -29,13 +30,13 @@ def arguments() -> Array:
     return np.where(RNG.random(len(x)) < 0.5, -x, x)
 
 
-def program(n: int, names: list[str], element: str = "f32") -> tiduc.Program:
+def program(n: int, names: list[str], element: str = "f32") -> str:
     """A program that computes the functions of n numbers."""
     t = f"tensor<{n}x{element}>"
     lines = [f"%{i} = stablehlo.{name} %x : {t}" for i, name in enumerate(names)]
     types, values = ", ".join([t] * len(names)), ", ".join(f"%{i}" for i in range(len(names)))
     body = "\n".join([*lines, f"return {values} : {types}"])
-    return tiduc.load(f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}")
+    return f"func.func @main(%x: {t}) -> ({types}) {{\n{body}\n}}"
 
 
 def units(actual: Array, expected: Array) -> Any:
@@ -48,7 +49,7 @@ def units(actual: Array, expected: Array) -> Any:
 def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
     """Arguments and their sines, cosines and tangents: on one thread, on threads, and without fused multiply-add."""
     x = arguments()
-    return x, list(program(len(x), list(EXACT)).compile(request.param)(x))
+    return x, list(tiduc.load(program(len(x), list(EXACT))).compile(request.param)(x))
 
 
 @pytest.mark.parametrize(("i", "exact"), list(enumerate(EXACT.values())))
@@ -57,24 +58,37 @@ def test_units_in_the_last_place(computed: tuple[Array, list[Array]], i: int, ex
     assert units(actual[i], exact(x.astype(np.float64))) < (0.502 if exact is np.tan else 0.501)
 
 
+HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
+HALVES = HALVES[np.isfinite(HALVES)]
+"""All finite numbers of f16."""
+
+
+@pytest.fixture(scope="module")
+def others() -> Joined:
+    """The functions of half precision, and sines of few and of many numbers, as one function."""
+    return compiled_as_one(
+        {
+            "bf16": program(2**14, ["sine", "cosine"], "bf16"),
+            "f16": program(len(HALVES), ["sine", "cosine"], "f16"),
+            **{n: program(n, ["sine"]) for n in (5, 2**14)},
+        }
+    )
+
+
 @pytest.mark.parametrize("largest", [100, 3e38])
-def test_bf16(largest: float) -> None:
+def test_bf16(largest: float, others: Joined) -> None:
     """The result is the bf16 nearest to the exact value, except next to halfway cases."""
     n = 2**14
     x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(ml_dtypes.bfloat16)
-    for y, exact in zip(program(n, ["sine", "cosine"], "bf16").compile()(x), (np.sin, np.cos), strict=True):
+    for y, exact in zip(others["bf16"](x), (np.sin, np.cos), strict=True):
         expected = exact(x.astype(np.float64))
         spacing = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(expected), 1e-30))) - 7)
         assert np.max(np.abs(np.asarray(y).astype(np.float64) - expected) / spacing) < 0.501
 
 
-def test_f16() -> None:
-    """All numbers of f16."""
-    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    x = x[np.isfinite(x)]
-    for y, exact in zip(
-        program(len(x), ["sine", "cosine"], "f16").compile()(x), (np.sin, np.cos), strict=True
-    ):
+def test_f16(others: Joined) -> None:
+    x = HALVES
+    for y, exact in zip(others["f16"](x), (np.sin, np.cos), strict=True):
         expected = exact(x.astype(np.float64))
         normal = np.abs(expected) >= np.finfo(np.float16).tiny
         units = np.abs(np.asarray(y) - expected) / np.spacing(np.abs(expected).astype(np.float16))
@@ -82,11 +96,11 @@ def test_f16() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 2**14])
-def test_zeros_keep_their_sign_and_infinities_have_no_sine(n: int) -> None:
+def test_zeros_keep_their_sign_and_infinities_have_no_sine(n: int, others: Joined) -> None:
     x = np.resize(np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32), n)
-    (y,) = program(n, ["sine"]).compile()(x)
+    (y,) = others[n](x)
     np.testing.assert_array_equal(y[:5], [0, 0, np.nan, np.nan, np.nan])
     assert list(np.signbit(y[:2])) == [False, True]
     if n > 5:  # without NaN, too
         x = np.where(np.arange(n) % 2, np.float32(-0.0), np.float32(0))
-        np.testing.assert_array_equal(np.signbit(program(n, ["sine"]).compile()(x)[0]), np.signbit(x))
+        np.testing.assert_array_equal(np.signbit(others[n](x)[0]), np.signbit(x))

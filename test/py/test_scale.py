@@ -19,8 +19,8 @@ from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
 from tiduc.program import load
 
-DEPTHS = [1_500, pytest.param(20_000, marks=pytest.mark.slow)]
-"""1.5 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
+DEPTHS = [1_200, pytest.param(20_000, marks=pytest.mark.slow)]
+"""1.2 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
 
 deep = pytest.mark.parametrize("depth", DEPTHS)
 
@@ -51,7 +51,7 @@ def count(text: str, op: str) -> int:
 # ---- chains
 
 
-@pytest.mark.parametrize("depth", [1_500, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("depth", [1_200, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_chain(depth: int) -> None:
     """sin of sin of ... x: each op has one cosine and one product, forward and back."""
     p = load(function("sine", depth))
@@ -69,7 +69,7 @@ def test_a_chain_in_numbers() -> None:
 
 @pytest.mark.parametrize("modes", ["FF", "FR", "RF", "RR"])
 def test_second_order(modes: str) -> None:
-    depth = 1_500
+    depth = 1_200
     p = load(function("sine", depth))
     for mode in modes:
         p = p.jvp("arg0") if mode == "F" else p.vjp("arg0")
@@ -85,8 +85,8 @@ def test_a_chain_as_passes(depth: int) -> None:
 
 
 def test_nested_selects() -> None:
-    """log of 2x behind 1,500 selects: their masks, one around the other, are added up in the transpose of 2x."""
-    depth = 1_500
+    """log of 2x behind 1,200 selects: their masks, one around the other, are added up in the transpose of 2x."""
+    depth = 1_200
     body = [f"%z = stablehlo.constant dense<0.0> : {F64}", f"%two = stablehlo.add %x, %x : {F64}"]
     body += [f"%log = stablehlo.log %two : {F64}", f"%v0 = stablehlo.add %log, %log : {F64}"]
     for i in range(depth):
@@ -180,7 +180,7 @@ def test_very_many_inputs_and_outputs() -> None:
 
 def test_branches_of_very_many_ops() -> None:
     """Residuals of different types in two branches have separate slots."""
-    depth, pair = 1_500, F64.replace("<", "<2x")
+    depth, pair = 1_200, F64.replace("<", "<2x")
     first, x = lines("sine", depth)
     second = "\n".join(lines("sine", depth, "w")[0]).replace(F64, pair).replace("%x", "%y")
     p = load(f"""

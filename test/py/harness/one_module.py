@@ -31,22 +31,24 @@ from tiduc.runtime.run import Executable
 
 
 def compiled_together(
-    texts: Mapping[str, str], target: str = "cpu", kernels: bool = False
+    texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> dict[str, Executable]:
     """Compiled StableHLO programs, by name: functions of one module, which went through all passes of the backend.
 
-    With `kernels`, `CompileError` if IREE rejects a loop as a kernel.
+    With `kernels`, `CompileError` if IREE rejects a loop as a kernel. Without `fast`, no rewrites for speed.
     """
-    vmfb = module_of(texts, target, kernels)
+    vmfb = module_of(texts, target, kernels, fast)
     return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
 
 
-def module_of(texts: Mapping[str, str], target: str = "cpu", kernels: bool = False) -> bytes:
+def module_of(
+    texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
+) -> bytes:
     """The module of `compiled_together`."""
     programs = {function_of(name): load(text) for name, text in texts.items()}
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
-    source = source_of(lowered, Options(target))
+    source = source_of(lowered, Options(target, fast=fast))
     return compile_source(replace(source, otherwise=None) if kernels else source)
 
 

@@ -2,9 +2,12 @@
 
 import functools
 import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from iree.runtime import system_setup
+from numpy.typing import NDArray
 
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.source import Source
@@ -12,6 +15,8 @@ from tiduc.backends.iree.targets import find_target
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime import devices
+from tiduc.runtime.loading import Loaded
+from tiduc.runtime.run import Executable
 
 has_device = functools.cache(devices.has_device)
 
@@ -34,6 +39,17 @@ def module_for_gpus(text: str, target: str) -> bytes:
     """
     flags = RECORD_EACH_RUN if find_target(target).spirv else ()
     return compile_source(Source(text, target, flags=flags))
+
+
+def called(
+    vmfb: bytes, target: str, arguments: Mapping[str, Sequence[Any]]
+) -> dict[str, tuple[NDArray[Any], ...]]:
+    """The results of functions of a module, by name, on these arguments.
+
+    The module is loaded once: llvmpipe compiles all kernels of a module when it is loaded, for seconds.
+    """
+    loaded = Loaded(vmfb, target, "")
+    return {name: Executable.of(loaded, name)(*given) for name, given in arguments.items()}
 
 
 def close_vulkan() -> None:
