@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases.dynamic_programs import CASES, SCALAR, XX, X, a, program, reduce, sizes_of
 from harness.dynamic_shapes import refined, run
+from harness.exports import exported_dynamic
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported
@@ -149,6 +150,45 @@ def test_jax_exports(name: str) -> None:
                 np.testing.assert_allclose(mine, theirs, atol=1e-10)
             for mine, theirs in zip(run(vjp, [*x, ct]), expected, strict=True):
                 np.testing.assert_allclose(mine, theirs, atol=1e-10)
+
+
+def _of_rows(x: Any) -> tuple[Any, ...]:
+    """Ops that passes for speed rewrite if their shapes are static, of rows of 64 numbers."""
+    from jax import lax, nn
+    from jax import numpy as jnp
+
+    windows, after_2 = ((2, 1), (1, 1), "VALID"), jnp.pad(x, ((2, 0), (0, 0)))
+    zeros = (x.dtype.type(0),) * 2
+    return (
+        jnp.mean(x * x),
+        jnp.var(x, 0),
+        nn.softmax(x, -1),
+        x.T @ x,
+        jnp.einsum("ni,nj->nij", x, x).sum((0, 1)),
+        jnp.sort(x, -1),
+        lax.reduce_window(x, -jnp.inf, lax.max, *windows),
+        lax.reduce_window((x, 2 * x), zeros, lambda p, q: (p[0] + q[0], p[1] + q[1]), *windows),
+        jnp.take_along_axis(x, jnp.argmax(x, 1)[:, None], 1),
+        jnp.flip(x, 0) * x,
+        jnp.concatenate([x, after_2]),
+        jnp.exp(-jnp.abs(x)) + jnp.log1p(x * x) + jnp.sin(x) + lax.rem(x, 2 * x + 9),
+    )
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
+def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
+    """Of numbers in f32, which most of these passes are for: values on CPUs, and for GPUs that the passes take them."""
+    import jax
+
+    p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))
+    if target not in ("cpu", "cpu-threads"):
+        assert "tensor<?x64xf32>" in str(p.source(target=target).stablehlo)
+        return
+    compiled = p.compile(target)
+    for n in (3, 300):
+        x = a(n, 64).astype(np.float32)
+        for mine, theirs in zip(compiled(x), jax.tree.leaves(_of_rows(jax.numpy.asarray(x))), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-4)
 
 
 def test_refining_makes_all_shapes_static() -> None:

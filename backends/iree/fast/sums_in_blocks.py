@@ -24,7 +24,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, rewrite
+from tiduc.backends.iree.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.context import stage
@@ -54,10 +54,10 @@ def sums_in_blocks(module: Any) -> int:
 def _in_blocks(b: Emitter, op: Any) -> list[Any] | None:
     """The sum in two steps; None if the op stays as it is."""
     x, init = op.operands[0], op.operands[-1]
-    if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not isinstance(element(x), ir.F32Type):
+    if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
         return None
     dimensions, sizes = sorted(op.attributes["dimensions"]), shape(x)
-    if not x.type.has_static_shape or math.prod(sizes[d] for d in dimensions) < _LEAST:
+    if math.prod(sizes[d] for d in dimensions) < _LEAST:
         return None
     inner = _innermost(dimensions, sizes)
     if not inner:

@@ -34,12 +34,12 @@ def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu
         return str(traced.lower(lowering_platforms=(platform,)).as_text())
 
 
-def exported_dynamic(function: Callable[..., Any], *shapes: str) -> str:
-    """The StableHLO text of a JAX function of f64 arrays with dynamic dimensions, by shapes such as `(n, 3)`."""
+def exported_dynamic(function: Callable[..., Any], *shapes: str, dtype: Any = np.float64) -> str:
+    """The StableHLO text of a JAX function of arrays with dynamic dimensions, by shapes such as `(n, 3)`."""
     scope = export.SymbolicScope()
     with jax.enable_x64(True):
         sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
-        arguments = [jax.ShapeDtypeStruct(shape, np.float64) for shape in sizes]
+        arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in sizes]
         return str(export.export(jax.jit(function))(*arguments).mlir_module())
 
 
