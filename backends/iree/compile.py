@@ -185,7 +185,9 @@ def _ended(
                 ended = run("--compile-to=vm")
             program = rewritten(ended.output, source.threaded)
         if ended.code == 0 and program:
-            return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
+            ended = run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
+            # The lines that its diagnostics name are those of VM code.
+            return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
         return ended
 
 

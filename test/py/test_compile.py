@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,28 @@ def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place:
     """With `--verify=false` in one run, IREE compiles these programs to wrong values."""
     source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}"):
+        compile_source(source, cached=False)
+
+
+@pytest.mark.parametrize(
+    "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
+)
+def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
+    """Their input is text that earlier runs have printed, whose lines are none of the program's."""
+    source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
+    with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
+        compile_source(source, cached=False)
+
+
+def test_lines_of_vm_code_are_no_places_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(command: list[str], *more: Any) -> Ended:
+        if "--compile-from=vm" in command:
+            return Ended(1, b"", "<stdin>:7:3: error: bad")
+        return run_within(command, *more)
+
+    monkeypatch.setattr("tiduc.backends.iree.compile.run_within", failing)
+    source = Source(unary("stablehlo.sine", "f32"), name="x.mlir", places_arrays=True)
+    with pytest.raises(CompileError, match="^x.mlir: error: .*bad"):
         compile_source(source, cached=False)
 
 
