@@ -251,7 +251,7 @@ def _located(location: str, name: str) -> str:
     """The `file:line:col` in the user's file that a diagnostic names, or the file's name if it names none."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
-        return ":".join(place.groups())
+        location = ":".join(place.groups())
     if _NO_LOCATION.match(location) or not _FILE_LINE_COL.search(location):
         return name
     return location.replace("<stdin>", name, 1)

@@ -96,10 +96,11 @@ def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, plac
         compile_source(source, cached=False)
 
 
-def test_lines_of_vm_code_are_no_places_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", ["<stdin>:7:3", 'loc(fused["<stdin>":7:3, "<stdin>":8:3])'])
+def test_lines_of_vm_code_are_no_places_of_the_program(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     def failing(command: list[str], *more: Any) -> Ended:
         if "--compile-from=vm" in command:
-            return Ended(1, b"", "<stdin>:7:3: error: bad")
+            return Ended(1, b"", f"{place}: error: bad")
         return run_within(command, *more)
 
     monkeypatch.setattr("tiduc.backends.iree.compile.run_within", failing)
@@ -133,6 +134,9 @@ def test_a_location_of_several_is_the_innermost() -> None:
     ):
         with pytest.raises(CompileError, match="^a.py:7:3: error: "):
             compile_module(program.replace("\n return", f" loc({location})\n return"))
+        with pytest.raises(CompileError, match="^x.mlir:7:3: error: "):
+            given = program.replace("\n return", f" loc({location})\n return").replace("a.py", "<stdin>")
+            compile_module(given, name="x.mlir")
 
 
 SLEEPS = f"#!/bin/sh\ntouch $TMPDIR/x\n{sys.executable} -c 'import time; time.sleep(60)' & echo $! > $0.pid\nwait\n"
