@@ -54,7 +54,8 @@ def in_steps(
     `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
     are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
     into the text, since each pass until then would verify them. If a later run rejects a program without an
-    alternative, one run of the whole program follows, whose diagnostics name places of the program.
+    alternative, one run of the whole program follows. It compiles some programs that IREE rejects in parts, and its
+    diagnostics name places of the program.
     """
     text, begin = source.text, list[str]()
     places = places_arrays(source)

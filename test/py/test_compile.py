@@ -22,7 +22,7 @@ from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended, Limits, Stopped, run_within
-from tiduc.runtime.run import run_module
+from tiduc.runtime.run import Executable, run_module
 
 MORE = "IREE's compiler needs more than the 1 MiB"
 LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompiler.so"
@@ -94,6 +94,12 @@ def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, plac
     source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
         compile_source(source, cached=False)
+
+
+def test_a_program_that_is_rejected_in_parts_compiles_whole() -> None:
+    witness = find_witness("threads/counter_beside_sizes")
+    source = Source(witness.text, witness.target, threaded=True, places_arrays=True)
+    assert witness.holds(Executable(compile_source(source, cached=False), witness.target))
 
 
 @pytest.mark.parametrize("place", ["<stdin>:7:3", 'loc(fused["<stdin>":7:3, "<stdin>":8:3])'])
