@@ -32,10 +32,8 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 def refuse_masked(x: Any, called: str = "the array") -> None:
     """Raises InputError for a masked array, or a list with one: NumPy would pass on the masked elements."""
-    masked = sys.modules.get(
-        "numpy.ma"
-    )  # without the module, which takes 50 ms to import, no array is masked
-    if masked is not None and isinstance(x, masked.MaskedArray):
+    # No array is masked before the module is imported, which takes 50 ms.
+    if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
     if isinstance(x, list | tuple):
         for each in x:

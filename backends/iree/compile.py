@@ -185,7 +185,9 @@ def _ended(
                 ended = run("--compile-to=vm")
             program = rewritten(ended.output, source.threaded)
         if ended.code == 0 and program:
-            return run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
+            ended = run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
+            # The lines that its diagnostics name are those of VM code.
+            return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
         return ended
 
 
@@ -249,7 +251,7 @@ def _located(location: str, name: str) -> str:
     """The `file:line:col` in the user's file that a diagnostic names, or the file's name if it names none."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
-        return ":".join(place.groups())
+        location = ":".join(place.groups())
     if _NO_LOCATION.match(location) or not _FILE_LINE_COL.search(location):
         return name
     return location.replace("<stdin>", name, 1)

@@ -12,7 +12,7 @@ A program whose arrays are placed takes seven runs, each up to a phase:
 
 `compile.py` runs the last step. Programs without arrays to place take fewer runs, and small ones one verified run. A
 verified run verifies all ops after each pass. An unverified run verifies them when it reads its input, and when it
-prints text.
+prints text. The text between runs has no locations of the program.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,9 @@ def in_steps(
 
     `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
     are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
-    into the text, since each pass until then would verify them.
+    into the text, since each pass until then would verify them. If a later run rejects a program without an
+    alternative, one run of the whole program follows. It compiles some programs that IREE rejects in parts, and its
+    diagnostics name places of the program.
     """
     text, begin = source.text, list[str]()
     places = places_arrays(source)
@@ -65,10 +67,14 @@ def in_steps(
     if ends_unverified(source):
         scheduled = scheduled_with_places(source, text, step) if places else None
         ended = scheduled or step(text, *command, *begin, f"--compile-to={SCHEDULED}")
-        if ended.code != 0:
-            return ended
-        return _finished(with_workgroups(ended.output, source.workgroups), step, command, last)
-    return step(text, *command, *begin, *last)
+        if ended.code == 0:
+            ended = _finished(with_workgroups(ended.output, source.workgroups), step, command, last)
+    else:
+        ended = step(text, *command, *begin, *last)
+    is_rejected = ended.code != 0 and "error: " in ended.errors
+    if is_rejected and source.otherwise is None and (begin or ends_unverified(source)):
+        return step(source.whole, *command, *last)
+    return ended
 
 
 def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:

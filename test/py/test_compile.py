@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended, Limits, Stopped, run_within
-from tiduc.runtime.run import run_module
+from tiduc.runtime.run import Executable, run_module
 
 MORE = "IREE's compiler needs more than the 1 MiB"
 LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompiler.so"
@@ -85,6 +86,35 @@ def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place:
         compile_source(source, cached=False)
 
 
+@pytest.mark.parametrize(
+    "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
+)
+def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
+    """Their input is text that earlier runs have printed, whose lines are none of the program's."""
+    source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
+    with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
+        compile_source(source, cached=False)
+
+
+def test_a_program_that_is_rejected_in_parts_compiles_whole() -> None:
+    witness = find_witness("threads/counter_beside_sizes")
+    source = Source(witness.text, witness.target, threaded=True, places_arrays=True)
+    assert witness.holds(Executable(compile_source(source, cached=False), witness.target))
+
+
+@pytest.mark.parametrize("place", ["<stdin>:7:3", 'loc(fused["<stdin>":7:3, "<stdin>":8:3])'])
+def test_lines_of_vm_code_are_no_places_of_the_program(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def failing(command: list[str], *more: Any) -> Ended:
+        if "--compile-from=vm" in command:
+            return Ended(1, b"", f"{place}: error: bad")
+        return run_within(command, *more)
+
+    monkeypatch.setattr("tiduc.backends.iree.compile.run_within", failing)
+    source = Source(unary("stablehlo.sine", "f32"), name="x.mlir", places_arrays=True)
+    with pytest.raises(CompileError, match="^x.mlir: error: .*bad"):
+        compile_source(source, cached=False)
+
+
 def test_bytecode_and_portable_artifacts() -> None:
     ir = pytest.importorskip("torch_mlir.ir")
     from torch_mlir._mlir_libs import _stablehlo
@@ -110,6 +140,9 @@ def test_a_location_of_several_is_the_innermost() -> None:
     ):
         with pytest.raises(CompileError, match="^a.py:7:3: error: "):
             compile_module(program.replace("\n return", f" loc({location})\n return"))
+        with pytest.raises(CompileError, match="^x.mlir:7:3: error: "):
+            given = program.replace("\n return", f" loc({location})\n return").replace("a.py", "<stdin>")
+            compile_module(given, name="x.mlir")
 
 
 SLEEPS = f"#!/bin/sh\ntouch $TMPDIR/x\n{sys.executable} -c 'import time; time.sleep(60)' & echo $! > $0.pid\nwait\n"
