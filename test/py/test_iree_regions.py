@@ -17,7 +17,7 @@ from jax import lax
 from test_memory_budget import network
 
 import tiduc
-from tiduc.backends.iree import compile, pipeline
+from tiduc.backends.iree import pipeline, steps
 from tiduc.backends.iree.compile import compile_until
 from tiduc.backends.iree.fast import select_reruns
 from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
@@ -155,7 +155,7 @@ def test_memory_and_values(name: str) -> None:
 def test_memory_without_the_pass(name: str) -> None:
     program, function, most = REGIONS[name]
     without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not function)
-    with patch.object(pipeline, "PIPELINE", without), patch.object(compile, "hosted", lambda module: None):
+    with patch.object(pipeline, "PIPELINE", without), patch.object(steps, "hosted", lambda module: None):
         assert peak(*program()) > most
 
 
@@ -317,7 +317,7 @@ def test_products_that_run_again_read_weights_in_place() -> None:
 def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
     _, budgeted, arguments = weights_in_place()
     monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
-    monkeypatch.setattr(compile, "hosted", lambda module: None)  # the copies would lie in results
+    monkeypatch.setattr(steps, "hosted", lambda module: None)  # the copies would lie in results
     assert "tensor<200x200xi1>, tensor<200x200xf32>" in without_maps(budgeted)
     assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
 

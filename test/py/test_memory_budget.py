@@ -14,7 +14,7 @@ from harness.xla import by_xla
 from torch_mlir import ir
 
 import tiduc
-from tiduc.backends.iree import compile
+from tiduc.backends.iree import steps
 from tiduc.cli import run
 from tiduc.dialect.context import context
 from tiduc.dialect.errors import RequestError
@@ -264,7 +264,7 @@ WITHOUT = 4352
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t and g recompute these two values."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
-    monkeypatch.setattr(compile, "hosted", lambda module: None)
+    monkeypatch.setattr(steps, "hosted", lambda module: None)
     program, arguments = network(8, 512, 64, GATED)
     assert (BARRIER in program.text) is (gain > 0)
     compiled = program.compile()
