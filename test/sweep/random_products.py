@@ -4,7 +4,7 @@
 
 A seed draws a few ops, with sizes on both sides of what tiles and vectors divide, in f16, bf16, f32, f64 or i8, and
 compiles them as one program. A result is wrong if an element's error exceeds a few units in the last place of the sum
-of the absolute values of its terms.
+of the absolute values of its terms, and the least positive number of its type.
 """
 
 import argparse
@@ -162,7 +162,9 @@ def failures(seed: int, target: str) -> list[str]:
     wrong = []
     for op, found, value, size in zip(ops, results, wanted, sizes, strict=True):
         error = np.abs(found.astype(np.float64) - value)
-        if not np.all(error <= TOLERANCES[op.element] * size):
+        is_integer = np.issubdtype(found.dtype, np.integer)
+        least = 0.0 if is_integer else float(ml_dtypes.finfo(found.dtype).smallest_subnormal)
+        if not np.all(error <= TOLERANCES[op.element] * size + least):
             worst = np.max(error / np.maximum(size, 1e-30))
             wrong.append(f"seed {seed}: wrong by {worst:.1e}: {op}")
     return wrong
