@@ -38,11 +38,12 @@ def apply_patterns(module: Any, settings: Settings) -> None:
         if name not in PATTERNS:
             continue
         kind = name, has_dynamic_shape(op)
-        patterns = known[kind] if kind in known else known.setdefault(kind, _patterns(*kind, settings))
-        if not patterns:
+        if kind not in known:
+            known[kind] = _patterns(*kind, settings)
+        if not known[kind]:
             continue
         with rewriting(op, settings) as b:
-            tried = (pattern(b, op) for pattern in patterns)
+            tried = (pattern(b, op) for pattern in known[kind])
             results = next((values for values in tried if values is not None), None)
         # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
         emitted = [inner for outer in b.emitted if outer is not None for inner in within(outer)]

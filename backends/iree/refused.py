@@ -10,8 +10,7 @@ from tiduc.backends.iree.emitter import is_static, within
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in, symbol
 from tiduc.dialect.traits import COLLECTIVES
 
 _REFUSED = {
@@ -53,17 +52,15 @@ def check(module: Any, settings: Settings) -> None:
     """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()
-    for function in operations(module.operation.regions[0].blocks[0]):
-        if function.name != "func.func":
-            continue
+    for function in functions_in(module):
         calls = called.setdefault(symbol(function), {})
         for x in [x for block in function.regions[0].blocks for x in block.arguments]:
             _check_size("an argument", x.type, x.location)
         for op in within(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
-            for type_ in [y.type for y in op.results]:
-                if type_ not in checked:
+            for y in op.results:
+                if (type_ := y.type) not in checked:
                     _check_size(op.name, type_, op.location)
                     _check_bytes(op, type_, settings.cpu)
                     checked.add(type_)

@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import DERIVATIVES, FUNCTION
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.functions import new_function, symbol
+from tiduc.dialect.functions import functions_in, new_function, symbol
 from tiduc.dialect.graph import operations
 from tiduc.passes.rules.registry import OpSet
 
@@ -27,7 +27,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
     `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.
     """
     derivatives: dict[str, None] = {}
-    functions = {symbol(op): op for op in operations(module.body) if op.name == "func.func"}
+    functions = {symbol(op): op for op in functions_in(module)}
     ruled = set(opset.called("func.call"))
     for name, function in functions.items():
         named = [attribute for attribute in DERIVATIVES if attribute in function.attributes]

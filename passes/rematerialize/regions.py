@@ -67,9 +67,9 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak beside arguments, and the place, of `ends`, after which a region then ends.
 
-    None if one region takes about as little. Each place has a lower bound of its peak: the values that are live at an
-    op in one region are live there in two regions, too. Places are tried in the order of their bounds, until the next
-    bound is no lower than the best peak.
+    None if one region takes about as little. The values that are live at an op in one region are live there in two
+    regions, too. This gives each place a lower bound of its peak. The peaks of at most `_MOST` places are computed, the
+    lowest bounds first, and only while a bound is lower than the lowest peak so far.
     """
     total = spans.results.sum()
     if total < _SMALL or not len(ends):

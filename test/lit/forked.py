@@ -29,9 +29,9 @@ _PROGRAM = """func.func @main(%x: tensor<2xf64>, %y: tensor<2xf64>) -> tensor<f6
 
 
 def prepare() -> None:
-    """Loads the modules of all commands, and what each derivative needs: MLIR's dialects, and the rules.
+    """Loads the modules of all commands, MLIR's dialects and the rules, which each derivative needs.
 
-    These take longer than the work of a typical command. MLIR has no threads here, which forks would lack.
+    Loading them takes longer than the rest of a typical command. MLIR starts no threads here; a fork would lack them.
     """
     for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
         import_module(module.name)

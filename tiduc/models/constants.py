@@ -19,7 +19,7 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.constants import constants_in, dense, is_splat, resource_name
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in
 from tiduc.dialect.verify import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
@@ -33,7 +33,7 @@ _ALIGNMENT = 4  # bytes in front of a resource's data that state its alignment
 
 def entry_of(module: Any) -> Any:
     """The program's entry function: `main`, or the only public function. `RequestError` where there is neither."""
-    public = [op for op in operations(module.body) if op.name == "func.func" and _is_public(op)]
+    public = [op for op in functions_in(module) if _is_public(op)]
     named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
     if len(named or public) != 1:
         raise RequestError(f"expects a function @main, or one public function; there are {len(public)}")

@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control import called
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.functions import functions_in
 from tiduc.dialect.graph import Graph, operations
 from tiduc.dialect.view import View
 from tiduc.dialect.write import write_graph
@@ -327,7 +328,7 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
     view = resolve(module)
     graphs = [view.graph(name) for name in list(view.graphs)]
-    named = [op for op in operations(module.body) if op.name == "func.func"]  # perhaps by composites
+    named = functions_in(module)  # perhaps by composites
     names = {op.attributes["sym_name"] for op in named}
     for graph in graphs:
         if not graph.private:

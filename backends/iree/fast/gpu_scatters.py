@@ -5,8 +5,8 @@
 
 IREE applies updates one after the other, since several updates may change one row. Here, all updates of a row write
 equal numbers, so that the order does not matter and all are written at once: 128 rows of 768 elements take 0.1 instead
-of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. So the product
-takes finite updates only. Two more products count the infinities and NaN of each row, which are added to s afterwards.
+of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. Therefore u
+has 0 in place of these, and more columns, whose sums count the infinities and NaN of each row; they are added to s.
 """
 
 from typing import Any

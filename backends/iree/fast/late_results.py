@@ -17,8 +17,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import DISTINCT, STORED, Emitter, is_static
+from tiduc.backends.iree.emitter import DISTINCT, STORED, Emitter
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import is_constant
 from tiduc.dialect.functions import functions_in
@@ -44,10 +45,7 @@ def _end_region(function: Any) -> bool:
         return False
     block = function.regions[0].blocks[0]
     ops, last = list(operations(block))[:-1], terminator(block)
-    if not last.operands or any(map(_ends_region, ops)):
-        return False
-    values = [*block.arguments, *(y for op in ops for y in op.results)]
-    if not all(is_static(y.type) or not isinstance(y.type, ir.ShapedType) for y in values):
+    if not last.operands or any(map(_ends_region, ops)) or any(map(has_dynamic_shape, (*ops, last))):
         return False
     model = replace(liveness(_graph(function, ops, last)), may_split=True)
     order = results_last(model)

@@ -102,7 +102,7 @@ def counter_of(loop: Any, i: int) -> Counter | None:
 
 
 def step_of_carry(loop: Any, i: int) -> int | None:
-    """The constant that each iteration adds to carry i, 0 if it does not change; None if there is no such constant."""
+    """The constant that each iteration adds to carry i, 0 if it does not change; None if it changes in another way."""
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
     if not is_index(x.type):

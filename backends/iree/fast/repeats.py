@@ -12,7 +12,6 @@ IREE fuses no ops across the borders of a function. Therefore a repeat begins wh
 with its readers: where all that leave are stored in any case, such as operands of kernels.
 """
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import is_static
 from tiduc.backends.iree.fast.origins import may_be_equal, origins
 from tiduc.backends.iree.fast.runs import Runs, runs
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.functions import NEVER_INLINED
+from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import new_function
@@ -157,12 +156,7 @@ def _may_repeat(op: Any) -> bool:
     """Whether an op may be in a function: it is pure and of static shape."""
     if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
-    return not any(_is_dynamic(x.type) for x in (*op.operands, *op.results))
-
-
-@functools.cache
-def _is_dynamic(type_: Any) -> bool:
-    return isinstance(type_, ir.ShapedType) and not is_static(type_)
+    return not has_dynamic_shape(op)
 
 
 def _kind(op: Any, numbers: dict[Any, int] | None = None) -> tuple[Any, ...]:

@@ -28,7 +28,8 @@ from tiduc.backends.iree.faults.updates_in_place import (
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
-from tiduc.dialect.graph import operations, terminator
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import terminator
 from tiduc.dialect.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.types import is_dynamic
 
@@ -39,8 +40,8 @@ from tiduc.dialect.types import is_dynamic
 )
 def write_results_last(module: Any, settings: Settings) -> None:
     """Orders the results of a module's functions, in place."""
-    for function in operations(module.operation.regions[0].blocks[0]):
-        if function.name == "func.func" and len(function.regions[0].blocks) == 1:
+    for function in functions_in(module):
+        if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
 
 

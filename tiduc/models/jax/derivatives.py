@@ -18,8 +18,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control_ops import DERIVATIVES
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.functions import replace_by_call, symbol, within
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in, replace_by_call, symbol, within
 
 _PREFIX = "tidu.own."
 LEVELS = 3
@@ -156,7 +155,7 @@ def name_derivatives(module: Any, attributes: dict[str, str]) -> None:
 
     `attributes` has the attribute of each derivative by its name, which is that of the composites and of a function.
     """
-    functions = {symbol(op): op for op in operations(module.body) if op.name == "func.func"}
+    functions = {symbol(op): op for op in functions_in(module)}
     for composite in within(module.operation, [_COMPOSITE]):
         name = ir.StringAttr(composite.attributes["name"]).value
         if name in attributes:
