@@ -17,6 +17,7 @@ from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, of_another_compiler, of_python, oversized, without_words
 from tiduc.dialect.reading import read_whole
+from tiduc.dialect.resources import check_resources
 from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
 
@@ -195,9 +196,11 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
             module = _parsed(ir.Module.parse, spelled, _with(dialects, shardy.DIALECT), len(spelled))
+            check_resources(module, spelled, file)
             shardy.fold(module)
             return module
         module = _parsed(ir.Module.parse, text, dialects, len(text))
+        check_resources(module, text, file)
         _name_arguments(module, text, "-")
         return module
     except ir.MLIRError as error:
@@ -316,7 +319,9 @@ def _seconds(size: int) -> float:
 def _deserialize(artifact: bytes, file: str | None) -> Any:
     with collected_messages() as messages, progress.time_limit(_seconds(len(artifact))):
         try:
-            return _stablehlo.deserialize_portable_artifact(context(), artifact)
+            module = _stablehlo.deserialize_portable_artifact(context(), artifact)
+            check_resources(module, artifact, file)
+            return module
         except ValueError as error:
             if not holds_shardy(artifact):
                 raise ParseError("; ".join(messages) or str(error), file) from None
@@ -344,6 +349,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         _check(contents, str(path))
         # `parseFile`, unlike `parse`, makes locations that name the file.
         module = _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
+        check_resources(module, contents, str(path))
         _name_arguments(module, contents, str(path))
         return module
     except ir.MLIRError as error:

@@ -17,6 +17,7 @@ from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
 from tiduc.dialect.graph import Definition, Value, operations
 from tiduc.dialect.rates import rates
+from tiduc.dialect.resources import element_bytes
 from tiduc.dialect.traits import traits_of
 
 
@@ -65,7 +66,7 @@ def size_in_bytes(x: Value) -> int:
 
 @functools.cache
 def _static_bytes(type_: Any) -> int:
-    bytes_ = _element_bytes(type_)
+    bytes_ = element_bytes(type_)
     return bytes_ * math.prod(n for n in sizes_in(type_) if n != DYNAMIC) if bytes_ else 0
 
 
@@ -74,18 +75,7 @@ def stored_bytes(type_: Any) -> int | None:
     """The bytes of a tensor type; None for a dynamic shape."""
     if not type_.has_static_shape:
         return None
-    return math.prod(sizes_in(type_)) * _element_bytes(type_)
-
-
-@functools.cache
-def _element_bytes(type_: Any) -> int:
-    """The bytes of one element of a tensor type; a boolean takes one. 0 for other types."""
-    if not isinstance(type_, ir.RankedTensorType):
-        return 0
-    element, parts = type_.element_type, 1
-    if isinstance(element, ir.ComplexType):
-        element, parts = element.element_type, 2
-    return parts * max(1, (getattr(element, "width", 8) + 7) // 8)
+    return math.prod(sizes_in(type_)) * element_bytes(type_)
 
 
 def _is_float(x: Value) -> bool:

@@ -31,6 +31,7 @@ LAYERS = {
                 "bindings",
                 "control_ops",
                 "foreign",
+                "resources",
                 "shardy",
                 "source_names",
                 "tidu",

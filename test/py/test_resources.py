@@ -1,0 +1,121 @@
+"""A resource must have the bytes that its type needs, wherever a module is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch_mlir import ir
+
+import tiduc
+from tiduc.cli import run
+from tiduc.dialect.context import context
+from tiduc.dialect.errors import ParseError
+from tiduc.dialect.resources import check_resources
+
+ONE = "0000803F"
+LOCATED = ":2:8: error: a resource of type tensor<{}> needs {} bytes, and the file has {}"
+
+
+def program(type_: str, digits: str | None, attributes: str = "") -> str:
+    """A function that returns a resource; without digits, no resource has its name."""
+    resource = "" if digits is None else f'r: "0x04000000{digits}"'
+    return f"""func.func @main() -> (tensor<{type_}>) {attributes} {{
+  %c = stablehlo.constant dense_resource<r> : tensor<{type_}>
+  return %c : tensor<{type_}>
+}}
+{{-# dialect_resources: {{ builtin: {{ {resource} }} }} #-}}
+"""
+
+
+WRONG = [
+    ("4xf32", None, 16, "none"),
+    ("5000xf32", 3 * ONE, 20000, "12"),
+    ("2xf32", 3 * ONE, 8, "12"),
+    ("f64", ONE, 8, "4"),
+    ("1xcomplex<f32>", ONE, 8, "4"),
+    ("16xi1", "AAAA", 16, "2"),  # a boolean takes a byte
+    ("2xi4", "21", 2, "1"),
+]
+
+
+@pytest.mark.parametrize(("type_", "digits", "needs", "has"), WRONG)
+def test_text_with_other_bytes_is_refused(type_: str, digits: str | None, needs: int, has: str) -> None:
+    with pytest.raises(ParseError) as error:
+        tiduc.load(program(type_, digits))
+    assert str(error.value) == "-" + LOCATED.format(type_, needs, has)
+
+
+RIGHT = [("3xf32", 3 * ONE), ("1xcomplex<f32>", 2 * ONE), ("3xi1", "010001"), ("2xui8", "0102")]
+
+
+@pytest.mark.parametrize(("type_", "digits"), RIGHT)
+def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
+    for _ in range(2):  # MLIR gives the second resource of a name another name
+        values = tiduc.load(program(type_, digits)).compile(engine="reference")()[0]
+    np.testing.assert_array_equal(
+        values.view(np.uint8).ravel(), np.frombuffer(bytes.fromhex(digits), np.uint8)
+    )
+
+
+def unchecked_bytecode(text: str) -> bytes:
+    """The bytecode that MLIR writes of a text whose resources nobody has compared with their types."""
+    written = Written()
+    with context(), ir.Location.unknown():
+        ir.Module.parse(text).operation.write_bytecode(written)
+    return b"".join(written.chunks)
+
+
+class Written:
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def write(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+
+
+@pytest.mark.parametrize(("type_", "digits", "needs", "has"), WRONG[:2])
+def test_bytecode_with_other_bytes_is_refused(type_: str, digits: str | None, needs: int, has: str) -> None:
+    with pytest.raises(ParseError, match=f"needs {needs} bytes, and the file has {has}"):
+        tiduc.load(unchecked_bytecode(program(type_, digits)))
+
+
+def test_bytecode_with_a_large_resource_is_read() -> None:
+    text = program("1000000xf32", 1000000 * ONE)
+    assert tiduc.load(unchecked_bytecode(text)).text.count("dense_resource") == 1
+
+
+def test_resources_inside_other_attributes_are_compared() -> None:
+    attributes = "attributes {mine = [{w = dense_resource<r> : tensor<7xf32>}]}"
+    with pytest.raises(ParseError, match="needs 28 bytes, and the file has 4"):
+        tiduc.load(program("1xf32", ONE, attributes))
+
+
+def test_modules_without_resources_are_not_searched() -> None:
+    class Untouched:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    check_resources(Untouched(), "func.func @main() { return }")
+    check_resources(Untouched(), unchecked_bytecode("func.func @main() { return }"))
+
+
+READERS: list[Callable[[str, str], list[str]]] = [
+    lambda file, out: ["run", file],
+    lambda file, out: ["compile", file, "-o", out],
+    lambda file, out: ["opt", file],
+    lambda file, out: ["link", file, file, "-o", out],
+    lambda file, out: ["import", file, "-o", out],
+    lambda file, out: ["explain", file],
+]
+
+
+@pytest.mark.parametrize("arguments", READERS, ids=lambda a: " ".join(a("", "")[:2]))
+def test_every_command_refuses_the_file(
+    arguments: Callable[[str, str], list[str]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "short.mlir"
+    file.write_text(program("5000xf32", 3 * ONE))
+    assert run(arguments(str(file), str(tmp_path / "out"))) == 1
+    assert f"{file}{LOCATED.format('5000xf32', 20000, 12)}" in capfd.readouterr().err
