@@ -10,11 +10,13 @@ would then read other memory. Each element takes whole bytes, also a boolean.
 import functools
 import math
 import re
+from contextlib import suppress
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.artifacts import BYTECODE
+from tiduc.dialect.attributes import named_attributes, readable, readable_entries
 from tiduc.dialect.errors import ParseError
 
 _NAME = r'("(?:[^"\\]|\\.)*"|[^\s:<>"]+)'
@@ -59,8 +61,8 @@ def check_resources(module: Any, source: str | bytes, file: str | None = None) -
     wrong: list[ParseError] = []
 
     def look(op: Any) -> Any:
-        for attribute in op.attributes.values():
-            for resource in _resources_in(attribute):
+        for name in op.attributes:
+            for resource in _resources_in(readable(op.attributes, name)):
                 if resource not in sizes:
                     sizes[resource] = _bytes_of(resource)
                 if sizes[resource] != (needed := _needed(resource.type)):
@@ -89,11 +91,13 @@ def _may_hold(source: str | bytes) -> bool:
 
 
 def _resources_in(attribute: Any) -> list[Any]:
-    """The resources in an attribute: itself, or those in an array or a dictionary."""
-    if isinstance(attribute, ir.ArrayAttr):
-        return [resource for entry in attribute for resource in _resources_in(entry)]
+    """The resources in an attribute: itself, or those in an array or a dictionary that the bindings can read."""
+    entries = readable_entries(attribute) or []
     if isinstance(attribute, ir.DictAttr):
-        return [resource for entry in attribute for resource in _resources_in(entry.attr)]
+        with suppress(ParseError):
+            entries = list(named_attributes(attribute).values())
+    if entries or attribute is None:
+        return [resource for entry in entries for resource in _resources_in(entry)]
     try:
         return [ir.DenseResourceElementsAttr(attribute)]
     except ValueError:  # the bindings have no other test
@@ -101,7 +105,8 @@ def _resources_in(attribute: Any) -> list[Any]:
 
 
 def _needed(type_: Any) -> int:
-    return math.prod(type_.shape) * element_bytes(type_)
+    """The bytes of all elements of a type."""
+    return int(math.prod(type_.shape)) * element_bytes(type_)
 
 
 @functools.cache
