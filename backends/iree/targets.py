@@ -1,5 +1,6 @@
 """The targets, as data: the compiler's flags, what a target lacks, and the device that runs compiled modules."""
 
+import os
 import platform
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -302,6 +303,8 @@ def find_target(name: str) -> Target:
         known = ", ".join(target.variants)
         raise TiducError(f"unknown variant {variant!r} of target {base!r}; known: {known}")
     chosen = variant or target.default
+    if chosen == "host":
+        chosen = _host(target)
     lacks = {element: having for element, having in target.lacks.items() if chosen not in having}
     vectors = _vectors(base, chosen) if target.shared else ""
     target = replace(
@@ -316,6 +319,18 @@ def find_target(name: str) -> Target:
         return target
     flags = (_SM_90.format(),) if chosen == "sm_90" else tuple(target.variant.format(chosen).split(" "))
     return replace(target, flags=target.flags + flags)
+
+
+def _host(target: Target) -> str:
+    """The variant for this machine's CPU: `host`, whose features IREE's compiler detects, or that of TIDUC_HOST_CPU.
+
+    Raises TiducError if the variable names an unknown variant.
+    """
+    named = os.environ.get("TIDUC_HOST_CPU", "host")
+    if named not in target.variants:
+        known = ", ".join(target.variants)
+        raise TiducError(f"TIDUC_HOST_CPU names an unknown CPU, {named!r}; known: {known}")
+    return named
 
 
 def _is_fused(base: str, variant: str) -> bool:
