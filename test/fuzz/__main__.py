@@ -12,12 +12,14 @@ docs/testing.md lists the kinds.
 
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), *(str(HERE.parent / name) for name in ("py", "sweep", "fuzz"))]
 
 import click  # noqa: E402
+from counts import summary  # noqa: E402
 from kinds import KINDS, SHARES  # noqa: E402
 from minimise import minimised  # noqa: E402
 from outcomes import CATEGORIES, table  # noqa: E402
@@ -70,6 +72,7 @@ def main(
         )
         if minimise:
             print(minimised(finding.request, finding.at, finding.outcome.signature).decode(errors="replace"))
+    print(summary(sum(run.counts.values(), Counter())))
     sys.exit(bool(run.findings))
 
 

@@ -32,6 +32,7 @@ from typing import Any
 for folder in ("py", "sweep", "fuzz"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
+from counts import summary  # noqa: E402
 from xla_flags import XLA_FLAGS  # noqa: E402
 
 os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
@@ -172,6 +173,7 @@ def main() -> int:
             if category in ("wrong", "crash", "hang"):
                 print(f"{category} {seed}: {detail}", flush=True)
     print(table(list(verdicts.values())))
+    print(summary(Counter(category for category, _ in verdicts.values())))
     return int(any(category in ("wrong", "crash", "hang") for category, _ in verdicts.values()))
 
 

@@ -33,6 +33,7 @@ for folder in ("py", "sweep"):
 import iree.runtime as rt  # noqa: E402
 import numpy as np  # noqa: E402
 from cases import dynamic_programs, guarded_programs, iree_dynamic_cases  # noqa: E402
+from counts import summary  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
 
@@ -240,7 +241,7 @@ def main() -> None:
             shown = messages if options.verbose or set(outcomes) - {"ok", "refused"} else []
             print(name, outcomes, *shown, sep="\n    " if shown else " ", flush=True)
     journal.unlink(missing_ok=True)
-    print("  ".join(f"{kind} {count}" for kind, count in sorted(total.items())))
+    print(summary(total))
     sys.exit(bool(total["crash"] + total["hang"]))
 
 

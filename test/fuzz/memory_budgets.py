@@ -21,6 +21,7 @@ from unittest.mock import patch
 import numpy as np
 from comparison import point_of
 from composer import composed
+from counts import summary
 from families import FAMILIES
 from harness.check_rule import like, run
 from numpy.typing import NDArray
@@ -110,8 +111,11 @@ def main() -> None:
             counts["programs"] += 1
         except RequestError as error:
             counts[f"refused: {error.message[:60]}"] += 1
+    judged: Counter[str] = Counter()
     for name, count in sorted(counts.items()):
+        judged[name.partition(": ")[0 if name.startswith("refused") else 2] or name] += count
         print(f"{name:40} {count}")
+    print(summary(judged))
     raise SystemExit(any("wrong" in name for name in counts))
 
 

@@ -1,4 +1,4 @@
-"""Marks most cases of sampled tests slow, and compares what tests of rules checked with the tables of `tiduc ops`."""
+"""Marks cases of sampled tests slow, and tests that need PyTorch; compares the tables of `tiduc ops` with tests."""
 
 import gc
 import os
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness.evidence import NOTES, joined
+from harness.frameworks import mark_torch
 from harness.order_two import ORDER_TWO
 from harness.samples import mark_slow
 from xla_flags import XLA_FLAGS
@@ -48,6 +49,7 @@ class _Session:
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out slow tests
 def pytest_collection_modifyitems(items: Any) -> None:
     mark_slow(items)
+    mark_torch(items)
 
 
 def pytest_deselected(items: Any) -> None:
@@ -103,7 +105,7 @@ def vulkan() -> Iterator[None]:
 def notes(request: Any) -> Any:
     """Records what tests of rules check and which refusals they meet; fast tests sample order two in grids of cases."""
     are_rules = RULES in request.path.parents
-    is_sampled = request.config.option.markexpr == "not slow" and hasattr(request.node, "callspec")
+    is_sampled = "not slow" in request.config.option.markexpr and hasattr(request.node, "callspec")
     ORDER_TWO.sample(request.path if are_rules and is_sampled else None)
     if not are_rules:
         yield

@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -101,7 +101,14 @@ def commands() -> Iterator[dict[str, str]]:
         }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def with_frameworks() -> Iterator[Any]:
+    """The pages; the second ring, where the frameworks are installed, runs those with blocks that need them."""
+    for page, name in zip(PAGES, NAMES, strict=True):
+        needs = any(FRAMEWORK.search(block.code) for block in blocks(page))
+        yield pytest.param(page, id=name, marks=[pytest.mark.more] * needs)
+
+
+@pytest.mark.parametrize("page", list(with_frameworks()))
 def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed: str | None = None

@@ -12,6 +12,7 @@ NOTEBOOK = Path(__file__).parents[2] / "examples" / "tutorial.ipynb"
 
 
 @pytest.mark.slow
+@pytest.mark.more
 def test_the_tutorial_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(NOTEBOOK.parent)
     monkeypatch.chdir(tmp_path)

@@ -24,6 +24,7 @@ def built(what: str, source: Path, out: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.more
 def test_the_archive_and_the_wheel(tmp_path: Path) -> None:
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     source = tmp_path / "source"

@@ -17,6 +17,7 @@ import argparse
 import multiprocessing
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from counts import summary
 
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.traits import STATEFUL
@@ -186,7 +188,10 @@ def main() -> int:
     if options.write:
         known = {row.op: row for row in [*ACCEPTED.read(), *rows]}
         ACCEPTED.write(known[op] for op in programs() if op in known)
-    return 0
+    counts = Counter(each for row in rows for each in (row.primal, row.jvp, row.vjp))
+    counts["no program"] = counts.pop("-", 0)
+    print(summary(counts))
+    return int(options.target == "cpu" and counts["wrong"] > 0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "py"))
 
 from cases.witnesses import fails_alone, find_witness  # noqa: E402
+from counts import summary  # noqa: E402
 
 from tiduc.backends.iree.fault import Record  # noqa: E402
 from tiduc.backends.iree.records import records  # noqa: E402
@@ -63,7 +64,7 @@ def main() -> None:
     done = list(unneeded(chosen, options.jobs))
     for record in done:
         print(f"{record.name}: {record.fault.kind}: {record.fault.text} ({record.fault.witness})")
-    print(f"{len(done)} of {len(chosen)} records are not needed")
+    print(summary({"ok": len(chosen) - len(done), "not needed": len(done)}))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from counts import summary
 from harness_outcome import Outcome, check
 from xla_flags import XLA_FLAGS
 
@@ -153,6 +154,7 @@ def main() -> int:
         (o.detail, o.jax) for o in outcomes if o.category == "refused"
     ).items():
         print(f"refused {count}: {reason}" + f" (JAX has {of_jax})")
+    print(summary(Counter(o.category for o in outcomes)))
     return int(any(o.category in ("wrong", "crash") for o in outcomes))
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from counts import summary
 
 import tiduc
 from tiduc.checking.check import check
@@ -90,7 +91,7 @@ def main() -> None:
             counts[kind] += 1
             if reason:
                 print(f"{name}: {kind}: {reason.splitlines()[0]}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    print(summary(counts))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import cases.control_flow_calls  # noqa: F401 (its programs join the table)
 import numpy as np
 from cases.control_flow_programs import LONG, PROGRAMS, UNBOUNDED
 from cases.control_flow_texts import TEXTS, UNBOUNDED_TEXTS
+from counts import summary
 from harness.example_files import EXAMPLES
 from harness.exports import exported
 from harness.nested_jvps import check_against_nested_jvps
@@ -78,7 +79,7 @@ def main() -> int:
                 kind, reason = category(text, arguments, given.order, name in IN_FILES)
                 found[kind] += 1
                 print(f"{name}: {kind} {reason.partition(chr(10))[0]}".rstrip(), flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in found.items()))
+    print(summary(found))
     return int(found["wrong"] > 0)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from comparison import case_of
+from counts import summary
 from harness.check_rule import run
 from harness.xla import OF_IREE
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def main() -> int:
         found[kind] += 1
         if kind != "ok":
             print(f"{seed}: {kind} {reason.partition(chr(10))[0]}".rstrip(), flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in found.items()))
+    print(summary(found))
     return int(found["wrong"] > 0)
 
 

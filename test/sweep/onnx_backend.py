@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from counts import summary
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     bad = [each for each in outcomes if each.kind in (WRONG, DIED)]
     for each in bad:
         print(each.kind, each.name, each.why, file=sys.stderr)
+    print(summary(Counter(each.kind for each in outcomes)))
     return int(bool(bad))
 
 

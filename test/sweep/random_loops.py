@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from array_programs import ArrayProgram
+from counts import summary
 from harness.xla import by_xla
 from loop_programs import Program
 from loop_reducer import reduced
@@ -237,7 +238,7 @@ def main() -> None:
         seeds = range(options.first, options.first + options.count)
         cases = [f"{mode}:{seed}" for seed in seeds for mode in options.of.split(",")]
         counts = sweep(cases, options.target, options.journal, options.again)
-        print("  ".join(f"{category} {counts[category]}" for category in CATEGORIES))
+        print(summary(counts))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from counts import summary
 from harness.exports import exported
 from network_layers import Function, Images, Layer, Sequences, Shape, activation
 from worker import Worker, answer_requests
@@ -282,7 +283,7 @@ def main() -> None:
         print(network.mode, network.dtype, network.input, *network.names, sep="\n")
     else:
         counts = sweep(range(options.first, options.first + options.count), options.journal)
-        print("  ".join(f"{category} {count}" for category, count in sorted(counts.items())))
+        print(summary(counts))
         sys.exit(counts["wrong"] > 0)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from counts import summary
 from harness.xla import by_xla
 from numpy.typing import NDArray
 from xla_flags import XLA_FLAGS
@@ -183,7 +184,7 @@ def main() -> None:
         print("\n".join(lines), end="\n" if lines else "", flush=True)
         failed += bool(lines)
         seed += 1
-    print(f"{options.target}: {seed - options.first} programs of {OPS} ops, {failed} failed")
+    print(summary({"ok": seed - options.first - failed, "wrong": failed}))
     sys.exit(int(failed > 0))
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from counts import summary
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "test" / "py"))
 
@@ -256,11 +258,11 @@ def main() -> int:
     options = parser.parse_args()
     counts = Counter[str]()
     for seed, caught in outcomes(options.rules, options.every):
-        outcome = {True: "caught", False: "MISSED", None: "not run"}[caught]
+        outcome = {True: "caught", False: "missed", None: "not run"}[caught]
         counts[outcome] += 1
         print(f"{outcome:8} {seed.kind:9} {seed.op} ({seed.uses} uses)", flush=True)
-    print(", ".join(f"{count} {name}" for name, count in counts.items()))
-    return int(counts["MISSED"] > 0)
+    print(summary(counts))
+    return int(counts["missed"] > 0)
 
 
 if __name__ == "__main__":

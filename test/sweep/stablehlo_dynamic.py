@@ -23,6 +23,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from counts import summary
 from numpy.typing import NDArray
 from stablehlo_programs import agree
 from torch_mlir import ir
@@ -155,7 +156,7 @@ def main() -> None:
             category, detail = outcome(path.read_text(), options.target)
             counts[category] += 1
             print(f"{category:9} {path.stem} {detail[:300]}".replace("\n", " ").rstrip(), flush=True)
-    print("  ".join(f"{category} {count}" for category, count in sorted(counts.items())))
+    print(summary(counts))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from counts import summary
 from stablehlo_programs import agree, holds_denormals, pairs_returned, programs, renamed, take_kinds
 from worker import Worker, answer_requests
 
@@ -280,7 +281,7 @@ def main() -> None:
     with ThreadPoolExecutor(options.workers) as pool:
         for done in [pool.submit(_all_tried, files, arguments, report) for _ in range(options.workers)]:
             done.result()
-    print("  ".join(f"{category} {counts[category]}" for category in CATEGORIES))
+    print(summary(counts))
 
 
 if __name__ == "__main__":

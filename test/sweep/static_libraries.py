@@ -5,9 +5,11 @@ PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
 
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from counts import summary
 from harness.static_libraries import run_library
 
 import tiduc
@@ -24,12 +26,12 @@ def compared(name: str, program: Program) -> str:
         found = run_library(program, arrays, Path(folder), offset=4)
     for x, y in zip(found, expected, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True):
-            return f"DIFFERS by {np.max(np.abs(x.astype(complex) - y)):.1e}"
+            return f"differs by {np.max(np.abs(x.astype(complex) - y)):.1e}"
     return "equal"
 
 
 def main() -> int:
-    failed = 0
+    counts: Counter[str] = Counter()
     for file in sys.argv[1:]:
         try:
             program = tiduc.load(file)
@@ -38,10 +40,11 @@ def main() -> int:
         except TiducError as error:
             told = f"refused: {str(error)[:150]}"
         except Exception as error:  # an exit status of the compiler or of the program
-            told = f"FAILED: {error!r:.200}"
-        failed += told.startswith(("DIFFERS", "FAILED"))
+            told = f"failed: {error!r:.200}"
+        counts[told.partition(":")[0].partition(" ")[0]] += 1
         print(f"{file}: {told}", flush=True)
-    return int(failed > 0)
+    print(summary(counts))
+    return int(counts["differs"] + counts["failed"] > 0)
 
 
 if __name__ == "__main__":

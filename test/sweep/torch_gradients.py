@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from counts import summary
 from harness.compare import compare
 from torch_layers import ARRAYS, CONTROL, NETWORKS, RECURRENT
 from torch_mathematics import COMPLEX, FFT, LINALG, SPECIAL, Row, draw
@@ -106,6 +107,8 @@ def main() -> int:
             print(f"| {group} | {count['right']} of {count.total()} | {names} |")
         else:
             print(group, dict(count))
+    if not given.table:
+        print(summary(sum(counts.values(), Counter())))
     return int(any(count["wrong"] or count["crashed"] for count in counts.values()))
 
 

@@ -1,0 +1,122 @@
+"""The rings of tests: which tests need PyTorch, the counts of sweeps, the page that a full run writes."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import counts
+import pytest
+import run_all as runner
+from harness.frameworks import mark_torch
+from sweeps import SWEEPS, Sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def net() -> Any:
+    return pytest.importorskip("torch")
+
+
+def without() -> None:
+    """A test that needs nothing."""
+
+
+class Item:
+    """A test, as pytest's items are."""
+
+    def __init__(self, function: Any, fixture: Any = None) -> None:
+        self.function, self.module, self.marks = function, sys.modules[__name__], []
+        named = {"net": [type("Definition", (), {"func": staticmethod(fixture)})]} if fixture else {}
+        self._fixtureinfo = type("Info", (), {"name2fixturedefs": named})
+        self.add_marker = self.marks.append
+
+
+def test_tests_of_pytorch_are_marked() -> None:
+    def within() -> None:
+        pytest.importorskip("torch")
+
+    items = [Item(within), Item(without), Item(without, within)]
+    mark_torch(items)
+    assert [[mark.name for mark in item.marks] for item in items] == [["torch"], [], ["torch"]]
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("compiled 7 programs\ncounts: 3 ok, 1 not comparable\n", {"ok": 3, "not comparable": 1}),
+        (
+            "=== 2 failed, 30 passed, 4 skipped in 4.10s (0:00:04) ===",
+            {"failed": 2, "passed": 30, "skipped": 4},
+        ),
+        ("30 passed in 4.10s", {"passed": 30}),
+        (counts.summary({"ok": 12, "wrong": 0}), {"ok": 12}),
+        (counts.summary({}), {"programs": 0}),
+        ("killed", {}),
+    ],
+)
+def test_counts_are_read(text: str, found: dict[str, int]) -> None:
+    assert counts.counts_in(text) == found
+
+
+def swept(code: str, **more: Any) -> runner.Outcome:
+    sweep = Sweep("example", ("-c", code), ("-c", code), **more)
+    return runner.run(sweep, False, 3, Path("journal"))
+
+
+@pytest.mark.parametrize(
+    "code, failed",
+    [
+        ("print('counts: 3 ok')", False),
+        ("print('counts: 3 ok, 1 refused')", False),
+        ("print('counts: 3 ok, 1 wrong')", True),
+        ("print('counts: 3 ok'); raise SystemExit(1)", True),
+        ("print('3 ok')", True),  # a sweep that died before its end
+    ],
+)
+def test_sweeps_that_fail(code: str, failed: bool) -> None:
+    assert swept(code).failed is failed
+
+
+def test_the_page_keeps_the_rows_of_other_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = SWEEPS[:2]
+    outcomes = [
+        runner.Outcome(each.name, "0123456789", "2026-11-28", 60, 0, {"ok": n, "refused": 2, "n/a": 5})
+        for n, each in enumerate((first, second), 3)
+    ]
+    page = runner.page(outcomes[:1], runner.page(outcomes[1:], ""))
+    assert f"| `{first.name}` | 2026-11-28 | 0123456789 | 3 | 2 | 0 | 5 n/a | 60 s |\n" in page
+    assert f"| `{second.name}` | 2026-11-28 | 0123456789 | 4 | 2 | 0 | 5 n/a | 60 s |\n" in page
+    assert page.count("not run yet") == len(SWEEPS) - 2
+
+
+def test_a_full_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep runs again if it failed, and not if its outcome is that of this commit."""
+    marker = tmp_path / "ran"
+    code = f"open({str(marker)!r}, 'a').write('x'); print('counts: 1 ok')"
+    sweeps = [
+        Sweep("first", ("-c", code), ("-c", code)),
+        Sweep("second", (), ("-c", "print('counts: 1 wrong')")),
+    ]
+    for _ in range(2):
+        done = list(runner.outcomes(sweeps, True, 0, tmp_path))
+        assert [each.failed for each in done] == [False, True]
+    assert marker.read_text() == "x"
+
+
+def test_a_sweep_that_cannot_run_here() -> None:
+    lacking = Sweep("example", (), (), needs=("no_such_package",))
+    (outcome,) = runner.outcomes([lacking], False, 0, ROOT)
+    assert not outcome.failed and "needs no_such_package" in runner.row(outcome)
+
+
+def test_each_sweep_is_listed() -> None:
+    """The table of test/sweep/README.md has a row for each sweep in that folder, and `run_all.py` runs each."""
+    rows = (ROOT / "test" / "sweep" / "README.md").read_text()
+    for sweep in SWEEPS:
+        assert "/" in sweep.name or f"| `{sweep.name}.py` |" in rows, sweep.name
+        program = next((word for word in sweep.full if word.endswith(".py")), None)
+        assert program is None or (ROOT / program).is_file()
+    listed = {line.split("`")[1].removesuffix(".py") for line in rows.splitlines() if line.startswith("| `")}
+    scripts = {each for each in listed if (ROOT / "test" / "sweep" / f"{each}.py").is_file()}
+    assert scripts == {sweep.name for sweep in SWEEPS if "/" not in sweep.name}

@@ -1,0 +1,50 @@
+"""The line of counts with which each sweep ends, such as `counts: 3 ok, 1 refused`; `run_all.py` reads it.
+
+A pytest plugin that stands for a sweep ends with pytest's own line, such as `2 failed, 30 passed in 4.10s`.
+"""
+
+import re
+from collections.abc import Mapping
+
+MARK = "counts: "
+
+RIGHT = (
+    "ok",
+    "right",
+    "right with constants",
+    "answer",
+    "passed",
+    "caught",
+    "differentiated",
+    "equal",
+    "within rounding",
+)
+REFUSED = ("refused", "rejected", "skipped", "usage", "isolated", "reported")
+WRONG = (
+    *("wrong", "traceback", "death", "memory", "invalid", "silent", "unplaced"),
+    *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
+    "not needed",
+)
+"""The names of outcomes; all other names are those of programs that say nothing, such as `not comparable`."""
+
+_PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """The line for these counts, without those that are 0."""
+    return MARK + (", ".join(f"{count} {name}" for name, count in counts.items() if count) or "0 programs")
+
+
+def counts_in(text: str) -> dict[str, int]:
+    """The counts in the last line of a sweep's output that has any; empty if no line has."""
+    for line in reversed(text.splitlines()):
+        of_pytest = _PYTEST.match(line)
+        if line.startswith(MARK) or of_pytest:
+            listed = of_pytest[1] if of_pytest else line.removeprefix(MARK)
+            pairs = [each.strip().partition(" ") for each in listed.split(",")]
+            return {name: int(count) for count, _, name in pairs}
+    return {}
+
+
+def total(counts: Mapping[str, int], names: tuple[str, ...]) -> int:
+    return sum(counts.get(name, 0) for name in names)

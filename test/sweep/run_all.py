@@ -1,0 +1,187 @@
+"""Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER]
+
+Without `--full`, a sample of each sweep runs, whose random programs are those of a seed that changes by day: the date,
+such as 20261128. The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full
+size. A full run keeps the outcome of each sweep in FOLDER (`build/sweeps`), where a later run of one commit continues,
+and writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is not run.
+
+The exit status is 1 if a sweep fails: a wrong value, a crash, or a sweep that ends without counts.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "sweeps.md"
+sys.path.insert(0, str(Path(__file__).parent))
+from counts import REFUSED, RIGHT, WRONG, counts_in, total  # noqa: E402
+from sweeps import SWEEPS, Sweep  # noqa: E402
+
+_ROW = re.compile(r"^\| `(\S+)` \| .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a sweep: the counts that it printed at its end, its exit status and its seconds of wall time."""
+
+    name: str
+    commit: str
+    day: str
+    seconds: int
+    status: int
+    counts: dict[str, int]
+    lines: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a value was wrong, or the sweep ended without counts; a sweep that cannot run here did not fail."""
+        return not self.why and (self.status != 0 or not self.counts or total(self.counts, WRONG) > 0)
+
+
+def missing(sweep: Sweep) -> str:
+    """The reason why a sweep cannot run here; empty if it can."""
+    packages = [package for package in sweep.needs if find_spec(package) is None]
+    if packages:
+        return f"needs {', '.join(packages)}"
+    if sweep.folder and not os.environ.get(sweep.folder):
+        return f"needs a folder of programs, named by {sweep.folder}"
+    return ""
+
+
+def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
+    """The outcome of one sweep, in a process of its own; its output is printed as it comes."""
+    words = {"seed": str(seed), "journal": str(journal), "folder": os.environ.get(sweep.folder, "")}
+    command = [word.format_map(words) for word in (sweep.full if full else sweep.sample)]
+    print(f"== {sweep.name}: {' '.join(command)}", flush=True)
+    began, lines = time.monotonic(), []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(ROOT / "test" / each) for each in sweep.paths),
+    }
+    with subprocess.Popen(
+        [sys.executable, *command], cwd=ROOT, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.rstrip("\n"))
+    seconds = round(time.monotonic() - began)
+    counts, status = counts_in("\n".join(lines)), process.returncode
+    return Outcome(sweep.name, commit(), f"{date.today()}", seconds, status, counts, tuple(lines[-40:]))
+
+
+def commit() -> str:
+    """The commit of the tree, with a plus sign if files differ from it."""
+    head = ["git", "rev-parse", "--short=10", "HEAD"]
+    changed = [
+        "git",
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        f":!{PAGE.relative_to(ROOT)}",
+    ]
+    first, second = (
+        subprocess.run(each, cwd=ROOT, capture_output=True, text=True).stdout for each in (head, changed)
+    )
+    return first.strip() + "+" * bool(second.strip())
+
+
+def known(file: Path) -> dict[str, Outcome]:
+    """The outcomes of earlier runs, of this commit."""
+    here, rows = commit(), file.read_text().splitlines() if file.exists() else []
+    outcomes = [Outcome(**json.loads(row)) for row in rows]
+    return {each.name: each for each in outcomes if each.commit == here and not each.failed}
+
+
+def outcomes(sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path) -> Iterator[Outcome]:
+    """The outcome of each sweep, in order; a full run leaves out those that the folder has for this commit."""
+    done = known(folder / "outcomes.jsonl") if full else {}
+    for sweep in sweeps:
+        if sweep.name in done:
+            yield done[sweep.name]
+            continue
+        why = missing(sweep)
+        if why:
+            outcome = Outcome(sweep.name, commit(), f"{date.today()}", 0, 0, {}, (), why)
+        else:
+            outcome = run(sweep, full, seed, folder / f"{sweep.name}.{commit()}.jsonl")
+        if full and not why:
+            with open(folder / "outcomes.jsonl", "a") as file:
+                print(json.dumps(asdict(outcome)), file=file, flush=True)
+        yield outcome
+
+
+def row(outcome: Outcome) -> str:
+    """The row of the table for one sweep."""
+    if outcome.why:
+        return f"| `{outcome.name}` | {outcome.day} | {outcome.commit} | not run: {outcome.why} | | | | |"
+    ok, refused, wrong = (total(outcome.counts, each) for each in (RIGHT, REFUSED, WRONG))
+    rest = {name: n for name, n in outcome.counts.items() if n and name not in {*RIGHT, *REFUSED, *WRONG}}
+    others = ", ".join(f"{n} {name}" for name, n in rest.items())
+    numbers = f"{ok:,} | {refused:,} | {wrong:,} | {others} | {outcome.seconds} s"
+    return f"| `{outcome.name}` | {outcome.day} | {outcome.commit} | {numbers} |"
+
+
+def page(done: Sequence[Outcome], before: str) -> str:
+    """docs/sweeps.md with the rows of these outcomes; other sweeps keep their rows of the page before."""
+    rows = {match[1]: match[0] for match in _ROW.finditer(before)} | {each.name: row(each) for each in done}
+    listed = "\n".join(rows.get(each.name, f"| `{each.name}` | | | not run yet | | | | |") for each in SWEEPS)
+    return f"""# Sweeps
+
+`python test/sweep/run_all.py --full` writes this page. Each row is the last full run of one sweep: its day, its commit,
+and the number of programs that were right, refused by tiduc or by an engine's compiler, and wrong.
+[Testing](testing.md) says how the sweeps are run, and `test/sweep/README.md` what each one compares.
+
+| sweep | day | commit | ok | refused | wrong | others | time |
+|---|---|---|---|---|---|---|---|
+{listed}
+"""
+
+
+def chosen(only: str) -> list[Sweep]:
+    names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
+    by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        sys.exit(f"unknown sweep {unknown[0]!r}; known: {', '.join(by_name)}")
+    return [by_name[name] for name in names]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--full", action="store_true", help="each sweep at its full size")
+    parser.add_argument("--seed", type=int, default=int(f"{date.today():%Y%m%d}"), help="of random programs")
+    parser.add_argument("--only", default="", help="names of sweeps, with commas between")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "sweeps", help="of the outcomes")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}", flush=True)
+    done = []
+    for outcome in outcomes(chosen(options.only), options.full, options.seed, options.folder):
+        done.append(outcome)
+        if options.full and not outcome.why:
+            PAGE.write_text(page([outcome], PAGE.read_text()))
+    for outcome in done:
+        print(row(outcome))
+    failed = [outcome.name for outcome in done if outcome.failed]
+    if failed:
+        print(f"failed: {', '.join(failed)} (seed {options.seed})")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

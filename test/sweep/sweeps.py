@@ -1,0 +1,80 @@
+"""The sweeps that `run_all.py` runs: for each, the arguments of a sample and those of a full run.
+
+In arguments, `{seed}` stands for the seed of random programs, `{journal}` for a file in which an interrupted run of the
+sweep continues, and `{folder}` for the folder that the variable `Sweep.folder` names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_RULES = ("-m", "pytest", "-q", "-n", "2", "-p")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: its name, the arguments of Python for a sample and for all, the packages that it needs, its imports.
+
+    `folder` is the variable that names a folder of programs which tiduc does not ship.
+    """
+
+    name: str
+    sample: Sequence[str]
+    full: Sequence[str]
+    needs: tuple[str, ...] = ()
+    folder: str = ""
+    paths: tuple[str, ...] = ("py", "sweep", "fuzz")
+
+
+def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
+    """A sweep whose program is in this folder, or in `test/fuzz` if its name says so."""
+    program = f"test/{name}.py" if "/" in name else f"test/sweep/{name}.py"
+    return Sweep(name, (program, *sample.split()), (program, *full.split()), needs, folder)
+
+
+def _plugin(name: str, *needs: str) -> Sweep:
+    """A plugin of pytest that runs over the tests of rules; the sample has rules whose names begin with a."""
+    return Sweep(
+        name,
+        (*_RULES, name, "test/py/rules", "-m", "not slow", "-k", "test_a"),
+        (*_RULES, name, "test/py/rules"),
+        needs,
+    )
+
+
+SWEEPS: tuple[Sweep, ...] = (
+    _sweep("accepted", "--filter stablehlo.s", ""),
+    _plugin("batch_rules"),
+    _sweep("faults", "add_predicates vulkan/sine dynamic/gather_unsigned", ""),
+    _sweep("fuzz/__main__", "--count 60 --seed {seed}", "--count 10000 --seed {seed}"),
+    _sweep(
+        "fuzz/evaluate",
+        "--count 40 --seed {seed} --engine iree",
+        "--count 10000 --engine iree --journal {journal}",
+    ),
+    _sweep("fuzz/guard_pages", "--filter slice --calls 20 --seed {seed}", "--seed {seed}"),
+    _sweep("fuzz/memory_budgets", "--count 6 --first {seed}", "--count 300"),
+    _sweep("harnesses", "--sample 1 --filter ^(sin|dot|gather)_", "", "jax"),
+    _sweep("jax_exports", "--only svd", "--evaluate", "jax"),
+    _sweep("jet_programs", "--random 3 --first {seed} --only loops", ""),
+    _plugin("jet_rules"),
+    _sweep("laplacians", "--count 12 --first {seed}", "--count 300"),
+    _sweep("onnx_backend", "--every 40 --jobs 2", "--jobs 2", "onnx"),
+    _sweep(
+        "random_loops", "--of vjp,arrays --count 6 --first {seed}", "--count 150 --journal {journal}", "jax"
+    ),
+    _sweep(
+        "random_networks",
+        "--count 200 --first {seed} --journal {journal}",
+        "--count 1000 --journal {journal}",
+        "jax",
+    ),
+    _sweep("random_products", "--seconds 45 --first {seed}", "--seconds 1800 --first {seed}", "jax"),
+    _sweep("seeded_errors", "--every 12", ""),
+    _sweep("static_libraries", "examples/mlp_f32.mlir", "examples/mlp_f32.mlir examples/convnet_f32.mlir"),
+    _sweep("stablehlo_dynamic", "{folder}", "{folder}", folder="STABLEHLO_DYNAMIC"),
+    _sweep(
+        "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
+    ),
+    _plugin("target_rules"),
+    _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),
+)
