@@ -13,6 +13,7 @@ import numpy as np
 
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.process import memory
+from tiduc.runtime.uses import Uses, renew
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -129,18 +130,21 @@ class DeviceArray:
     """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
     The array is read-only, unless it is passed for a donated argument: the call overwrites it, and the array cannot
-    be used any more. NumPy, and libraries that take DLPack, copy the array to the host.
+    be used any more. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an
+    array at once (`uses.py`).
     """
 
-    __slots__ = ("_device", "_view", "dtype", "shape")
+    __slots__ = ("_device", "_view", "dtype", "readers", "shape")
 
     def __init__(self, device: Device, view: Any, dtype: "np.dtype[Any]") -> None:
         self._device, self._view = device, view
         self.dtype, self.shape = dtype, tuple(view.shape)
+        self.readers = 0
 
     def numpy(self) -> Array:
         """A copy on the host. Raises InputError if the array was donated."""
-        return self._device.download(self.view(), self.dtype)
+        with Uses([self]) as uses:
+            return self._device.download(uses.views[0], self.dtype)
 
     @property
     def is_donated(self) -> bool:
@@ -149,9 +153,10 @@ class DeviceArray:
 
     def view(self) -> Any:
         """IREE's buffer view. Raises InputError if the array was donated."""
-        if self._view is None:
+        view = self._view  # read once, since another thread may give the array away
+        if view is None:
             raise InputError(f"{self!r} was overwritten by a call that it was donated to")
-        return self._view
+        return view
 
     @property
     def device(self) -> Device:
@@ -268,6 +273,7 @@ def _after_fork() -> None:
     """In a forked process, marks the parent's devices as inherited, except `local-sync`, which has no threads."""
     global _OPENING, _parents
     _OPENING = Lock()
+    renew()
     for hal in _OPEN.values():  # never destroyed: that would wait for a thread of the parent
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(hal))
     _parents |= _OPEN.keys() - {"local-sync"}

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import iree.runtime as rt
 import numpy as np
@@ -19,6 +19,9 @@ from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
 from tiduc.runtime.results import Results
 from tiduc.runtime.signature import Signature, TensorType, Value
+from tiduc.runtime.uses import Uses
+
+T = TypeVar("T")
 
 _SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed assertion on dynamic sizes
 
@@ -107,7 +110,9 @@ class Executable:
         that a tangent has the shape of its primal. Raises InputError, with the name of the argument, before the
         function runs, and TiducError if the function fails.
         """
-        results, given = self._run(arguments, self._device.lend)
+        return self._run(arguments, self._device.lend, self._arrays)
+
+    def _arrays(self, results: Any, given: Sequence[Any]) -> tuple[Array, ...]:
         array, view_type = Results(self._device, given).array, rt.HalBufferView
         try:
             return tuple(
@@ -118,13 +123,14 @@ class Executable:
 
     def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
         """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
-        results, _ = self._run(
-            arguments, self._device.upload
-        )  # a result may be an argument, which stays here
+        # A result may be an argument, which stays here.
+        return self._run(arguments, self._device.upload, self._kept)
+
+    def _kept(self, results: Any, given: Sequence[Any]) -> tuple[DeviceArray, ...]:
         # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
-        for i, argument in enumerate(arguments):
+        for i, argument in enumerate(given):
             if type(argument) is DeviceArray and i not in overwritten:
                 view = argument.view()
                 taken.setdefault(view.byte_length, []).append(view.get_buffer())
@@ -146,8 +152,16 @@ class Executable:
         # IREE's objects cannot be pickled; the module is loaded again.
         return _unpickled, (self.entry, *self._loaded.arguments)
 
-    def _run(self, arguments: Sequence[Any], given: Callable[[Array, int], Any]) -> tuple[Any, Sequence[Any]]:
-        """The function's results as IREE's list, and its arguments; `given` makes a buffer view of an array."""
+    def _run(
+        self,
+        arguments: Sequence[Any],
+        given: Callable[[Array, int], Any],
+        returned: Callable[[Any, Sequence[Any]], T],
+    ) -> T:
+        """Calls the function: `given` makes a buffer view of an array.
+
+        `returned` makes the call's outputs of the results as IREE's list, and of the arguments.
+        """
         context = self._loaded.context
         if context is None:
             raise self._loaded.unusable()
@@ -155,6 +169,7 @@ class Executable:
         if len(arguments) != len(plan):
             check_count(self.entry, self.signature, arguments)
         arrays: list[Any] = []
+        is_on_device = False
         for argument, (dtype, shape, _) in zip(arguments, plan, strict=True):
             # A fast check that most arguments pass.
             if (
@@ -164,25 +179,37 @@ class Executable:
                 or not argument.flags.c_contiguous
             ):
                 argument = self._fitting(argument, len(arrays))
+                is_on_device |= type(argument) is DeviceArray
             arrays.append(argument)
         if self.signature.sizes or self.signature.required:
             check_sizes(self.signature, arrays)
-        if self.donated:
-            self._check_donated(arrays)
         if self.donated:  # the function writes to some arguments
+            self._check_donated(arrays)
             given = self._device.upload
-        packed = rt.VmVariantList(len(plan))
-        for array, (_, _, element) in zip(arrays, plan, strict=True):
-            packed.push_ref((array.view() if type(array) is DeviceArray else given(array, element)).ref)
-        for i in self.donated:
-            if type(arrays[i]) is DeviceArray:
-                arrays[i].give_away()
+        if not is_on_device:
+            views = [given(x, element) for x, (_, _, element) in zip(arrays, plan, strict=True)]
+            return returned(self._invoked(context, views), arrays)
+        views = [
+            None if type(x) is DeviceArray else given(x, e) for x, (_, _, e) in zip(arrays, plan, strict=True)
+        ]
+        places = [i for i, view in enumerate(views) if view is None]
+        taken = [n for n, i in enumerate(places) if i in self.donated] if self.donated else ()
+        with Uses([arrays[i] for i in places], taken) as uses:
+            for i, view in zip(places, uses.views, strict=True):
+                views[i] = view
+            return returned(self._invoked(context, views), arrays)
+
+    def _invoked(self, context: Any, views: Sequence[Any]) -> Any:
+        """The function's results as IREE's list."""
+        packed = rt.VmVariantList(len(views))
+        for view in views:
+            packed.push_ref(view.ref)
         results = rt.VmVariantList(len(self._dtypes))
         try:
             context.invoke(self._function, packed, results)
         except (ValueError, RuntimeError, IndexError) as error:
             raise self._failed(error_of_lapack() or error) from error
-        return results, arrays
+        return results
 
     def _failed(self, error: Exception) -> TiducError:
         told = first_line(error)

@@ -1,0 +1,75 @@
+"""uses: which calls use an array on a device at the moment, so that a call overwrites no array that another one reads.
+
+    thread 1: f.keep(x)      reads x       ------------>
+    thread 2: g.keep(x)      x is donated       waits   ------------>      later calls with x: InputError
+
+A call takes all its arrays at once: it waits while others read an array that it is to overwrite, and holds none while
+it waits, so that calls never wait for each other. Only one of several calls gets an array that is donated.
+"""
+
+from collections.abc import Collection, Sequence
+from threading import Condition, Lock
+from typing import Any, Protocol
+
+
+class Shared(Protocol):
+    """An array that calls of several threads may use. `readers` counts the calls that read it."""
+
+    readers: int
+
+    def view(self) -> Any: ...
+
+    def give_away(self) -> None: ...
+
+
+class Uses:
+    """The arrays of one call, in a `with` statement that lasts until nothing reads them.
+
+    `views` are the buffer views of all of them. Raises InputError if an array has been given away.
+    """
+
+    __slots__ = ("_read", "views")
+
+    def __init__(self, arrays: Sequence[Shared], taken: Collection[int] = ()) -> None:
+        """`taken` are the positions of the arrays that the call overwrites; they are no other arrays of the call."""
+        self._read = [x for i, x in enumerate(arrays) if i not in taken] if taken else arrays
+        with _LOCK:
+            while any([arrays[i].readers for i in taken]):
+                _wait()
+            self.views = [x.view() for x in arrays]
+            for i in taken:
+                arrays[i].give_away()
+            for x in self._read:
+                x.readers += 1
+
+    def __enter__(self) -> "Uses":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            for x in self._read:
+                x.readers -= 1
+            if _waiting:
+                _CHANGE.notify_all()
+
+
+_LOCK = Lock()
+_CHANGE = Condition(_LOCK)
+_waiting = 0  # how many calls wait
+
+
+def _wait() -> None:
+    global _waiting
+    _waiting += 1
+    try:
+        _CHANGE.wait()
+    finally:
+        _waiting -= 1
+
+
+def renew() -> None:
+    """In a forked process, forgets the threads of the parent."""
+    global _LOCK, _CHANGE, _waiting
+    _LOCK = Lock()
+    _CHANGE = Condition(_LOCK)
+    _waiting = 0
