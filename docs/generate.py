@@ -1,6 +1,6 @@
 """Writes the pages that follow from the code: python docs/generate.py
 
-    dialect.md  ops.md  passes.md  cli.md  api.md  iree.md (its tables of faults)
+    dialect.md  ops.md  passes.md  cli.md  api.md  iree.md (its tables of faults)  upstream/*.md
 
 and tiduc/tables/help.json, the help texts of the commands.
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from upstream_reports import INDEX, reports
 
 import tiduc as tiduc_package
 from tiduc import documents, interop, runtime
@@ -69,6 +70,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
+    for stale in (HERE / "upstream").glob("*.md"):
+        stale.unlink()
     for name, text in pages().items():
         (HERE / name).write_text(text)
 
@@ -83,6 +86,8 @@ def pages() -> dict[str, str]:
         "api.md": api_markdown(),
         "iree.md": iree_markdown(),
         "../tiduc/tables/help.json": help_data(),
+        "upstream/README.md": INDEX,
+        **{f"upstream/{name}": text for name, text in reports().items()},
     }
 
 

@@ -23,6 +23,7 @@ from tiduc.backends.iree.placement import FINISH, SCHEDULE
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import AS_BYTECODE, ends_unverified, in_steps
 from tiduc.backends.iree.targets import Target, find_target
+from tiduc.backends.iree.versions import warn_of_another_version
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.vm.references import may_branch
@@ -130,6 +131,7 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
+    warn_of_another_version()
     steps = (*("for threads",) * source.threaded, *(SCHEDULE, FINISH) * source.places_arrays)
     key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None

@@ -77,4 +77,5 @@ SWEEPS: tuple[Sweep, ...] = (
     ),
     _plugin("target_rules"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),
+    _sweep("versions", "--list", ""),
 )

@@ -135,7 +135,8 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
     if asked and not context.resilient_parsing:
         version = import_module("importlib.metadata").version  # slow to import
         libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-        click.echo(f"tiduc, version {version('tiduc')} ({libraries})")
+        own = import_module("tiduc.version").version()
+        click.echo(f"tiduc, version {own} ({libraries})")
         context.exit()
 
 

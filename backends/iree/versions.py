@@ -1,0 +1,32 @@
+"""Compares the installed IREE with the version that the records of faults describe (`fault.py`)."""
+
+import functools
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+
+from tiduc.backends.iree.fault import SEEN
+from tiduc.dialect.errors import TiducWarning
+
+PACKAGES = ("iree-base-compiler", "iree-base-runtime")
+
+
+@functools.cache
+def warn_of_another_version() -> None:
+    """Warns once if an installed package of IREE has another version than the records of faults.
+
+    tiduc rewrites what one version of IREE does wrong, and edits IREE's own text between runs of the compiler. Another
+    version may have other faults, and other text.
+    """
+    for package in PACKAGES:
+        try:
+            installed = version(package)
+        except PackageNotFoundError:  # a build of IREE that is not a package of the index
+            continue
+        if installed != SEEN:
+            warnings.warn(
+                f"{package} {installed} is installed, and tiduc was tested with {SEEN}: compiled programs may be "
+                f"wrong. Install it (pip install {package}=={SEEN}), or run the tests with this version, as "
+                "docs/iree_versions.md describes",
+                TiducWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,114 @@
+"""The reports in docs/upstream/: one for each fault of IREE that computes wrong values or crashes the compiler.
+
+A report has what IREE's maintainers need: the program, the command, the arguments, and the results that StableHLO's
+specification gives. Records whose fault has a known report (`Fault.upstream`) need none.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "py"))
+from cases.witnesses import Witness, find_witness  # noqa: E402
+
+from tiduc.backends.iree.fault import SEEN, Fault  # noqa: E402
+from tiduc.backends.iree.records import records  # noqa: E402
+from tiduc.backends.iree.targets import find_target  # noqa: E402
+
+_SHOWN = 64
+"""The most elements of an array that a report shows."""
+
+
+def reports() -> dict[str, str]:
+    """The text of each report, by the name of its file."""
+    found: dict[str, str] = {}
+    ops: dict[tuple[str, str], list[str]] = {}
+    for record in records():
+        if record.fault.kind in ("wrong", "crash") and not record.fault.upstream:
+            ops.setdefault((record.fault.text, record.fault.witness), []).append(record.name)
+    for record in records():
+        names = ops.pop((record.fault.text, record.fault.witness), [])
+        if names:
+            name = record.fault.witness or record.name
+            found[_file(name, found)] = _report(record.fault, list(dict.fromkeys(names)))
+    return found
+
+
+def _file(name: str, taken: dict[str, str]) -> str:
+    stem = re.sub(r"\W+", "_", name)
+    number = sum(re.fullmatch(rf"{stem}(_\d+)?\.md", each) is not None for each in taken)
+    return f"{stem}_{number + 1}.md" if number else f"{stem}.md"
+
+
+def _report(fault: Fault, names: Sequence[str]) -> str:
+    ops = ", ".join(f"`{name}`" for name in names)
+    said = fault.text.partition(";")[0].rstrip(".")
+    outcome = "Wrong values" if fault.kind == "wrong" else "The compiler rejects the program or crashes"
+    lines = [f"# {outcome}: {said}\n", f"IREE {fault.seen}, in tiduc's workaround for {ops}.\n"]
+    if not fault.witness:
+        return "\n".join([*lines, f"There is no small program: {fault.untested}"]) + "\n"
+    return "\n".join([*lines, *_steps(find_witness(fault.witness), fault)]) + "\n"
+
+
+def _steps(witness: Witness, fault: Fault) -> Iterator[str]:
+    flags = shlex.join(
+        "--iree-llvmcpu-target-cpu=host" if "target-cpu=" in flag else flag  # whatever TIDUC_HOST_CPU names
+        for flag in find_target(witness.target).flags
+    )
+    yield f"`program.mlir`:\n\n```text\n{witness.text.strip()}\n```\n"
+    yield f"```text\niree-compile {flags} program.mlir -o program.vmfb\n```\n"
+    if fault.kind == "crash":
+        yield "The program is valid StableHLO; the compiler should accept it."
+        return
+    for i, arguments in enumerate(witness.earlier):
+        yield f"An earlier call {i + 1}, whose results stay on the device, takes:\n\n{_arrays(arguments)}\n"
+    yield f"The call of `main` takes:\n\n{_arrays(witness.arguments)}\n"
+    if witness.refused:
+        yield "The sizes of these arguments do not fit together; the call should fail and does not."
+    elif witness.expected is not None:
+        yield f"The specification gives:\n\n{_arrays(witness.expected)}"
+    else:
+        yield "StableHLO's reference interpreter gives the results of the specification; those of IREE differ."
+
+
+def _arrays(arrays: Sequence[Any]) -> str:
+    return "\n".join(["```text", *map(_array, arrays), "```"]) if arrays else "no arguments."
+
+
+def _array(array: Any) -> str:
+    """An array as `iree-run-module --input` reads it, or its type and range if it is large."""
+    if array.dtype == bool:
+        return _array(array.astype(np.int8)).replace("i8", "i1", 1)
+    element = _ELEMENT.sub(_bits, array.dtype.name)
+    type_ = "x".join([*map(str, array.shape), element])
+    if array.size <= _SHOWN:
+        return f"{type_}={' '.join(map(str, array.ravel().tolist()))}"
+    wide = array.astype(np.complex128)
+    if np.all(wide == wide.ravel()[0]):
+        return f"{type_}={array.ravel()[0]}"
+    return f"{type_}: {array.size} numbers between {wide.real.min():.3g} and {wide.real.max():.3g}"
+
+
+_ELEMENT = re.compile(r"^(?:(complex)|(u?)int|b?float)(\d+)$")
+
+
+def _bits(match: re.Match[str]) -> str:
+    """MLIR's name of an element type of NumPy."""
+    of_complex, unsigned, bits = match.groups()
+    if of_complex:
+        return f"complex<f{int(bits) // 2}>"
+    return ("b" if match[0][0] == "b" else "") + (f"{unsigned}i" if "int" in match[0] else "f") + bits
+
+
+INDEX = f"""# Reports to IREE
+
+One file for each fault of IREE {SEEN} that tiduc works around and that gives wrong values, or that makes the compiler
+reject or crash on a valid program. Each file holds the smallest program that shows the fault, so that it can be sent to
+IREE's maintainers. `python docs/generate.py` writes these files from the records of the faults. A record whose field
+`upstream` holds the address of a report has no file here.
+"""

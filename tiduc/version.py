@@ -1,0 +1,19 @@
+"""version: the version of tiduc that runs."""
+
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of_package
+from pathlib import Path
+
+_PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+
+
+@cache
+def version() -> str:
+    """The version of the installed package, or in a checkout that is not installed that of its pyproject.toml."""
+    try:
+        return version_of_package("tiduc")
+    except PackageNotFoundError:
+        project: str = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"]
+        return project
