@@ -5,8 +5,8 @@
 To add an engine, add a folder with a module `backend` that defines `BACKEND`. Nothing else lists the engines.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -26,12 +26,14 @@ class Lowered:
     """A program as a backend receives it: a module of plain StableHLO with one public function.
 
     `module` is an `ir.Module` in which that function comes first. `signature` has the names and types of the
-    function's inputs and outputs; `name` is the function's symbol.
+    function's inputs and outputs; `name` is the function's symbol. A module may have further public functions, whose
+    signatures are `others`, by symbol; only IREE compiles such modules.
     """
 
     module: Any
     signature: Signature
     name: str
+    others: Mapping[str, Signature] = field(default_factory=dict)
 
     def as_text(self) -> str:
         """The StableHLO text."""

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.functions import symbol
+from tiduc.dialect.functions import functions_in, symbol
 from tiduc.dialect.graph import operations
 from tiduc.dialect.shardy import MESH
 from tiduc.passes.resolve import check, resolve
@@ -55,9 +55,8 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
     declared: list[str] = []
 
     def look(module: Any) -> None:
-        for op in operations(module.body):
-            if op.name == "func.func":
-                (declared.append if _is_declaration(op) else known.add)(symbol(op))
+        for function in functions_in(module):
+            (declared.append if _is_declaration(function) else known.add)(symbol(function))
 
     for module in modules:
         look(module)

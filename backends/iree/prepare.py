@@ -36,6 +36,7 @@ from tiduc.dialect.context import stage
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.functions import functions_in, symbol
 from tiduc.dialect.graph import operations
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
@@ -160,13 +161,14 @@ def _described(
     none: IREE's compiler rejects some functions that take a constant apart.
     """
     copies = [kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels]
-    function = next(iter(module.regions[0].blocks[0].operations)).operation
-    described = {REFLECTION: ir.StringAttr.get(reflection(program.signature))}
-    if device:
-        described[DEVICE] = ir.StringAttr.get(device)
+    of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
-        described[LAPACK] = ir.StringAttr.get(CALLBACK)
-    function.attributes["iree.reflection"] = ir.DictAttr.get(described)
+        of_module[LAPACK] = ir.StringAttr.get(CALLBACK)
+    first, *rest = functions_in(module)
+    signatures = {symbol(first): program.signature, **program.others}
+    for function in (first, *(each for each in rest if symbol(each) in program.others)):
+        said = {REFLECTION: ir.StringAttr.get(reflection(signatures[symbol(function)])), **of_module}
+        function.attributes["iree.reflection"] = ir.DictAttr.get(said)
     if kernels:
         source = replace(source, flags=(*source.flags, *INLINED))
     if has_resources(module):

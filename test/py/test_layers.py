@@ -187,7 +187,7 @@ LOCAL = {
     ("tiduc.driver", "faulthandler"): SLOW,
     ("tiduc.driver", "tiduc.crashes"): FORKED,
     ("tiduc.driver", "traceback"): SLOW,
-    ("tiduc.eager.executors", "tiduc.backends.iree.compile"): SLOW,
+    ("tiduc.eager.executors", "tiduc.backends.iree.build"): SLOW,
     ("tiduc.eager.executors", "tiduc.runtime.run"): SLOW,
     ("tiduc.interop", "tiduc.interop.in_jax"): OPTIONAL,
     ("tiduc.interop", "tiduc.interop.in_torch"): OPTIONAL,

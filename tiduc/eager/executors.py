@@ -7,18 +7,20 @@ Both take and give NumPy arrays. Another executor needs the three methods of `Ex
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.reference.interpreter import Interpreted
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.errors import CompileError, InputError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import InputError, TiducError
+from tiduc.dialect.functions import functions_in
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
 from tiduc.eager.recent import LIMIT, Recent
+from tiduc.linking import link
 
 Run = Callable[..., Sequence[Data]]
 
@@ -125,44 +127,35 @@ class Iree(_Cached):
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         if len(new) < 2:
             return
-        joined, names = _joined(new, self.target)
-        if not names:
-            return
+        names = {f"f{i}": graph for i, graph in enumerate(new.values())}
         try:
-            functions = self._compile(joined)
-        except CompileError:  # the graph at fault raises it when it runs
+            functions = self._compile(_together(names))
+        except TiducError:  # the graph at fault raises it when it runs
             return
-        for name, text in names.items():
-            self._by_text[text] = functions[name]
+        for name, graph in names.items():
+            self._by_text[graph.text] = functions[name]
         self.compiled += len(names)
 
     def _make(self, graph: RecordedGraph) -> Run:
-        source = graph.program.source(self.target)
-        (run,) = self._compile(source.stablehlo).values()
+        (run,) = self._compile(graph.program.lower()).values()
         self.compiled += 1
         return run
 
-    def _compile(self, text: str | bytes) -> dict[str, Run]:
-        from tiduc.backends.iree.compile import (
-            compile_module,  # IREE takes longer to import than all of tiduc
-        )
+    def _compile(self, program: Lowered) -> Mapping[str, Run]:
+        from tiduc.backends.iree.build import build  # IREE takes longer to import than all of tiduc
         from tiduc.runtime.run import Module
 
-        return dict(Module(compile_module(text, self.target), self.target))
+        return Module(build(program, Options(self.target)), self.target)
 
 
 @stage
-def _joined(graphs: Mapping[str, RecordedGraph], target: str) -> tuple[str, dict[str, str]]:
-    """One module of the graphs that call no functions, and the text of each graph by its function's name."""
-    joined = ir.Module.create()
-    ip = ir.InsertionPoint(joined.body)
-    names: dict[str, str] = {}
-    for text, graph in graphs.items():
-        source = parse(graph.program.source(target).stablehlo)
-        functions = list(operations(source.body))
-        if len(functions) == 1:
-            name = f"f{len(names)}"
-            copy: Any = functions[0].clone(ip)
-            copy.attributes["sym_name"] = ir.StringAttr.get(name)
-            names[name] = text
-    return str(joined), names
+def _together(graphs: Mapping[str, RecordedGraph]) -> Lowered:
+    """The programs of graphs, with these names, in one module."""
+    modules, signatures = [], {}
+    for name, graph in graphs.items():
+        program = graph.program.lower()
+        ir.SymbolTable.set_symbol_name(functions_in(program.module)[0], name)
+        modules.append((name, program.module))
+        signatures[name] = program.signature
+    (first, signature), *others = signatures.items()
+    return Lowered(link(modules).operation, signature, first, dict(others))

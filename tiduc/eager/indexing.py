@@ -16,7 +16,7 @@ from tiduc.dialect.types import shape, with_shape
 from tiduc.eager.elementwise import convert
 from tiduc.eager.movement import broadcast_to, reshape
 from tiduc.eager.record import EagerInput
-from tiduc.eager.session import Key, apply, constant
+from tiduc.eager.session import apply, constant
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _basic_index(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> BasicIndex
 def get(x: EagerInput, index: Index) -> EagerInput:
     """The elements at an index, as a new value."""
     if math.prod(sizes_of(index)) == 0:
-        return EagerInput(Key(), np.zeros(sizes_of(index), x.data.dtype))
+        return _no_elements(x, sizes_of(index))
     if isinstance(index, Positions):
         return _gathered(x, index.flat)
     if index.sizes == x.data.shape:
@@ -139,6 +139,16 @@ def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
     while len(sizes) > rank and sizes[0] == 1:
         sizes = sizes[1:]
     return reshape(x, sizes)
+
+
+def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
+    """An array without elements, which depends on x."""
+
+    def emit(b: Any, x: Any) -> list[Any]:
+        line = b.reshape(x, [math.prod(shape(x))])
+        return [b.reshape(b.slice(line, [0], [0], [1]), sizes)]
+
+    return apply(("no elements", sizes), emit, x)
 
 
 def _gathered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]") -> EagerInput:
