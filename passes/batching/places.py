@@ -55,7 +55,7 @@ def _along_aligned(op: Definition, i: int, y: Value) -> Places:
     inner = np.zeros([of_x[d] for d in free], np.int64)
     for k, d in enumerate(free):
         inner += (np.arange(of_x[d]) * strides[d]).reshape([-1 if j == k else 1 for j in range(len(free))])
-    return (places + inner.reshape(-1)).reshape(-1, count)
+    return (places + inner.reshape(-1)).reshape(_size(of_y), count)
 
 
 def _size(sizes: Sequence[int]) -> int:
@@ -286,17 +286,17 @@ def _under(
             held = (at >= 0) & (at % window.base[k] == 0) & (at // window.base[k] < xs[d])
             at = np.where(held, at // window.base[k], -1)
             spread[e] = ys[e]
-            along = at.reshape([*spread, -1])
+            along = at.reshape([*spread, window.sizes[k]])
         elif d in (batch or {}):
             e = (batch or {})[d]
             spread[e] = ys[e]
             along = np.arange(ys[e]).reshape([*spread, 1])
         else:
-            along = np.arange(xs[d]).reshape([*spread, -1])
+            along = np.arange(xs[d]).reshape([*spread, xs[d]])
         outside = (result < 0)[..., :, None] | (along < 0)[..., None, :]
         joint = result[..., :, None] + along[..., None, :] * stride
-        result = np.where(outside, -1, joint).reshape([*ys, -1])
-    return result.reshape(_size(ys), -1)
+        result = np.where(outside, -1, joint).reshape([*ys, joint.shape[-2] * joint.shape[-1]])
+    return result.reshape(_size(ys), result.shape[-1])
 
 
 _RULES: dict[str, Callable[[Definition, int, Known], Places | None]] = {
