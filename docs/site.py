@@ -83,14 +83,14 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Leads links out of docs/ to the copies."""
-    return _OUTSIDE.sub(r"](source/\1", markdown)
+    """Leads links out of docs/ to the copies; pages in a folder of docs/ link only to other pages."""
+    return markdown if "/" in page.file.src_uri else _OUTSIDE.sub(r"](source/\1", markdown)
 
 
 def _linked(files: Files) -> set[str]:
     texts = [
         Path(file.abs_src_path).read_text("utf-8")
         for file in files.documentation_pages()
-        if file.abs_src_path
+        if file.abs_src_path and "/" not in file.src_uri
     ]
     return {path for text in texts for path in _OUTSIDE.findall(text) if (ROOT / path).is_file()}

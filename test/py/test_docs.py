@@ -27,6 +27,7 @@ from tiduc.dialect.context import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTES = sorted((ROOT / "docs").glob("decisions/*.md"))  # which have no code
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
@@ -86,7 +87,7 @@ def test_reports_to_iree_are_up_to_date() -> None:
     assert written == made, "run python docs/generate.py"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", PAGES + NOTES, ids=[*NAMES, *(page.name for page in NOTES)])
 def test_links(page: Path) -> None:
     for link in _LINK.findall(_FENCED.sub("", page.read_text())):
         assert (page.parent / link).exists(), link
