@@ -4,6 +4,7 @@ JAX exports `logistic` in this form, and `logaddexp` with the functions built on
 `cumlogsumexp`.
 """
 
+import re
 from typing import Any
 
 from torch_mlir import ir
@@ -12,6 +13,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.constants import as_floats, is_splat
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.types import is_float
+
+_NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
+"""The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
 
 
 def compares_equal(op: Definition) -> bool:
@@ -85,6 +89,28 @@ def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
         if difference is not None and all(map(_are_equal, larger.operands, difference.operands)):
             return u, v, gap
     return None
+
+
+def guards_call(op: Definition) -> bool:
+    """Whether a select takes a result of a custom call, or NaN where an integer result says that the call failed.
+
+    JAX exports each factorization with such selects.
+    """
+    predicate, x, other = op.operands
+    compare, constant = (_moved(y).definition for y in (predicate, other))
+    if compare is None or compare.name != "stablehlo.compare" or not _is_nan(constant):
+        return False
+    if (parts := defined_by("stablehlo.complex", x)) is not None:  # eigenvalues of real matrices
+        x = parts.operands[0]
+    info: Definition | None = _moved(compare.operands[0]).definition
+    return info is not None and info.name == "stablehlo.custom_call" and x.definition is info
+
+
+def _is_nan(op: Definition | None) -> bool:
+    """Whether an op is a constant that is a splat of NaN, or of a complex number with NaN as its real part."""
+    if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
+        return False
+    return _NAN.match(str(op.attributes["value"])) is not None
 
 
 def defined_by(name: str, x: Any) -> Definition | None:

@@ -354,23 +354,22 @@ def load(
     *,
     memory: str = "",
     relu: bool = False,
+    equal_within: float | None = None,
     isolated: bool = False,
     limits: "Limits | None" = None,
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules; the source may
-    have ops of its dialects, in generic form. With `inline`, every call is inlined that can be. `memory` is a
-    budget, as in `Program.rematerialize`. `loop_memory` says how derivatives of loops get their residuals, unless a
-    loop says so: "stack", "sqrt", "log", or "auto", as the budget asks. With `relu`, the derivative of each maximum
-    of a value and 0 is 0 at a tie, by default only in functions named `relu` and `relu6`. With `isolated`, a
-    separate process reads an untrusted source first, within `limits`. `TiducError` where no program can be read.
+    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules. With `inline`, every
+    call is inlined that can be. `memory` is a budget, as in `Program.rematerialize`; `loop_memory` says how derivatives
+    of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a maximum of a value and 0 has
+    derivative 0 at a tie. `equal_within` is the largest difference of equal eigenvalues, in units in the last place of
+    the largest one. With `isolated`, a separate process reads an untrusted source first, within `limits`.
+    `TiducError` where no program can be read.
     """
-    if isolated:
-        module = isolated_module(source, entry, opset.dialects, limits)
-    else:
-        module = module_in(source, opset.dialects)
-    return from_module(module, entry, opset, inline, loop_memory, relu).rematerialize(memory)
+    dialects = opset.dialects
+    module = isolated_module(source, entry, dialects, limits) if isolated else module_in(source, dialects)
+    return from_module(module, entry, opset, inline, loop_memory, relu, equal_within).rematerialize(memory)
 
 
 @stage
@@ -381,10 +380,11 @@ def from_module(
     inline: bool = False,
     loop_memory: str = "auto",
     relu: bool = False,
+    equal_within: float | None = None,
 ) -> Program:
     """The program in an `ir.Module` of `func.func`s, or of graphs that `import_stablehlo` made."""
     module, entry = entry_in(module, entry)
-    imported = import_stablehlo(module, entry, opset, inline, relu)
+    imported = import_stablehlo(module, entry, opset, inline, relu, equal_within)
     view = resolve(imported)
     graph = view.graph(entry)
     beside = tuple(op for op in operations(imported.body) if not op.name.startswith("tidu."))

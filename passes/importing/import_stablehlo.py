@@ -28,6 +28,7 @@ from tiduc.dialect.graph import operations
 from tiduc.dialect.tuples import flatten_tuples
 from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
+from tiduc.passes.importing.equal_values import set_equal_within
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus
 from tiduc.passes.importing.scans import SCAN, expand_scans
@@ -51,13 +52,20 @@ _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING}
 
 @stage
 def import_stablehlo(
-    module: Any, only: str | None = None, opset: OpSet = OPSET, inline: bool = False, relu: bool = False
+    module: Any,
+    only: str | None = None,
+    opset: OpSet = OPSET,
+    inline: bool = False,
+    relu: bool = False,
+    equal_within: float | None = None,
 ) -> Any:
     """A new module, with a graph for each public function; `module` is not changed.
 
     Functions that custom calls and composites name stay functions. `only` names the one function to import, public or
     not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. With `relu`, each
-    maximum of a value and 0 is a relu. `Unsupported` where a function has several blocks, or is recursive.
+    maximum of a value and 0 is a relu. Eigenvalues and singular values that differ by at most `equal_within` units in
+    the last place of the largest one count as equal. `Unsupported` where a function has several blocks, or is
+    recursive.
     """
     imported = clone(module)
     names = _check_ops(imported)
@@ -74,6 +82,8 @@ def import_stablehlo(
     mark_relus(functions)
     if relu:
         mark_every_relu(imported)
+    if equal_within is not None:
+        set_equal_within(imported, equal_within)
     named = set() if names.isdisjoint(_NAMING) else _named_by_ops(symbols) & functions.keys()
     roots = [name for name, op in functions.items() if _is_root(name, op, only)]
     called = list(derivatives)

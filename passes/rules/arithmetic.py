@@ -6,7 +6,7 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.masks import Masked, apply_mask, has_infinite_slope, unless_masked
-from tiduc.dialect.matchers import log_add_exp, logistic
+from tiduc.dialect.matchers import guards_call, log_add_exp, logistic
 from tiduc.dialect.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
@@ -131,11 +131,22 @@ def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [difference(b, dx[0], second)]
 
 
-@linear("stablehlo.select", [1, 2])
-def select(b: Any, op: Definition, ct: Any) -> list[Any]:
+@linearize("stablehlo.select")  # by hand: a guard of a call
+def select(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+    """The tangent of the chosen operand. Where a guard selects NaN since a call failed, the tangent is NaN too."""
+    predicate, x, _ = op.operands
+    if guards_call(op):
+        valid = b.select(predicate, b.constant(1, x), b.constant(float("nan"), x))
+        return [b.multiply(valid, dx[1])]
+    tangents = (b.zeros_like(op.result) if tangent is None else tangent for tangent in dx[1:])
+    return list(b.reapply(op, dict(enumerate(tangents, 1))))
+
+
+@transpose("stablehlo.select")
+def select_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     predicate, *branches = op.operands
-    moves, zero = any(has_infinite_slope(b, x) for x in branches), b.zeros_like(ct)
-    masks = (Masked(predicate, keeps, ct, zero) for keeps in (True, False))
+    moves, zero = any(has_infinite_slope(b, x) for x in branches), b.zeros_like(ct[0])
+    masks = (Masked(predicate, keeps, ct[0], zero) for keeps in (True, False))
     return [None, *(partial(apply_mask, b, mask, moves) for mask in masks)]
 
 

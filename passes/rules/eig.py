@@ -3,6 +3,9 @@
 As LAPACK's geev normalizes them, vectors have length 1 and a real component of largest magnitude; their
 tangents keep this. Between equal eigenvalues, tangents of vectors have no component, as in `eigh`.
 
+An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Then vl^H vr is zero for it, and no
+derivative is finite: neither that of the eigenvalue, nor those of vectors of the matrix.
+
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
 
@@ -16,19 +19,27 @@ from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
+    ROUNDING,
     columns,
     diagonal,
+    epsilon,
+    equality_margin,
+    gaps,
     inverse_gaps,
+    largest,
     rows,
     scaled,
     settings,
+    some,
+    unless,
     with_settings,
 )
+from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, matrix_product, solve
+from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve
 
-ROUNDING = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
+ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 
 
 @custom_call(*targets("geev", "geev of reals"))
@@ -37,7 +48,7 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
     vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal for distinct eigenvalues. LAPACK computes both kinds
     of vectors from one triangular matrix, so vl^H vr is triangular in any case. Vectors that the call leaves
-    out are computed by a second call.
+    out are computed by a second call. Defective eigenvalues are left out of p.
     """
     *of_w, vl, vr, _ = op.results
     if 0 in shape(vl):
@@ -54,13 +65,15 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
         w = b.complex(*of_w) if len(of_w) == 2 else of_w[0]
     da = b.convert(dx[0], element(vl))
     inner = matrix_product(b, adjoint(b, vl), matrix_product(b, da, vr))
-    metric = matrix_product(b, adjoint(b, vl), vr)
+    metric, defective = _metric(b, w, matrix_product(b, adjoint(b, vl), vr))
     p = solve(b, metric, inner, left=True, lower=False, adjoint=False)
-    dw = diagonal(b, p) if left or right else _in_order_of(b, first, w, diagonal(b, p))
-    of_vl, of_vr = None, _moved(b, w, vr, p) if right else None
+    dw = b.select(defective, _infinite(b, da, w, vr), diagonal(b, p))
+    dw = dw if left or right else _in_order_of(b, first, w, dw)
+    inverses = _inverses(b, op, w, defective) if left or right else None
+    of_vl, of_vr = None, _moved(b, inverses, vr, p) if right else None
     if left:
         q = solve(b, metric, adjoint(b, inner), left=True, lower=False, adjoint=True)
-        of_vl = _moved(b, b.conj(w), vl, q)
+        of_vl = _moved(b, b.conj(inverses), vl, q)
     return [*((b.real(dw), b.imag(dw)) if len(of_w) == 2 else (dw,)), of_vl, of_vr, None]
 
 
@@ -74,24 +87,66 @@ def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
         return [None] * len(op.results)
     both = op.results if given["right"] else b.reapply(op, {}, with_settings(op, right=True))
     w, v = both[1], _unpacked(b, both[1], both[3])
-    p = matrix_product(b, _inverse(b, v), matrix_product(b, b.convert(dx[0], element(v)), v))
+    inverse, defective = _inverse(b, v)
+    p = matrix_product(b, inverse, matrix_product(b, b.convert(dx[0], element(v)), v))
     if given["right"]:
-        return [None, diagonal(b, p), None, _packed(b, w, _moved(b, w, v, p), vr), None]
+        dv = _moved(b, _inverses(b, op, w, defective), v, p)
+        return [None, diagonal(b, p), None, _packed(b, w, dv, vr), None]
     return [None, _in_order_of(b, first, w, diagonal(b, p)), None, None, None]
 
 
-def _moved(b: Any, w: Any, v: Any, p: Any) -> Any:
+def _metric(b: Any, w: Any, metric: Any) -> tuple[Any, Any]:
+    """vl^H vr without the rounding errors between eigenvalues that differ, and which eigenvalues are defective.
+
+    An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
+    Eigenvalues that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue.
+    The matrix has ones for defective eigenvalues, so that it is regular.
+    """
+    distances = b.abs(gaps(b, w))
+    limit = times(b, epsilon(w) ** 0.5, largest(b, w))
+    near = b.compare(distances, b.broadcast_in_dim(limit, range(rank(limit)), distances.type), "LE")
+    size = b.abs(diagonal(b, metric))
+    small = b.compare(size, b.constant(ROUNDING * epsilon(w), size), "LE")
+    defective = some(b, b.and_(near, columns(b, small, near.type)), [rank(w)])
+    left_out = b.or_(rows(b, defective, near.type), columns(b, defective, near.type))
+    metric = b.select(near, metric, b.zeros_like(metric))
+    unit = b.convert(compare_places(b, metric, "EQ"), element(metric))
+    return b.select(left_out, unit, metric), defective
+
+
+def _infinite(b: Any, da: Any, w: Any, v: Any) -> Any:
+    """A number for each eigenvalue that is not finite, and whose transpose gives 0 for 0.
+
+    The cotangent 0 of a defective eigenvalue therefore does not reach the other cotangents, as 0 * NaN would. The
+    number is a sum of the elements of da that is zero for no da of practical use, times a large number, twice. The
+    large number depends on w, so that no compiler multiplies it by itself; the sum depends on v, so that further
+    derivatives are NaN.
+    """
+    row, column = (b.iota(rank(v) - i, b.real(v).type) for i in (2, 1))
+    weights = b.add(b.convert(b.sine(b.add(row, times(b, 1.618, column))), element(v)), v)
+    total = b.reduce_sum(b.multiply(weights, da), [rank(v) - 2, rank(v) - 1])
+    size = b.abs(w)
+    large = b.maximum(size, b.constant(np.finfo(f"f{element(size).width // 8}").max, size))
+    number = b.broadcast_in_dim(total, range(rank(total)), w.type)
+    return scaled(b, large, scaled(b, large, number))
+
+
+def _inverses(b: Any, op: Definition, w: Any, defective: Any) -> Any:
+    """1 / (w_j - w_i), and 0 between equal eigenvalues; NaN everywhere if an eigenvalue is defective."""
+    f = inverse_gaps(b, w, equality_margin(b, op, w))
+    return unless(b, some(b, defective, [rank(w) - 1]), f)
+
+
+def _moved(b: Any, inverses: Any, v: Any, p: Any) -> Any:
     """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
 
     If components tie for the largest, the mean of their phase changes is removed.
     """
-    u = matrix_product(b, v, b.multiply(inverse_gaps(b, w), p))
+    u = matrix_product(b, v, b.multiply(inverses, p))
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
-    largest = b.reduce(size, b.zero(with_shape(size.type, [])), over, "stablehlo.maximum")
-    largest = b.compare(size, columns(b, largest, size.type), "EQ")
-    turned, squares = (
-        b.reduce_sum(b.select(largest, x, b.zeros_like(x)), over) for x in (b.imag(along), size)
-    )
+    most = b.reduce(size, b.zero(with_shape(size.type, [])), over, "stablehlo.maximum")
+    ties = b.compare(size, columns(b, most, size.type), "EQ")
+    turned, squares = (b.reduce_sum(b.select(ties, x, b.zeros_like(x)), over) for x in (b.imag(along), size))
     c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, squares))
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
 
@@ -106,11 +161,9 @@ def _in_order_of(b: Any, w: Any, other: Any, dw: Any) -> Any:
     count, last = shape(w)[-1], [rank(w)]
     pairs = with_shape(w.type, [*shape(w), count])
     distances = b.abs(b.subtract(columns(b, other, pairs), rows(b, w, pairs)))
-    scalar, size = with_shape(distances.type, []), b.abs(w)
+    scalar = with_shape(distances.type, [])
     least = b.reduce(distances, b.constant(np.inf, scalar), last, "stablehlo.minimum")
-    largest = b.reduce(size, b.zero(scalar), [rank(w) - 1], "stablehlo.maximum")
-    rounding = ROUNDING * count * 2.0 ** (-52 if element(size).width == 64 else -23)
-    margin = b.multiply(b.constant(rounding, largest), largest)
+    margin = times(b, ERROR * count * epsilon(w), largest(b, w))
     limit = b.add(least, b.broadcast_in_dim(margin, range(rank(margin)), least.type))
     near = b.compare(distances, rows(b, limit, distances.type), "LE")
     zero, one = b.zeros_like(distances), b.constant(1, distances)
@@ -119,13 +172,21 @@ def _in_order_of(b: Any, w: Any, other: Any, dw: Any) -> Any:
     return scaled(b, b.divide(b.constant(1, number), number), total)
 
 
-def _inverse(b: Any, v: Any) -> Any:
-    """v^-1, from a Cholesky factor of v^H v and one Newton step, since v^H v squares the condition number of v."""
+def _inverse(b: Any, v: Any) -> tuple[Any, Any]:
+    """v^-1, from a Cholesky factor of v^H v and one Newton step, and which eigenvalues are defective.
+
+    v^H v squares the condition number of v, so that v^-1 has three correct digits where a row is shorter than a quarter
+    of the reciprocal root of a unit in the last place. If a row is longer, v^-1 is NaN.
+    """
     gram = matrix_product(b, adjoint(b, v), v)
     factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})
     half = solve(b, factor, adjoint(b, v), left=True, lower=True, adjoint=False)
     x = solve(b, factor, half, left=True, lower=True, adjoint=True)
-    return b.subtract(b.add(x, x), matrix_product(b, x, matrix_product(b, v, x)))
+    x = b.subtract(b.add(x, x), matrix_product(b, x, matrix_product(b, v, x)))
+    size = b.reduce_sum(b.real(b.multiply(b.conj(x), x)), [rank(v) - 1])
+    regular = b.compare(size, b.constant(1 / (16 * epsilon(v)), size), "LT")
+    defective = b.compare(regular, b.zeros_like(regular), "EQ")
+    return unless(b, some(b, defective, [rank(v) - 2]), x), defective
 
 
 def _unpacked(b: Any, w: Any, v: Any) -> Any:

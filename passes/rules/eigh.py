@@ -19,6 +19,7 @@ from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
     config,
     diagonal,
+    equality_margin,
     inverse_gaps,
     scaled,
     settings,
@@ -41,7 +42,7 @@ def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     if not given:
         v = b.reapply(op, {}, with_settings(op, mode=ord("V")))[0]
     c = matrix_product(b, adjoint(b, v), matrix_product(b, hermitian(b, dx[0], lower), v))
-    dv = matrix_product(b, v, scaled(b, inverse_gaps(b, w), c)) if given else None
+    dv = matrix_product(b, v, scaled(b, inverse_gaps(b, w, equality_margin(b, op, w)), c)) if given else None
     return [dv, b.real(diagonal(b, c)), *[None] * len(others)]
 
 

@@ -5,6 +5,8 @@ of the remaining rows of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1
 keeps the diagonal of R real, and dR = Q^H da - w R. The reflectors V and U = T V1^H are the LU factors,
 without pivots, of 1 - Q1 = V U, so their tangents are those of LU factors.
 
+Where a column depends on the ones before it, up to rounding, no derivative is finite: R1 is NaN then.
+
 Where a column has nothing below the diagonal, its reflector is the identity and tau is zero. In the last row
 of a real matrix this is always so; elsewhere reflectors are discontinuous there, and dtau is NaN.
 
@@ -22,7 +24,8 @@ from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import diagonal, rows
+from tiduc.passes.rules.decomposition import ROUNDING, diagonal, epsilon, rows, some, unless
+from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.getrf import corner, packed, packed_tangent, rows_taken
 from tiduc.passes.rules.orgqr import middle, multiplied, reflectors
 from tiduc.passes.rules.registry import Tangents
@@ -56,7 +59,7 @@ def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
     if 0 in shape(qr):
         return [None, None]
     (m, n), k = shape(qr)[-2:], shape(tau)[-1]
-    v, square = reflectors(b, qr, k), corner(b, qr, k, k)
+    v, square = reflectors(b, qr, k), _independent(b, corner(b, qr, k, k))
     y = solve(b, square, corner(b, da, m, k), left=False, lower=False, adjoint=False)
     x = multiplied(b, v, tau, y, turned=True)
     c = corner(b, x, k, k)
@@ -70,6 +73,18 @@ def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
         dr = b.negate(matrix_product(b, turn, triangle(b, square, lower=False)))
     dv, dtau = _reflector_tangents(b, v, tau, b.add(x, corner(b, turn, m, k)))
     return [packed(b, dv, dr, m, n), dtau]
+
+
+def _independent(b: Any, r: Any) -> Any:
+    """The matrices in r, and NaN where a column of R is as good as a combination of the columns before it.
+
+    The diagonal entry is then at most `ROUNDING` units in the last place of the column, and the derivative, which
+    divides by the entry, would have fewer than three correct digits.
+    """
+    sizes = triangle(b, b.abs(r), lower=False)
+    within = b.reduce_sum(sizes, [rank(r) - 2])
+    small = b.compare(diagonal(b, sizes), times(b, ROUNDING * epsilon(r), within), "LE")
+    return unless(b, some(b, small, [rank(small) - 1]), r)
 
 
 def _skew(b: Any, c: Any) -> Any:

@@ -14,9 +14,9 @@ from torch_mlir import ir
 from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.types import element, shape, with_element, with_shape
+from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import columns, diagonal, rows, settings, with_settings
+from tiduc.passes.rules.decomposition import diagonal, equality_margin, gaps, settings, with_settings
 from tiduc.passes.rules.opset import refuse
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
@@ -48,10 +48,13 @@ def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     c = matrix_product(b, adjoint(b, z), matrix_product(b, dx[0], z))
     p, w = _eigenvectors(b, t), diagonal(b, t)
     inner = _solved(b, p, matrix_product(b, c, p))
-    gaps = b.subtract(columns(b, w, t.type), rows(b, w, t.type))
+    distances, margin = gaps(b, w), equality_margin(b, op, w)
+    size = b.abs(distances)
+    equal = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
+    distances = b.select(equal, b.constant(float("nan"), t.type), distances)
     below = compare_places(b, t, "GT")
-    gaps = b.select(below, gaps, b.constant(1, t.type))
-    m = b.divide(b.select(below, inner, b.zero(t.type)), gaps)
+    distances = b.select(below, distances, b.constant(1, t.type))
+    m = b.divide(b.select(below, inner, b.zero(t.type)), distances)
     y = solve(b, p, matrix_product(b, p, m), left=False, lower=False, adjoint=False)
     y = triangle(b, y, lower=True, strict=True)
     x = b.subtract(y, adjoint(b, y))

@@ -20,8 +20,10 @@ from tiduc.dialect.lapack import CallSettings, targets
 from tiduc.dialect.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import (
+    EQUAL_WITHIN,
     columns,
     diagonal,
+    equality_margin,
     inverse,
     inverse_gaps,
     rows,
@@ -36,6 +38,7 @@ OF_V = targets("gesvdj")
 """Targets whose calls return v; all others return v^H."""
 
 _SIZE_INDEPENDENT = (
+    EQUAL_WITHIN,
     TARGET,
     "api_version",
     "backend_config",
@@ -90,17 +93,19 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     ds = b.real(diagonal(b, c))
     if not layout.vectors:
         return [None, ds, None, None, None]
-    x, y = _rotations(b, s, c)
-    du = _moved(b, u, u1, x, dav, s)
-    dv = _moved(b, v, v1, y, matrix_product(b, adjoint(b, dx[0]), u1), s)
+    margin = equality_margin(b, op, s)
+    x, y = _rotations(b, s, c, margin)
+    over = inverse(b, s, margin)
+    du = _moved(b, u, u1, x, dav, over)
+    dv = _moved(b, v, v1, y, matrix_product(b, adjoint(b, dx[0]), u1), over)
     return [None, ds, *layout.ordered(du, dv if layout.of_v else adjoint(b, dv)), None]
 
 
-def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
+def _rotations(b: Any, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
     """The skew-Hermitian x and y; the diagonal of c, which moves phases, goes into x alone."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
-    sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)))
-    both = b.multiply(half, scaled(b, inverse_gaps(b, s), b.add(c, adjoint(b, c))))
+    sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)
+    both = b.multiply(half, scaled(b, inverse_gaps(b, s, margin), b.add(c, adjoint(b, c))))
     antisymmetric = b.multiply(half, scaled(b, sums, b.subtract(c, adjoint(b, c))))
     if not is_complex(c):
         return b.add(both, antisymmetric), b.subtract(both, antisymmetric)
@@ -110,7 +115,7 @@ def _rotations(b: Any, s: Any, c: Any) -> tuple[Any, Any]:
     return b.add(both, more), b.subtract(both, less)
 
 
-def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, s: Any) -> Any:
+def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, inverse: Any) -> Any:
     """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
 
     u1 are the first columns of u, as many as there are singular values; the tangents of any others keep u
@@ -120,7 +125,7 @@ def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, s: Any) -> Any:
     size, count, wide = shape(u)[-2], shape(u1)[-1], shape(u)[-1]
     if size == count:
         return du1
-    over = columns(b, b.convert(inverse(b, s), u.type.element_type), image.type)
+    over = columns(b, b.convert(inverse, u.type.element_type), image.type)
     if wide == count:
         within = matrix_product(b, u1, matrix_product(b, adjoint(b, u1), image))
         return b.add(du1, b.multiply(b.subtract(image, within), over))

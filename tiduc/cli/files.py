@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tiduc.cli.colours import is_coloured
-from tiduc.cli.models import imported, is_model, model_options, with_relus
+from tiduc.cli.models import imported, is_model, model_options, with_choices
 from tiduc.dialect import progress, shardy
 from tiduc.dialect.context import parse, read, stage
 from tiduc.dialect.emit import EMITTERS
@@ -99,11 +99,11 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
     """
     progress.work_on(file)
     if is_model(file):
-        return with_relus(_with_calls(imported(file).module))
+        return with_choices(_with_calls(imported(file).module))
     if file != "-" and (contents is None or os.path.isfile(file)):
-        return with_relus(read(file, dialects))
+        return with_choices(read(file, dialects))
     name = "<stdin>" if file == "-" else file  # a pipe, which cannot be read again
-    return with_relus(parse(read_input(file) if contents is None else contents, name, dialects))
+    return with_choices(parse(read_input(file) if contents is None else contents, name, dialects))
 
 
 @stage

@@ -8,6 +8,7 @@ import click
 
 from tiduc.dialect.errors import RequestError
 from tiduc.models import MODELS
+from tiduc.passes.importing.equal_values import set_equal_within
 from tiduc.passes.importing.relus import mark_every_relu
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -72,18 +73,29 @@ RELU = click.option(
     help="Treat every maximum of a value and 0 as a relu, whose derivative at 0 is 0; by default, only those in "
     "functions named relu and relu6, as in exports of JAX.",
 )
+EQUAL_WITHIN = click.option(
+    "--equal-within",
+    type=click.FloatRange(min=0),
+    metavar="ULPS",
+    callback=_keep,
+    expose_value=False,
+    help="Treat eigenvalues or singular values as equal if they differ by at most so many units in the last place of "
+    "the largest one; by default, 8 times the root of their number.",
+)
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that reads a program from a file, which may be a model."""
-    return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(command))))))
+    return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(EQUAL_WITHIN(command)))))))
 
 
-def with_relus(module: Any) -> Any:
-    """The module of functions, with every relu marked if the running command has the option `--relu`."""
+def with_choices(module: Any) -> Any:
+    """The module of functions, marked as the options `--relu` and `--equal-within` of the running command say."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(f"{__name__}.relu"):
         mark_every_relu(module)
+    if context is not None and (ulps := context.meta.get(f"{__name__}.equal_within")) is not None:
+        set_equal_within(module, ulps)
     return module
 
 

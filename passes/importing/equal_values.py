@@ -1,0 +1,42 @@
+"""Sets within how many units in the last place eigenvalues or singular values count as equal; part of import.
+
+    custom_call @lapack_dsyevd_ffi(%x)    ->    custom_call @lapack_dsyevd_ffi(%x) {tidu.equal_within = 4.0}
+
+A call that has the attribute keeps it. Without it, `equality_margin` in `passes/rules/decomposition.py` has a default.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.context import stage
+from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.functions import within
+from tiduc.dialect.lapack import targets
+from tiduc.passes.rules.decomposition import EQUAL_WITHIN
+
+_TARGETS = frozenset(
+    targets(
+        "Eigh",
+        "gees",
+        "geev",
+        "geev of cuSOLVER",
+        "geev of reals",
+        "gesdd",
+        "gesvd",
+        "gesvdj",
+        "syevd",
+    )
+)
+
+
+@stage
+def set_equal_within(module: Any, ulps: float) -> None:
+    """Sets the attribute of each call that computes eigenvalues or singular values, in a module of functions."""
+    if not (math.isfinite(ulps) and ulps >= 0):
+        raise RequestError(f"equal values may differ by 0 or more units in the last place, not by {ulps}")
+    for op in within(module.operation, (CUSTOM_CALL,)):
+        if call_target(op) in _TARGETS and EQUAL_WITHIN not in op.attributes:
+            op.attributes[EQUAL_WITHIN] = ir.FloatAttr.get(ir.F64Type.get(), float(ulps))
