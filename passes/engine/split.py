@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import is_control
+from tiduc.dialect.control import draws, is_control
 from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.graph import Definition, Graph, Value, stem
 from tiduc.dialect.types import is_dynamic
@@ -19,6 +19,12 @@ from tiduc.passes.rules.lent import Hoisted
 from tiduc.passes.rules.registry import OpSet
 
 BARRIER = "stablehlo.optimization_barrier"
+MOST_CARRIED = 1024
+"""The most residuals of callees that a called graph passes on to its caller.
+
+If each graph calls the next one twice, the number of residuals doubles from callee to caller. Beyond this bound, the
+linear graph runs the primal graph again, so that a derivative grows with the call sites and not with the paths.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,14 @@ class Split:
         """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
 
         They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation
-        needs become residuals.
+        needs become residuals. If more than `MOST_CARRIED` residuals come from calls, branches and loops in the graph,
+        there are no other residuals than those in `given`: all ops recompute, from any input.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))
+        carried = sum(x.definition is not None and is_control(x.definition) for x in kept)
+        if carried > MOST_CARRIED and not draws(b.view, self.primal):
+            kept, free = set(), dict.fromkeys([*self.primal.inputs.values(), *given])
         order = b.view.schedule(self.residuals, [*free, *kept])
         read = dict.fromkeys([*self.residuals, *(x for op in order for x in op.reads)])
         needed = [x for x in read if x in kept or x in free]

@@ -23,6 +23,8 @@ from tiduc.dialect.verify import CHECKPOINT
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""
 
+MOST = 2**18
+"""The most ops of a function with its calls inlined. If each function calls the next one twice, the number doubles."""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, the call ops in it, each with the name of its callee."""
@@ -32,13 +34,16 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
     """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
 
     With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
-    or where a function that may not be inlined is called in a region that cannot hold calls.
+    or where a function that may not be inlined is called in a region that cannot hold calls, or where a function has
+    more than `MOST` ops once its calls are inlined.
     """
     calls, order = _calls_first(functions, roots)
     uses = Counter(callee for inner in calls.values() for _, callee in inner)
-    flat = _without_calls(functions, calls, order)
+    flat, flat_sizes = _without_calls(functions, calls, order)
     called: dict[str, None] = {}
+    sizes: dict[str, int] = {}
     for name in order:
+        sizes[name] = _size(functions[name])
         for call, callee in calls[name]:
             function = functions[callee]
             wanted = "no_inline" not in function.attributes or CHECKPOINT in function.attributes
@@ -46,8 +51,10 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
                 CHECKPOINT in function.attributes or uses[callee] == 1 or _size(function) <= SMALL
             )
             if _holder(call) is not None:
+                _grow(sizes, name, flat_sizes[callee], call)
                 _inline(call, flat[callee])
             elif _may_be_inlined(function) and (inline or cheap or holds_draws(function)):
+                _grow(sizes, name, sizes[callee], call)
                 _inline(call, function)
             else:
                 called[callee] = None
@@ -87,8 +94,10 @@ def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls,
     return calls, order
 
 
-def _without_calls(functions: Mapping[str, Any], calls: Calls, order: list[str]) -> dict[str, Any]:
-    """Copies, with all calls inlined, of the functions that are called in regions that cannot hold calls."""
+def _without_calls(
+    functions: Mapping[str, Any], calls: Calls, order: list[str]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Copies, with all calls inlined, of the functions called in regions that cannot hold calls, and their sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers before callees
         for call, callee in calls[name]:
@@ -96,16 +105,18 @@ def _without_calls(functions: Mapping[str, Any], calls: Calls, order: list[str])
             if holder is not None or name in wanted:
                 wanted.setdefault(callee, (call, holder.name if holder is not None else wanted[name][1]))
     flat: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
     for name in order:
         if name in wanted:
             function, (call, holder) = functions[name], wanted[name]
             if not _may_be_inlined(function):
                 message = f"@{name} is called in a region of {holder}, but may not be inlined"
                 raise Unsupported(message, call.location)
-            flat[name] = function.clone().operation
+            flat[name], sizes[name] = function.clone().operation, _size(function)
             for inner, callee in _calls(flat[name]):
+                _grow(sizes, name, sizes[callee], inner)
                 _inline(inner, flat[callee])
-    return flat
+    return flat, sizes
 
 
 def _holder(call: Any) -> Any | None:
@@ -126,6 +137,12 @@ def _may_be_inlined(function: Any) -> bool:
 
 def _size(function: Any) -> int:
     return len(function.regions[0].blocks[0].operations) - 1
+
+
+def _grow(sizes: dict[str, int], name: str, more: int, call: Any) -> None:
+    sizes[name] += more
+    if sizes[name] > MOST:
+        raise Unsupported(f"@{name} has more than {MOST} ops once its calls are inlined", call.location)
 
 
 def _inline(call: Any, function: Any) -> None:

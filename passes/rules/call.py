@@ -30,6 +30,9 @@ from tiduc.passes.rules.sites import at_site
 
 Flags = tuple[bool, ...]
 
+MOST_PATTERNS = 1024
+"""The most patterns of active arguments, and of results with a cotangent, for which a graph is differentiated."""
+
 
 @linearize(CALL)
 @linearize(CASE)
@@ -73,6 +76,9 @@ _LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
 _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags], TransposedCall]()
 """By the graphs, which arguments are active, and which outputs have a cotangent."""
 
+_PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
+"""The patterns for which graphs are linearized, or transposed."""
+
 
 def _linearized(b: Any, record: Branches, dx: Tangents) -> list[Any | None]:
     linearized = _linearized_graphs(b, record.graphs, dx)
@@ -96,7 +102,19 @@ def _emit(
 
 def _linearized_graphs(b: Any, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
     active = tuple([t is not None for t in dx])
+    _add_pattern(b, graphs, (active,))
     return _LINEARIZED.get(b.view, (graphs, active), lambda: _linearize(b, graphs, active))
+
+
+def _add_pattern(b: Any, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
+    """`Unsupported` where graphs have too many patterns: each call of a callee can double them."""
+    patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
+    patterns.add(pattern)
+    if len(patterns) > MOST_PATTERNS:
+        message = (
+            f"@{graphs[0].name} is differentiated for more than {MOST_PATTERNS} sets of active arguments"
+        )
+        raise Unsupported(message, graphs[0].location)
 
 
 def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
@@ -226,6 +244,7 @@ def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
     flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
     key = record.graphs, flags, with_ct
+    _add_pattern(b, record.graphs, (flags, with_ct))
     back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, record.graphs, flags, with_ct))
     read = [x for x, flag in zip(record.operands, flags, strict=True) if not flag]
     given = [t for t in ct if t is not None]

@@ -3,8 +3,9 @@
 The body of a loop counts once per iteration of the known trip count.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tiduc.dialect.context import stage
 from tiduc.dialect.control import Branches, control, is_control
@@ -28,6 +29,11 @@ class OpCost:
     transcendentals: int
     bytes: int
     times: int
+
+    def repeated(self, times: int) -> "OpCost":
+        """The cost if the op runs so many times more often."""
+        totals = self.flops * times, self.transcendentals * times, self.bytes * times, self.times * times
+        return OpCost(self.op, self.type, self.place, *totals)
 
 
 @dataclass(frozen=True)
@@ -60,60 +66,72 @@ class Cost:
 def find_cost(program: Function) -> Cost:
     """The cost of a program and of everything that it calls."""
     walk = _Walk(program.view)
-    ops = tuple(walk.graph(program.view.graph(program.name), 1))
-    return Cost(
-        ops, tuple(dict.fromkeys(walk.unknown_loops)), walk.open_sizes, tuple(dict.fromkeys(walk.uncounted))
-    )
+    runs = walk.runs(program.view.graph(program.name))
+    ops = tuple([walk.cost(op).repeated(times) for op, times in runs.items()])
+    return Cost(ops, tuple(walk.unknown_loops), walk.open_sizes, tuple(walk.uncounted))
 
 
 class _Walk:
+    """Counts how often each op runs. A graph is read once, however many paths of calls lead to it."""
+
     def __init__(self, view: View) -> None:
         self.view = view
-        self.unknown_loops: list[str] = []
-        self.uncounted: list[str] = []
+        self.unknown_loops: dict[str, None] = {}
+        self.uncounted: dict[str, None] = {}
         self.open_sizes = False
+        self._runs: dict[Graph, Counter[Definition]] = {}
+        self._costs: dict[Definition, OpCost] = {}
 
-    def graph(self, graph: Graph, times: int) -> Iterator[OpCost]:
-        """The costs of the ops of a graph that runs `times` times."""
-        for op in graph.definitions:
-            if is_control(op):
-                yield from self.control(op, times)
-            elif op.name not in FREE:
-                yield self.op(op, times)
+    def runs(self, graph: Graph) -> Counter[Definition]:
+        """How often each op runs when a graph runs once."""
+        if graph not in self._runs:
+            runs = Counter[Definition]()
+            for op in graph.definitions:
+                if is_control(op):
+                    runs.update(self._control(op))
+                elif op.name not in FREE:
+                    runs[op] += 1
+            self._runs[graph] = runs
+        return self._runs[graph]
 
-    def control(self, op: Definition, times: int) -> Iterator[OpCost]:
-        """The costs of what a call runs, of the branch with most FLOPs, or of a loop's runs of body and condition."""
+    def _control(self, op: Definition) -> Mapping[Definition, int]:
+        """The runs of a call, of the branch with most FLOPs, or of all iterations of a loop's body and condition."""
         structure = control(self.view, op)
         if isinstance(structure, Branches):
-            branches = [list(self.graph(graph, times)) for graph in structure.graphs]
-            yield from max(branches, key=lambda ops: sum(inner.flops for inner in ops))
-            return
+            return max(map(self.runs, structure.graphs), key=self._flops)
         count = structure.trip_count
         if count is None and structure.cond is None and structure.sequences:
             length = sizes_in(structure.sequences[0].type)[0]
             count = length if length != DYNAMIC else None
         if count is None:
             count = structure.bound or 1
-            self.unknown_loops.append(describe(op.location) or op.name.removeprefix("stablehlo."))
-        yield from self.graph(structure.body, times * count)
+            self.unknown_loops[describe(op.location) or op.name.removeprefix("stablehlo.")] = None
+        runs = Counter({inner: n * count for inner, n in self.runs(structure.body).items()})
         if structure.cond is not None:
-            yield from self.graph(structure.cond, times * (count + 1))
+            runs.update({inner: n * (count + 1) for inner, n in self.runs(structure.cond).items()})
+        return runs
 
-    def op(self, op: Definition, times: int) -> OpCost:
+    def _flops(self, runs: Mapping[Definition, int]) -> int:
+        return sum(self.cost(op).flops * times for op, times in runs.items())
+
+    def cost(self, op: Definition) -> OpCost:
+        """The cost of an op that runs once."""
+        if op not in self._costs:
+            self._costs[op] = self._cost(op)
+        return self._costs[op]
+
+    def _cost(self, op: Definition) -> OpCost:
         self.open_sizes |= any(is_open(x) for x in (*op.operands, *op.results))
         name = op.name.removeprefix("stablehlo.")
         if (target := call_target(op)) is not None:
             name = f"custom_call @{target}"
         counted = computed(op)
         if counted is None:
-            self.uncounted.append(name.removeprefix("custom_call ").removeprefix("chlo."))
+            self.uncounted[name.removeprefix("custom_call ").removeprefix("chlo.")] = None
         transcendentals, flops = counted or (0, 0)
         type_ = ", ".join(str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results)
-        cost = OpCost(
-            name, type_, describe(op.location), flops + transcendentals, transcendentals, moved(op), times
-        )
-        return replace(
-            cost, flops=cost.flops * times, transcendentals=transcendentals * times, bytes=cost.bytes * times
+        return OpCost(
+            name, type_, describe(op.location), flops + transcendentals, transcendentals, moved(op), 1
         )
 
 
