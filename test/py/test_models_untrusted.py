@@ -1,31 +1,41 @@
-"""Untrusted models: code in a file is not run, and other files are not read."""
+"""Untrusted `.pt2` files: code in a file is not run, other files are not read, and the caller's process goes on."""
 
 import io
 import json
 import os
 import pickle
-import zipfile
+import shutil
+import subprocess
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cases.archives import (
+    CONSTANTS,
+    MODEL,
+    WEIGHTS,
+    Parts,
+    argument,
+    changed,
+    plain,
+    with_node,
+    with_size,
+    write,
+)
+from test_models_archives import BOMBS, two_directories
 
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.models.torch.dialect import import_in_worker
-from tiduc.models.torch.untrusted import without_pickles
 from tiduc.runtime.process import Limits
-
-Contents = dict[str, bytes]
-_MODEL, _WEIGHTS = "models/model.json", "data/weights/model_weights_config.json"
-_SIZE = "Symbol('s77', positive=True, integer=True)"
 
 
 class Evil:
-    """An object that creates a file when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,109 +53,247 @@ def saved(x: Any) -> bytes:
     return file.getvalue()
 
 
-def changed(contents: Contents, name: str, **entries: Any) -> Contents:
-    return {name: json.dumps({**json.loads(contents[name]), **entries}).encode()}
+def code(mark: Path) -> str:
+    """An expression of Python that makes a folder."""
+    return f"__import__('os').mkdir({str(mark)!r})"
 
 
-def sample_input(contents: Contents, mark: Path) -> Contents:
-    return {"data/sample_inputs/model.pt": saved(((Evil(mark),), {}))}
+def guards(mark: Path) -> Parts:
+    return changed(lambda document: document.update(guards_code=[f"{code(mark)} is None"]))
 
 
-def pickled_weight(contents: Contents, mark: Path) -> Contents:
-    config = json.loads(contents[_WEIGHTS])["config"]
-    config["weight"]["use_pickle"] = True
-    return {**changed(contents, _WEIGHTS, config=config), "data/weights/weight_0": saved(Evil(mark))}
+def sample_input(mark: Path) -> Parts:
+    return {**plain(), "data/sample_inputs/model.pt": saved(((Evil(mark),), {}))}
 
 
-def old_weights(contents: Contents, mark: Path) -> Contents:
-    return {"data/weights/model.pt": saved({"weight": Evil(mark)})}
+def pickled_weight(mark: Path) -> Parts:
+    parts = changed(lambda document: document["config"]["w"].update(use_pickle=True), WEIGHTS)
+    return {**parts, "data/weights/weight_0": saved(Evil(mark))}
 
 
-def opaque_object(contents: Contents, mark: Path) -> Contents:
-    entry = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
-    name = "data/constants/model_constants_config.json"
-    held = {"data/constants/opaque_obj_0": pickle.dumps(Evil(mark))}
-    return {**changed(contents, name, config={"c": entry}), **held}
+def old_weights(mark: Path) -> Parts:
+    parts = {**plain(), "data/weights/model.pt": saved({"w": Evil(mark)})}
+    del parts[WEIGHTS]
+    return parts
 
 
-def expression(contents: Contents, mark: Path) -> Contents:
-    return _with_size(contents, f"__import__('os').mkdir('{mark}')")
+def _object(mark: Path, name: str, held: str) -> Parts:
+    entry = {"path_name": name, "is_param": False, "use_pickle": True, "tensor_meta": None}
+    parts = changed(lambda document: document["config"].update(c=entry), CONSTANTS)
+    return {**parts, f"data/constants/{held}": pickle.dumps(Evil(mark))}
 
 
-def text_in_expression(contents: Contents, mark: Path) -> Contents:
-    return _with_size(contents, f"sin('__import__(chr(111)+chr(115)).mkdir(\"{mark}\")')")
+def opaque_object(mark: Path) -> Parts:
+    return _object(mark, "opaque_obj_0", "opaque_obj_0")
 
 
-def _with_size(contents: Contents, size: str) -> Contents:
-    model = contents[_MODEL].decode()
-    start = model.index('"expr_str": ') + len('"expr_str": ')
-    return {_MODEL: (model[:start] + json.dumps(size) + model[model.index(", ", start + 30) :]).encode()}
+def object_in_capitals(mark: Path) -> Parts:
+    return _object(mark, "opaque_obj_0", "OPAQUE_OBJ_0")
 
 
-def type_of_an_argument(contents: Contents, mark: Path) -> Contents:
+def expression(mark: Path) -> Parts:
+    return with_size(code(mark))
+
+
+def text_in_expression(mark: Path) -> Parts:
+    return with_size(f"sin('__import__(chr(111)+chr(115)).mkdir(\"{mark}\")')")
+
+
+def _containers(mark: Path, fqn: str, name: str) -> Parts:
+    context = json.dumps([{"__enum__": True, "fqn": fqn, "name": name}])
+    leaf = {"type": None, "context": None, "children_spec": []}
+    keywords = {"type": "builtins.dict", "context": context, "children_spec": []}
+    arguments = {"type": "builtins.tuple", "context": "null", "children_spec": [leaf]}
+    spec = {"type": "builtins.tuple", "context": "null", "children_spec": [arguments, keywords]}
+
+    def change(document: dict[str, Any]) -> None:
+        signature = document["graph_module"]["module_call_graph"][0]["signature"]
+        signature.update(in_spec=json.dumps([1, spec]), out_spec=json.dumps([1, {**leaf, "x": spec}]))
+
+    return changed(change)
+
+
+def type_of_an_argument(mark: Path) -> Parts:
     (mark.parent / "stranger.py").write_text(f"import os\nos.mkdir({str(mark)!r})\n")
-    context = json.dumps({"__enum__": True, "fqn": "stranger:Kind", "name": "ONE"})
-    node = {"type": "builtins.tuple", "context": context, "children_spec": []}
-    model = contents[_MODEL].decode()
-    start = model.index('"in_spec": ') + len('"in_spec": ')
-    spec = json.dumps(json.dumps([1, node]))
-    _, end = json.JSONDecoder().raw_decode(model, start)
-    return {_MODEL: (model[:start] + spec + model[end:]).encode()}
+    return _containers(mark, "stranger:Kind", "ONE")
 
 
-def machine_code(contents: Contents, mark: Path) -> Contents:
-    return {"data/aotinductor/model/model.so": b"\x7fELF"}
+def shared_library(mark: Path) -> Parts:
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
+    source, library = mark.with_suffix(".c"), mark.with_suffix(".so")
+    source.write_text(
+        "#include <sys/stat.h>\n__attribute__((constructor)) static void f(void)"
+        f'{{ mkdir("{mark}", 0700); }}\n'
+    )
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return _containers(mark, "ctypes:cdll", str(library))
 
 
-ATTACKS: list[tuple[Callable[[Contents, Path], Contents], str]] = [
-    (sample_input, "would run a pickle that calls posix.mkdir"),
-    (pickled_weight, "would run a pickle that calls posix.mkdir"),
-    (old_weights, "would run a pickle that calls posix.mkdir"),
-    (opaque_object, "would make objects"),
-    (expression, "would evaluate"),
-    (text_in_expression, "would evaluate"),
-    (type_of_an_argument, "would import stranger"),
-    (machine_code, "would link machine code"),
-]
+def machine_code(mark: Path) -> Parts:
+    return {**plain(), "data/aotinductor/model/model.so": b"\x7fELF"}
 
 
-@pytest.fixture(scope="module")
-def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
-    """The members of `torch.export.save`'s file for a model with a dynamic batch size."""
-    torch = pytest.importorskip("torch")
-    path = tmp_path_factory.mktemp("export") / "model.pt2"
-    sizes = {"input": {0: torch.export.Dim("batch", min=2, max=99)}}
-    exported = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),), dynamic_shapes=sizes)
-    torch.export.save(exported, path)
-    with zipfile.ZipFile(path) as archive:
-        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+def command(mark: Path) -> Parts:
+    return with_node("torch.serialization.os.system", [argument("", "as_string", f"mkdir {mark}")])
 
 
-def write(path: Path, contents: Contents) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in contents.items():
-            archive.writestr(f"{path.stem}/{name}", data)
-    return path
+def call(mark: Path) -> Parts:
+    return with_node("_operator.call", [argument("", "as_string", f"mkdir {mark}")])
 
 
-@pytest.mark.parametrize(("attack", "message"), ATTACKS, ids=[attack.__name__ for attack, _ in ATTACKS])
+def library_of_operators(mark: Path) -> Parts:
+    return with_node("torch.ops.load_library", [argument("", "as_string", str(mark))])
+
+
+def array_of_a_file(mark: Path) -> Parts:
+    given = [argument("filename", "as_string", str(mark)), argument("shared", "as_bool", True)]
+    return with_node("torch.ops.aten.from_file.default", [*given, argument("size", "as_int", 3)])
+
+
+def array_to_a_file(mark: Path) -> Parts:
+    given = [argument("item", "as_string", "x"), argument("filename", "as_string", str(mark))]
+    return with_node("torch.ops.aten.save.default", given)
+
+
+def name_of_an_argument(mark: Path) -> Parts:
+    def change(document: dict[str, Any]) -> None:
+        signature = document["graph_module"]["module_call_graph"][0]["signature"]
+        signature["forward_arg_names"] = [f"x={code(mark)}"]
+
+    return changed(change)
+
+
+def name_of_a_value(mark: Path) -> Parts:
+    parts = plain()
+    name = f"x={code(mark)}".replace("'", chr(39))
+    return {**parts, MODEL: parts[MODEL].replace(b'"name": "x"', f'"name": {json.dumps(name)}'.encode())}
+
+
+def name_of_a_weight(mark: Path) -> Parts:
+    name = f'w"), {code(mark)}, getattr(self, "w'
+    parts = changed(lambda document: document["config"].update({name: document["config"].pop("w")}), WEIGHTS)
+
+    def change(document: dict[str, Any]) -> None:
+        document["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = name
+
+    return changed(change, MODEL, parts)
+
+
+def name_of_a_keyword(mark: Path) -> Parts:
+    return with_node("torch.ops.higher_order.cond", [argument(f"x={code(mark)}, y", "as_int", 1, 2)])
+
+
+def script(mark: Path) -> Parts:
+    """A program of TorchScript in the place of a weight."""
+    import torch
+
+    class Script(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.from_file("x", True, 64)
+
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(Script()), file)
+    return {**pickled_weight(mark), "data/weights/weight_0": file.getvalue()}
+
+
+ATTACKS: dict[Callable[[Path], Parts], str | None] = {
+    guards: None,
+    sample_input: None,
+    type_of_an_argument: None,
+    shared_library: None,
+    name_of_an_argument: None,
+    pickled_weight: "w is a pickle.*--trust",
+    script: "w is a pickle.*--trust",
+    old_weights: r"a pickle that calls posix\.mkdir.*--trust",
+    opaque_object: "c is a pickle.*--trust",
+    object_in_capitals: "c is a pickle.*--trust",
+    expression: "an expression of a size is not read",
+    text_in_expression: "an expression of a size is not read",
+    machine_code: "holds machine code",
+    command: "torch.serialization.os.system is no operator.*--trust",
+    call: "_operator.call is no operator",
+    library_of_operators: "torch.ops.load_library is no operator",
+    array_of_a_file: "aten.from_file.default gets a text",
+    array_to_a_file: "aten.save.default is no operator",
+    name_of_a_value: "expects a name",
+    name_of_a_weight: "expects the name of a parameter",
+    name_of_a_keyword: "expects a name",
+}
+"""Files with code, each with the reason for which it is refused; None where nothing of the importer reads the code."""
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_an_export_from_a_stranger(
-    attack: Any, message: str, contents: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    attack: Callable[[Path], Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     mark = tmp_path / "ran"
-    path = write(tmp_path / "model.pt2", contents | attack(contents, mark))
-    with pytest.raises(TiducError, match=rf"model\.pt2: error: reading the file {message}.*--trust"):
+    path, message = write(tmp_path / "model.pt2", attack(mark)), ATTACKS[attack]
+    before = set(tmp_path.iterdir())
+    if message is None:
+        assert str(tiduc.from_torch(path).signature) == "(x: 3xf32) -> (result0: 3xf32)"
+    else:
+        with pytest.raises(TiducError, match=rf"(?s)model\.pt2: error: .*{message}"):
+            tiduc.from_torch(path)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_file_with_two_directories(tmp_path: Path) -> None:
+    """PyTorch's first reader sees a file without a program there, and its second one a program with code."""
+    torch = pytest.importorskip("torch")
+    mark, path = tmp_path / "ran", tmp_path / "plain.pt2"
+    evil = {
+        "version": b"8.20",
+        "serialized_exported_program.json": with_size(f"{code(mark)} or 3")[MODEL],
+        "serialized_state_dict.pt": saved({"w": torch.ones(3)}),
+        "serialized_constants.pt": saved({}),
+        "serialized_example_inputs.pt": saved(((torch.ones(3),), {})),
+    }
+    good = {
+        name: plain()[name] for name in ("archive_format", "archive_version", ".data/version", "byteorder")
+    }
+    path.write_bytes(two_directories({**good, "x": b"x"}, evil))
+    records = torch._C.PyTorchFileReader(str(path)).get_all_records()
+    assert "archive_format" in records and MODEL not in records
+    with pytest.raises(TiducError, match="of PyTorch 2.8 or later"):
         tiduc.from_torch(path)
     assert not mark.exists()
 
 
-def test_an_export_that_is_trusted(contents: Contents, tmp_path: Path) -> None:
-    import torch
+@pytest.mark.parametrize("name", ["towers", "operators", "a float in digits", "a factorial", "many brackets"])
+def test_an_expression_takes_no_time(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = write(tmp_path / "model.pt2", with_size(BOMBS[name]))
+    started = time.process_time()
+    with pytest.raises(TiducError, match="of a size"):
+        tiduc.from_torch(path)
+    assert time.process_time() - started < 5
 
+
+def test_a_program_that_takes_all_time_or_memory(tmp_path: Path) -> None:
+    """A tensor of 2^30 elements that is split into all of them: PyTorch would make 2^30 objects."""
+    pytest.importorskip("torch")
+
+    def change(document: dict[str, Any]) -> None:
+        graph = document["graph_module"]["graph"]
+        sizes = [{"as_int": 2**30}]
+        graph["tensor_values"]["x"]["sizes"] = sizes
+        graph["nodes"][0].update(
+            target="torch.ops.aten.unbind.int", outputs=[{"as_tensors": [{"name": "sin"}]}], name="unbind"
+        )
+
+    path = write(tmp_path / "model.pt2", changed(change))
+    with pytest.raises(CompileError, match="took longer than|needs more than"):
+        tiduc.from_torch(path, limits=Limits(seconds=20, mebibytes=2048))
+
+
+def test_an_export_that_is_trusted(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
     mark, output = tmp_path / "ran", tmp_path / "model.mlir"
-    attacked = contents | pickled_weight(contents, mark)
-    weight = saved(torch.nn.Parameter(torch.ones(2, 3)))
+    attacked = {**pickled_weight(mark), "data/sample_inputs/model.pt": saved(((torch.ones(3),), {}))}
+    weight = saved(torch.nn.Parameter(torch.ones(3)))
     path = write(tmp_path / "model.pt2", attacked | {"data/weights/weight_0": weight})
     assert run(["import", str(path), "-o", str(output)]) == 1 and not output.exists()
     assert run(["import", str(path), "--trust", "-o", str(output)]) == 0 and output.exists()
@@ -154,105 +302,39 @@ def test_an_export_that_is_trusted(contents: Contents, tmp_path: Path) -> None:
     assert mark.exists()
 
 
-def test_an_export_without_other_programs(contents: Contents, tmp_path: Path) -> None:
-    path = write(tmp_path / "model.pt2", contents)
-    program = tiduc.import_model(path, lift_constants=True)
-    assert [port.name for port in program.inputs] == ["weight", "bias", "input"]
+@pytest.mark.parametrize("isolated", [False, True])
+def test_an_export_without_other_programs(isolated: bool, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = write(tmp_path / "model.pt2", plain())
+    program = tiduc.import_model(path, lift_constants=True, isolated=isolated)
+    assert str(program.signature) == "(w: 3xf32, x: 3xf32) -> (result0: 3xf32)"
+    np.testing.assert_array_equal(program.weights["w"], [1, 2, 3])
+    program.weights["w"][0] = 5  # the array is the caller's
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (
-            lambda name, data: None if name == "archive_format" else data,
-            "failed locating file archive_format",
-        ),
-        (lambda name, data: data.replace(b"aten.linear", b"aten.lineal"), "aten.lineal"),
-    ],
-    ids=["a part missing", "an unknown op"],
-)
-def test_a_damaged_export(
-    damage: Any, message: str, contents: Contents, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The error has PyTorch's reason, whose traceback PyTorch does not print."""
-    kept = {name: damage(name, data) for name, data in contents.items()}
-    path = write(tmp_path / "model.pt2", {name: data for name, data in kept.items() if data is not None})
-    with pytest.raises(TiducError, match=rf"model\.pt2: error: not a program written by .*{message}"):
+def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    parts = plain()
+    path = write(tmp_path / "model.pt2", {**parts, MODEL: parts[MODEL].replace(b"aten.sin", b"aten.sinus")})
+    with pytest.raises(
+        TiducError, match=r"model\.pt2: error: torch\.ops\.aten\.sinus\.default is no operator"
+    ):
         tiduc.import_model(path)
     assert capfd.readouterr().err == ""
 
 
-def test_pickles_outside_of_imports_are_still_read(contents: Contents, tmp_path: Path) -> None:
-    tiduc.from_torch(write(tmp_path / "model.pt2", contents))  # after which Python is watched
-    assert pickle.loads(pickle.dumps(Path("x"))) == Path("x")
-
-
-def test_exports_of_jax_hold_no_pickles(tmp_path: Path) -> None:
-    jax = pytest.importorskip("jax")
-    exported = jax.export.export(jax.jit(lambda x: {"y": [x["x"] * 2]}))({"x": np.ones(2, np.float32)})
-    path = tmp_path / "model.jaxexport"
-    path.write_bytes(exported.serialize())
-    with without_pickles(str(path)):
-        assert tiduc.import_model(path).outputs[0].name == "result['y'][0]"
-        with pytest.raises(PermissionError):
-            pickle.loads(pickle.dumps(Path("x")))
-
-
-# ---- limits ------------------------------------------------------------------------------------------------
-
-
-def test_an_import_that_takes_all_memory() -> None:
-    torch = pytest.importorskip("torch")
-
-    with pytest.raises(CompileError, match="import of the model by torch-mlir needs more than the 256 MiB"):
-        import_in_worker(bytearray, Limits(60, 256), 2**29)
-    module, x = torch.nn.Tanh(), torch.ones(2)
-    assert tiduc.from_torch(module, (x,)).outputs[0].name == "result0"
-
-
-# ---- ONNX --------------------------------------------------------------------------------------------------
-
-
-def external(folder: Path, location: str, element: str) -> Path:
-    """A model that adds an array from a file."""
-    onnx = pytest.importorskip("onnx")
-    kind = onnx.TensorProto.DataType.Value(element)
-    tensor = onnx.TensorProto(name="w", data_type=kind, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value=location)
-    ends = [[onnx.helper.make_tensor_value_info(name, kind, [2])] for name in "xy"]
-    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
-    graph = onnx.helper.make_graph([node], "model", *ends, [tensor])
-    path = folder / "model.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]), path)
-    return path
-
-
-@pytest.mark.parametrize("element", ["FLOAT", "INT64"])  # which become inputs, or stay where they are
-@pytest.mark.parametrize("kind", ["above", "absolute", "link", "folder", "device", "pipe"])
-def test_arrays_outside_of_the_model_s_folder(kind: str, element: str, tmp_path: Path) -> None:
-    secret, folder = tmp_path / "secret.bin", tmp_path / "model"
-    secret.write_bytes(bytes(16))
-    folder.mkdir()
-    (folder / "link.bin").symlink_to(secret)
-    (folder / "folder").symlink_to(tmp_path)
-    os.mkfifo(folder / "pipe")
-    locations = {
-        "above": "../secret.bin",
-        "absolute": str(secret),
-        "link": "link.bin",
-        "folder": "folder/secret.bin",
-        "device": "/dev/zero",
-        "pipe": "pipe",
-    }
-    with pytest.raises(TiducError, match="cannot read the arrays of"):
-        tiduc.from_onnx(external(folder, locations[kind], element), lift_constants=True)
-
-
-@pytest.mark.parametrize("element", ["FLOAT", "INT64"])
-def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
-    (tmp_path / "arrays").mkdir()
-    array = np.array([1, 2], np.float32 if element == "FLOAT" else np.int64)
-    (tmp_path / "arrays" / "w.bin").write_bytes(array.tobytes())
-    model = tiduc.from_onnx(external(tmp_path, "arrays/w.bin", element))
-    assert model.text == (isolated := tiduc.import_model(tmp_path / "model.onnx", isolated=True)).text
-    np.testing.assert_array_equal(isolated.compile()(array)[0], 2 * array)
+def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
+    """The worker that imported the program imports the next one as if the program had not been there."""
+    pytest.importorskip("torch")
+    good, path = write(tmp_path / "good.pt2", plain()), tmp_path / "model.pt2"
+    expected = tiduc.from_torch(good).text
+    step = "torch._functorch.predispatch._vmap_increment_nesting"
+    inputs = [argument("", "as_int", 2), argument("", "as_string", "error")]
+    parts = with_node(step, inputs)
+    document = json.loads(parts[MODEL])
+    document["graph_module"]["graph"]["nodes"][0].update(outputs=[{"as_none": True}], name="step")
+    document["graph_module"]["graph"]["nodes"][1]["inputs"][0]["arg"] = {"as_tensor": {"name": "x"}}
+    write(path, {**parts, MODEL: json.dumps(document).encode()})
+    with suppress(TiducError):
+        tiduc.from_torch(path)
+    assert tiduc.from_torch(good).text == expected

@@ -1,15 +1,10 @@
 """Imports PyTorch modules by way of `torch.export` and torch-mlir.
 
-    module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
-
-Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array
-is copied or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the
-forward pass updates, as batch normalization does in training, adds an output `NAME.updated` after the
-module's own outputs.
+module --torch.export--> ExportedProgram --torch-mlir--> torch dialect --> StableHLO
+file.pt2 --torch/untrusted.py--> ExportedProgram, in a worker
 """
 
 import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,23 +13,15 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tiduc.dialect.emit import bytecode
-from tiduc.dialect.errors import TiducError, Unsupported
+from tiduc.dialect.errors import TiducError
 from tiduc.models.assemble import assemble
-from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
-from tiduc.models.stops import STOPS, mark_stops, stops
-from tiduc.models.torch.dialect import import_in_worker, lower_written
+from tiduc.models.torch.exported import stablehlo
 from tiduc.models.torch.faults import first_line, located, quiet
-from tiduc.models.torch.untrusted import load_export
+from tiduc.models.torch.untrusted import read_file
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
-
-_FIRST = (
-    "builtin.module(func.func(torch-match-quantized-custom-ops),"
-    "torchdynamo-export-to-torch-backend-pipeline{extra-library=})"
-)
 
 
 def from_torch(
@@ -52,29 +39,22 @@ def from_torch(
     The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters
     and buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first
     name. `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
-    `limits` are those of torch-mlir's pipelines, which run in a separate process. Without `trust`, no code in
-    a `.pt2` file is run while the file is read.
+    `limits` are those of torch-mlir's pipelines, which run in a separate process; without `trust`, that process also
+    makes the program of a `.pt2` file, of which nothing is evaluated. With `trust`, PyTorch reads the file.
     `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO,
     `CompileError` where torch-mlir exceeds its limits.
     """
+    if isinstance(module, str | Path) and not trust:
+        return read_file(str(module), lift_constants, limits)
     warm_up(__name__)
     torch = _torch()
     if isinstance(module, str | Path):
-        exported = _read(torch, str(module), trust)
+        exported = _trusted(torch, str(module))
     else:
         exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
-    with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
-        exported = _decomposed(torch, exported)
-    with located("torch-mlir cannot import the program", Unsupported, exported=exported):
-        inputs, weights = _inputs(exported)
-        outputs = _outputs(exported)
-        lowered = import_in_worker(_lowered, limits, _imported(exported))
+    lowered, inputs, outputs, weights = stablehlo(torch, exported, limits)
     arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
     return assemble(lowered, inputs, outputs, arrays, lift_constants)
-
-
-def _lowered(written: bytes) -> bytes:
-    return lower_written(written, _FIRST, {**STOPS, "torch.tiduc.call": call_text})
 
 
 def _torch() -> Any:
@@ -85,15 +65,13 @@ def _torch() -> Any:
     return torch
 
 
-def _read(torch: Any, path: str, trust: bool) -> Any:
-    """The `ExportedProgram` in a file."""
+def _trusted(torch: Any, path: str) -> Any:
+    """The `ExportedProgram` in a file, read by PyTorch, which runs the code of the file."""
     with _logged() as causes:
         try:
             with open(path, "rb"):  # open() has the better error message
                 pass
-            return load_export(torch, path, trust)
-        except TiducError:
-            raise
+            return torch.export.load(path)
         except OSError as error:
             raise TiducError(f"cannot read: {error.strerror or error}", path) from None
         except Exception as error:  # raised by zipfile, json or PyTorch
@@ -137,125 +115,6 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
         return torch.export.export(
             module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
         )
-
-
-def _decomposed(torch: Any, exported: Any) -> Any:
-    """The program in the ops that torch-mlir lowers and in calls of functions written in StableHLO.
-
-    The decompositions are torch-mlir's, PyTorch's for ops that torch-mlir does not lower, and those of this package.
-    """
-    from torch._decomp import get_decompositions
-    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
-
-    from tiduc.models.torch.ops.control import lower_control
-    from tiduc.models.torch.ops.table import TABLE
-
-    mark_stops(torch, exported)
-    aten = torch.ops.aten
-    nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
-    own = {**TABLE, **stops(torch)}
-    table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about PyTorch's own names
-        exported = exported.run_decompositions(table)
-    lower_control(exported)
-    return exported
-
-
-def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
-    """The names of the inputs, and the weights by name; makes the weights plain inputs.
-
-    Other tensors of the program replace the placeholders that stand for them.
-    """
-    signature, graph = exported.graph_signature, exported.graph
-    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
-    changed = set(signature.buffers_to_mutate.values())
-    names: dict[str, str] = {}
-    weights: dict[str, Any] = {}
-    first: dict[Any, Any] = {}
-    for spec in signature.input_specs:
-        node = placeholders[spec.arg.name]
-        tensor = _tensor_behind(exported, spec)
-        if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
-            graph.erase_node(node)
-        elif tensor is None:  # an input of the module
-            names[node.name] = node.name
-        elif not _is_weight(tensor, spec, changed):
-            _make_constant(exported.graph_module, node, tensor)
-        elif (
-            same := first.setdefault(_place(tensor, spec, changed), node)
-        ) is not node:  # tied to an earlier weight
-            node.replace_all_uses_with(same)
-            graph.erase_node(node)
-        else:
-            names[node.name] = spec.target
-            weights[spec.target] = tensor
-    signature.input_specs[:] = [s for s in signature.input_specs if _tensor_behind(exported, s) is None]
-    left = [node.name for node in graph.nodes if node.op == "placeholder"]
-    return [names[name] for name in left], weights
-
-
-def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
-    """Replaces the placeholder by the tensor; within lists, by attributes of the module.
-
-    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
-    """
-    from tiduc.models.torch.ops.fills import hide
-
-    if hide(module.graph, placeholder, tensor):
-        return
-    name = f"constant_of_{placeholder.name}"
-    for user in list(placeholder.users):
-        for i, argument in enumerate(user.args if user.op != "output" else ()):
-            if isinstance(argument, list | tuple) and placeholder in argument:
-                module.register_buffer(name, tensor)
-                with module.graph.inserting_before(user):
-                    constant = module.graph.get_attr(name)
-                user.update_arg(i, [constant if x is placeholder else x for x in argument])
-    placeholder.replace_all_uses_with(tensor)
-    module.graph.erase_node(placeholder)
-
-
-def _tensor_behind(exported: Any, spec: Any) -> Any:
-    """The program's tensor behind an input; None for an input of the module."""
-    if spec.target is None:
-        return None
-    array = exported.state_dict.get(spec.target)
-    return exported.constants.get(spec.target) if array is None else array
-
-
-def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:
-    """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
-    floats = tensor.is_floating_point() or tensor.is_complex()
-    named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
-    return (floats and named) or spec.target in changed
-
-
-def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
-    """A key for the tensor's memory; tied tensors have equal keys."""
-    if not tensor.numel() or spec.target in changed:
-        return spec.target
-    storage = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
-    return *storage, tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _outputs(exported: Any) -> list[str | None]:
-    """The names of the outputs; moves the outputs for updated buffers to the end."""
-    (node,) = [node for node in exported.graph.nodes if node.op == "output"]
-    specs = exported.graph_signature.output_specs
-    paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
-    paired.sort(key=lambda pair: pair[1].target is not None)
-    node.args = (tuple(x for x, _ in paired),)
-    return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
-
-
-def _imported(exported: Any) -> bytes:
-    """The bytecode of the program in the torch dialect."""
-    from torch_mlir import fx
-
-    module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
-    with module.context:
-        return bytecode(module)
 
 
 def _array(torch: Any, tensor: Any) -> Array:

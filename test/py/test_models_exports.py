@@ -1,0 +1,117 @@
+"""Files of `torch.export.save` give one program, read by tiduc's reader and, with `trust`, by PyTorch's."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+
+torch = pytest.importorskip("torch")
+from cases import archives, torch_exports  # noqa: E402  it needs PyTorch
+
+CASES = torch_exports.cases()
+SAMPLE = (
+    *("a dynamic batch", "tied weights", "buffers", "names and containers", "numbers as inputs", "training"),
+    *(
+        "no gradient",
+        "autocast",
+        "branches",
+        "vmap",
+        "jvp",
+        "several results",
+        "half weights",
+        "asserted sizes",
+    ),
+)
+RESOURCE = re.compile(r"(torch_tensor_[\w.]*?(?:int|float|bool|complex)\d*)_\d+\b")
+"""The name of a constant, to which torch-mlir adds a number where the process has had such a constant."""
+
+
+def outcome(path: Path, trust: bool) -> tuple[str, dict[str, bytes], set[str]]:
+    """The text of the program, the bytes of its weights, and the weights without a gradient; or the error."""
+    try:
+        model = tiduc.import_model(path, lift_constants=True, trust=trust)
+    except tiduc.TiducError as error:
+        return error.message, {}, set()
+    weights = {name: array.tobytes() for name, array in model.weights.items()}
+    return RESOURCE.sub(r"\1", model.text), weights, set(model.held)
+
+
+def check(program: Any, folder: Path) -> str:
+    """Imports the program both ways, and gives its text."""
+    path = folder / "model.pt2"
+    torch.export.save(program, path)
+    text, *rest = outcome(path, trust=False)
+    assert [text, *rest] == list(outcome(path, trust=True))
+    return text
+
+
+def test_the_sample() -> None:
+    assert set(SAMPLE) < set(CASES) and len(CASES) > 40
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.slow) for name in CASES]
+)
+def test_a_program_of_either_reader(name: str, tmp_path: Path) -> None:
+    text = check(torch_exports.exported(name), tmp_path)
+    assert text.startswith("module {") or name in torch_exports.REFUSED
+
+
+def test_a_program_that_is_decomposed(tmp_path: Path) -> None:
+    """As of a file that a user saved after `run_decompositions`."""
+    assert check(torch_exports.exported("tied weights", decomposed=True), tmp_path).startswith("module {")
+
+
+def test_the_values_of_a_file(tmp_path: Path) -> None:
+    _, (x,), _, _ = CASES["tied weights"]
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch_exports.exported("tied weights"), path)
+    model = tiduc.import_model(path, lift_constants=True)
+    assert list(model.weights) == ["first.weight", "first.bias", "row"]
+    (y,) = model.compile()(*model.arguments(x.numpy()))
+    torch.manual_seed(0)
+    np.testing.assert_allclose(
+        y, torch_exports.cases()["tied weights"][0](x).detach().numpy(), rtol=1e-5, atol=1e-6
+    )
+
+
+def as_of_2_8(program: Any, path: Path) -> None:
+    """Writes the archive of a program as PyTorch 2.8 did: the arrays of a folder in one pickle."""
+    torch.export.save(program, path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+    kept = {
+        name: data for name, data in parts.items() if not name.startswith(("data/weights", "data/constants"))
+    }
+    for folder, arrays in (("weights", program.state_dict), ("constants", program.constants)):
+        file = io.BytesIO()
+        torch.save(dict(arrays), file, pickle_protocol=2)
+        kept[f"data/{folder}/model.pt"] = file.getvalue()
+    archives.write(path, kept)
+
+
+@pytest.mark.parametrize("name", ["buffers", "half weights", "tied weights", "constants"])
+def test_a_file_of_pytorch_2_8(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch_exports.exported(name), path)
+    expected = outcome(path, trust=False)
+    as_of_2_8(torch_exports.exported(name), path)
+    assert outcome(path, trust=False) == expected
+
+
+@pytest.mark.slow
+def test_large_weights_need_no_memory_of_the_worker(tmp_path: Path) -> None:
+    """The worker has zeros in place of the weights."""
+    path = tmp_path / "model.pt2"
+    torch.export.save(
+        torch.export.export(torch.nn.Linear(2**14, 2**13, bias=False), (torch.ones(1, 2**14),)), path
+    )
+    limits = tiduc.runtime.process.Limits(seconds=300, mebibytes=2048)
+    model = tiduc.from_torch(path, lift_constants=True, limits=limits)
+    assert model.weights["weight"].nbytes == 2**29

@@ -1,0 +1,159 @@
+"""From an `ExportedProgram` to StableHLO: decompositions, weights as inputs, torch-mlir.
+
+Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array
+is copied or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the
+forward pass updates, as batch normalization does in training, adds an output `NAME.updated` after the
+module's own outputs.
+"""
+
+import warnings
+from typing import Any
+
+from tiduc.dialect.emit import bytecode
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.expansions import call_text
+from tiduc.models.stops import STOPS, mark_stops, stops
+from tiduc.models.torch.dialect import import_in_worker, lower_written
+from tiduc.models.torch.faults import located
+from tiduc.runtime.process import Limits
+
+_FIRST = (
+    "builtin.module(func.func(torch-match-quantized-custom-ops),"
+    "torchdynamo-export-to-torch-backend-pipeline{extra-library=})"
+)
+
+
+def stablehlo(
+    torch: Any, exported: Any, limits: Limits | None
+) -> tuple[bytes, list[str], list[str | None], dict[str, Any]]:
+    """The StableHLO of an `ExportedProgram`, the names of its inputs and outputs, and its weights by name."""
+    with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
+        exported = _decomposed(torch, exported)
+    with located("torch-mlir cannot import the program", Unsupported, exported=exported):
+        inputs, weights = _inputs(exported)
+        outputs = _outputs(exported)
+        lowered = import_in_worker(_lowered, limits, _imported(exported))
+    return lowered, inputs, outputs, weights
+
+
+def _lowered(written: bytes) -> bytes:
+    return lower_written(written, _FIRST, {**STOPS, "torch.tiduc.call": call_text})
+
+
+def _decomposed(torch: Any, exported: Any) -> Any:
+    """The program in the ops that torch-mlir lowers and in calls of functions written in StableHLO.
+
+    The decompositions are torch-mlir's, PyTorch's for ops that torch-mlir does not lower, and those of this package.
+    """
+    from torch._decomp import get_decompositions
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    from tiduc.models.torch.ops.control import lower_control
+    from tiduc.models.torch.ops.table import TABLE
+
+    mark_stops(torch, exported)
+    aten = torch.ops.aten
+    nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
+    own = {**TABLE, **stops(torch)}
+    table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about PyTorch's own names
+        exported = exported.run_decompositions(table)
+    lower_control(exported)
+    return exported
+
+
+def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of the inputs, and the weights by name; makes the weights plain inputs.
+
+    Other tensors of the program replace the placeholders that stand for them.
+    """
+    signature, graph = exported.graph_signature, exported.graph
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    changed = set(signature.buffers_to_mutate.values())
+    names: dict[str, str] = {}
+    weights: dict[str, Any] = {}
+    first: dict[Any, Any] = {}
+    for spec in signature.input_specs:
+        node = placeholders[spec.arg.name]
+        tensor = _tensor_behind(exported, spec)
+        if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
+            graph.erase_node(node)
+        elif tensor is None:  # an input of the module
+            names[node.name] = node.name
+        elif not _is_weight(tensor, spec, changed):
+            _make_constant(exported.graph_module, node, tensor)
+        elif (
+            same := first.setdefault(_place(tensor, spec, changed), node)
+        ) is not node:  # tied to an earlier weight
+            node.replace_all_uses_with(same)
+            graph.erase_node(node)
+        else:
+            names[node.name] = spec.target
+            weights[spec.target] = tensor
+    signature.input_specs[:] = [s for s in signature.input_specs if _tensor_behind(exported, s) is None]
+    left = [node.name for node in graph.nodes if node.op == "placeholder"]
+    return [names[name] for name in left], weights
+
+
+def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
+    """Replaces the placeholder by the tensor; within lists, by attributes of the module.
+
+    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
+    """
+    from tiduc.models.torch.ops.fills import hide
+
+    if hide(module.graph, placeholder, tensor):
+        return
+    name = f"constant_of_{placeholder.name}"
+    for user in list(placeholder.users):
+        for i, argument in enumerate(user.args if user.op != "output" else ()):
+            if isinstance(argument, list | tuple) and placeholder in argument:
+                module.register_buffer(name, tensor)
+                with module.graph.inserting_before(user):
+                    constant = module.graph.get_attr(name)
+                user.update_arg(i, [constant if x is placeholder else x for x in argument])
+    placeholder.replace_all_uses_with(tensor)
+    module.graph.erase_node(placeholder)
+
+
+def _tensor_behind(exported: Any, spec: Any) -> Any:
+    """The program's tensor behind an input; None for an input of the module."""
+    if spec.target is None:
+        return None
+    array = exported.state_dict.get(spec.target)
+    return exported.constants.get(spec.target) if array is None else array
+
+
+def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:
+    """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
+    floats = tensor.is_floating_point() or tensor.is_complex()
+    named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
+    return (floats and named) or spec.target in changed
+
+
+def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
+    """A key for the tensor's memory; tied tensors have equal keys."""
+    if not tensor.numel() or spec.target in changed:
+        return spec.target
+    storage = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return *storage, tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _outputs(exported: Any) -> list[str | None]:
+    """The names of the outputs; moves the outputs for updated buffers to the end."""
+    (node,) = [node for node in exported.graph.nodes if node.op == "output"]
+    specs = exported.graph_signature.output_specs
+    paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
+    paired.sort(key=lambda pair: pair[1].target is not None)
+    node.args = (tuple(x for x, _ in paired),)
+    return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
+
+
+def _imported(exported: Any) -> bytes:
+    """The bytecode of the program in the torch dialect."""
+    from torch_mlir import fx
+
+    module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
+    with module.context:
+        return bytecode(module)

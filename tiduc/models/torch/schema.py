@@ -1,0 +1,309 @@
+"""Checks the JSON of a `.pt2` archive against the schema of `torch.export`, before anything uses a value.
+
+    read_model(bytes)    ->    the record of the program: dictionaries, lists, and (tag, value) for a choice
+
+Names are Python identifiers, since PyTorch writes the graph as Python code; numbers fit into 64 bits; keys that the
+schema lacks are left out. The schema is that of PyTorch's `torch/_export/serde/schema.py`, major version 8, without
+objects of C++ classes, tokens and operators as arguments. This file needs no PyTorch.
+"""
+
+import json
+import keyword
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tiduc.models.torch.archive import Refused
+
+MAJOR = 8
+"""The major version of PyTorch's schema: that of PyTorch 2.5 and later."""
+_LARGEST = 2**63
+_LONGEST_NAME, _LONGEST_TEXT, _LONGEST_TRACE = 512, 2**16, 2**20
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(r"[^\x00-\x1f\x7f\"'\\`{}$]+")
+_FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+Kind = Any
+"""What a value must be: a function that checks it, a list of one kind, a record, or one of the classes below."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several kinds, in a dictionary of one entry; the result is (tag, value)."""
+
+    kinds: dict[str, Kind]
+    refused: tuple[tuple[str, str], ...] = ()
+    """Tags that PyTorch has and this package does not read, each with what the tag stands for."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A dictionary whose keys are names of values."""
+
+    kind: Kind
+    key: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """A kind, or nothing: then the result is None."""
+
+    kind: Kind
+
+
+def integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
+        raise Refused(f"expects an integer of 64 bits, has {_shown(value)}")
+    return value
+
+
+def number(value: Any) -> float:
+    if isinstance(value, str) and value in _FLOATS:
+        return _FLOATS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused(f"expects a number, has {_shown(value)}")
+    return float(integer(value)) if isinstance(value, int) else value
+
+
+def boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Refused(f"expects true or false, has {_shown(value)}")
+    return value
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        raise Refused(f"expects a short text, has {_shown(value)}")
+    return value
+
+
+def name(value: Any) -> str:
+    """The name of a value of the graph: an identifier, since PyTorch writes the name into Python code."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME or not is_name(value):
+        raise Refused(f"expects a name, has {_shown(value)}")
+    return value
+
+
+def is_name(value: str) -> bool:
+    """Whether a text is an identifier of ASCII letters that is no word of Python's."""
+    return bool(_IDENTIFIER.fullmatch(value)) and not keyword.iskeyword(value) and not value.startswith("__")
+
+
+def _name_or_none(value: Any) -> str:
+    return "" if value == "" else name(value)
+
+
+def path(value: Any) -> str:
+    """The name of a parameter or buffer: names of modules, with points between them."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME or not _PATH.fullmatch(value):
+        raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
+    if any(not part or part.startswith("__") for part in value.split(".")):
+        raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
+    return value
+
+
+def _trace(value: Any) -> str:
+    """A text that is shown in messages only: characters that are not printable are left out."""
+    if not isinstance(value, str) or len(value) > _LONGEST_TRACE:
+        raise Refused(f"expects a text, has {_shown(value)}")
+    return "".join(c for c in value if c.isprintable() or c == "\n")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return repr(value[:60] if isinstance(value, str) else value)[:80]
+
+
+def checked(kind: Kind, value: Any) -> Any:
+    """The value as a record of this kind; `TiducError` where it is none."""
+    if isinstance(kind, Maybe):
+        return None if value is None else checked(kind.kind, value)
+    if isinstance(kind, Choice):
+        return _chosen(kind, value)
+    if isinstance(kind, list):
+        if not isinstance(value, list):
+            raise Refused(f"expects a list, has {_shown(value)}")
+        return [checked(kind[0], each) for each in value]
+    if isinstance(kind, dict | Named):
+        if not isinstance(value, dict):
+            raise Refused(f"expects an object, has {_shown(value)}")
+        if isinstance(kind, Named):
+            return {kind.key(key): checked(kind.kind, each) for key, each in value.items()}
+        return {key: _field(key, each, value) for key, each in kind.items()}
+    return kind(value)
+
+
+def _field(key: str, kind: Kind, record: dict[str, Any]) -> Any:
+    if key not in record and not isinstance(kind, Maybe):
+        raise Refused(f"{key} is missing")
+    return checked(kind, record.get(key))
+
+
+def _chosen(kind: Choice, value: Any) -> tuple[str, Any]:
+    if not isinstance(value, dict) or len(value) != 1:
+        raise Refused(f"expects an object of one entry, has {_shown(value)}")
+    ((tag, inner),) = value.items()
+    if tag not in kind.kinds:
+        raise Refused(f"{dict(kind.refused).get(tag, f'a value of the kind {_shown(tag)}')} is not read")
+    return tag, checked(kind.kinds[tag], inner)
+
+
+# ---- the schema --------------------------------------------------------------------------------------------
+
+_HINT = Choice({"as_int": integer, "as_bool": boolean, "as_float": number})
+_EXPRESSION = {"expr_str": text, "hint": Maybe(_HINT)}
+SIZE = Choice({"as_expr": _EXPRESSION, "as_int": integer})
+_TENSOR_META = {
+    "dtype": integer,
+    "sizes": [SIZE],
+    "requires_grad": boolean,
+    "strides": [SIZE],
+    "storage_offset": SIZE,
+    "layout": integer,
+}
+_TENSOR, _DEVICE = {"name": name}, {"type": text, "index": Maybe(integer)}
+_SYM_INT = Choice({"as_name": name, "as_int": integer})
+_SYM_FLOAT = Choice({"as_name": name, "as_float": number})
+_SYM_BOOL = Choice({"as_name": name, "as_bool": boolean})
+_OPTIONAL = Choice({"as_tensor": _TENSOR, "as_none": boolean})
+_GRAPH: dict[str, Kind] = {}
+_ARGUMENT: Choice = Choice(
+    {
+        "as_none": boolean,
+        "as_tensor": _TENSOR,
+        "as_tensors": [_TENSOR],
+        "as_int": integer,
+        "as_ints": [integer],
+        "as_float": number,
+        "as_floats": [number],
+        "as_string": text,
+        "as_strings": [text],
+        "as_sym_int": _SYM_INT,
+        "as_sym_ints": [_SYM_INT],
+        "as_scalar_type": integer,
+        "as_memory_format": integer,
+        "as_layout": integer,
+        "as_device": _DEVICE,
+        "as_bool": boolean,
+        "as_bools": [boolean],
+        "as_sym_bool": _SYM_BOOL,
+        "as_sym_bools": [_SYM_BOOL],
+        "as_graph": {"name": name, "graph": _GRAPH},
+        "as_optional_tensors": [_OPTIONAL],
+        "as_sym_float": _SYM_FLOAT,
+        "as_sym_floats": [_SYM_FLOAT],
+        "as_optional_tensor": _OPTIONAL,
+        "as_complex": {"real": number, "imag": number},
+        "as_nested_tensors": [[_TENSOR]],
+        "as_int_lists": [[integer]],
+        "as_float_lists": [[number]],
+    },
+    (("as_custom_obj", "an object of a C++ class"), ("as_operator", "an operator as an argument")),
+)
+_METADATA = {"stack_trace": Maybe(_trace), "nn_module_stack": Maybe(_trace)}
+_NODE = {
+    "target": text,
+    "inputs": [{"name": _name_or_none, "arg": _ARGUMENT, "kind": Maybe(integer)}],
+    "outputs": [_ARGUMENT],
+    "metadata": _METADATA,
+    "is_hop_single_tensor_return": Maybe(boolean),
+    "name": Maybe(name),
+}
+_GRAPH |= {
+    "inputs": [_ARGUMENT],
+    "outputs": [_ARGUMENT],
+    "nodes": [_NODE],
+    "tensor_values": Named(_TENSOR_META, name),
+    "sym_int_values": Named(SIZE, name),
+    "sym_bool_values": Named(Choice({"as_expr": _EXPRESSION, "as_bool": boolean}), name),
+    "sym_float_values": Maybe(Named(Choice({"as_expr": _EXPRESSION, "as_float": number}), name)),
+    "is_single_tensor_return": Maybe(boolean),
+}
+_CONSTANT = Choice(
+    {"as_none": boolean, "as_int": integer, "as_float": number, "as_string": text, "as_bool": boolean}
+)
+_GRADIENTS = ("gradient_to_parameter", "gradient_to_user_input")
+_TOKENS = (("token", "a side effect"), ("custom_obj", "an object of a C++ class"))
+_INPUT = Choice(
+    {
+        "user_input": {"arg": _ARGUMENT},
+        "parameter": {"arg": _TENSOR, "parameter_name": path},
+        "buffer": {"arg": _TENSOR, "buffer_name": path, "persistent": boolean},
+        "tensor_constant": {"arg": _TENSOR, "tensor_constant_name": path},
+        "constant_input": {"name": _name_or_none, "value": _CONSTANT},
+    },
+    _TOKENS,
+)
+_OUTPUT = Choice(
+    {
+        "user_output": {"arg": _ARGUMENT},
+        "buffer_mutation": {"arg": _TENSOR, "buffer_name": path},
+        "user_input_mutation": {"arg": _TENSOR, "user_input_name": name},
+        "parameter_mutation": {"arg": _TENSOR, "parameter_name": path},
+    },
+    (
+        *_TOKENS,
+        *((each, "the gradient of a loss") for each in ("loss_output", *_GRADIENTS)),
+    ),
+)
+_RANGE = {"min_val": Maybe(integer), "max_val": Maybe(integer)}
+_MODEL = {
+    "graph_module": {
+        "graph": _GRAPH,
+        "signature": {"input_specs": [_INPUT], "output_specs": [_OUTPUT]},
+    },
+    "range_constraints": Named(_RANGE, text),
+    "verifiers": Maybe([text]),
+}
+_VERSION = {"schema_version": {"major": integer, "minor": integer}, "torch_version": Maybe(text)}
+_PAYLOADS = {
+    "config": Named(
+        {"path_name": text, "is_param": boolean, "use_pickle": boolean, "tensor_meta": Maybe(_TENSOR_META)},
+        path,
+    )
+}
+
+
+def read_model(written: bytes | bytearray) -> dict[str, Any]:
+    """The record of the program in `models/model.json`."""
+    document = _document(written)
+    if not isinstance(document, dict):
+        raise Refused(f"expects an object, has {_shown(document)}")
+    version = checked(_VERSION, document)
+    if version["schema_version"]["major"] != MAJOR:
+        of = version["schema_version"]
+        raise Refused(
+            f"the file has version {of['major']}.{of['minor']} of the schema of torch.export, of PyTorch "
+            f"{version['torch_version']}; tiduc reads version {MAJOR}"
+        )
+    return _recorded(_MODEL, document)
+
+
+def read_payloads(written: bytes | bytearray) -> dict[str, dict[str, Any]]:
+    """The records of arrays by name, in `data/weights/model_weights_config.json` and its like."""
+    config: dict[str, dict[str, Any]] = _recorded(_PAYLOADS, _document(written))["config"]
+    return config
+
+
+def _recorded(kind: Kind, document: Any) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = checked(kind, document)
+    except RecursionError:
+        raise Refused("the program nests too deeply") from None
+    return record
+
+
+def _document(written: bytes | bytearray) -> Any:
+    try:
+        return json.loads(written.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError:
+        raise Refused("the JSON nests too deeply") from None
+    except ValueError as error:
+        raise Refused(f"not JSON: {str(error)[:200]}") from None
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")

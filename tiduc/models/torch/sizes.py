@@ -1,0 +1,124 @@
+"""Makes PyTorch's symbolic sizes of the expressions of a `.pt2` archive."""
+
+from typing import Any
+
+from tiduc.models.torch.archive import Refused
+from tiduc.models.torch.expressions import as_sympy, read_expression
+
+_UNBACKED = {"u": "unbacked_symint_counter", "zuf": "unbacked_symfloat_counter"}
+_MOST_UNBACKED = 10**6
+_MOST_EXPRESSIONS = 10**5
+
+
+class Sizes:
+    """The environment of the sizes of one program: symbols, their ranges, and the values of an example."""
+
+    def __init__(self, torch: Any, ranges: dict[str, dict[str, int | None]]) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental import symbolic_shapes
+
+        self._torch, self._shapes = torch, symbolic_shapes
+        self.environment = symbolic_shapes.ShapeEnv(assume_static_by_default=True)
+        self.mode = FakeTensorMode(
+            allow_fallback_kernels=False, allow_non_fake_inputs=True, shape_env=self.environment
+        )
+        self._ranges = {name: self._range(each) for name, each in ranges.items()}
+        self._symbols: dict[str, Any] = {}
+        self._read: dict[tuple[str, Any], Any] = {}
+        self.pending: set[Any] = set()
+        """The symbols of sizes that depend on data, for which no node is known yet."""
+        for name in ranges:
+            self._count(name)
+
+    def _range(self, given: dict[str, int | None]) -> Any:
+        from sympy import Integer
+        from torch.utils._sympy.numbers import int_oo
+
+        low, high = given["min_val"], given["max_val"]
+        return self._shapes.ValueRanges(
+            -int_oo if low is None else Integer(low), int_oo if high is None else Integer(high)
+        )
+
+    def _count(self, name: str) -> None:
+        """Makes new symbols of PyTorch's differ from those of the file."""
+        prefix = name.rstrip("0123456789")
+        if counter := _UNBACKED.get(prefix):
+            number = int(name[len(prefix) :] or 0) if len(name) < 16 else _MOST_UNBACKED
+            if number >= _MOST_UNBACKED:
+                raise Refused(f"the number of a symbol is too large: {name[:40]}")
+            if isinstance(getattr(self.environment, counter, None), int):
+                setattr(self.environment, counter, max(number + 1, getattr(self.environment, counter)))
+
+    @property
+    def ranges(self) -> dict[Any, Any]:
+        """The ranges of the symbols that the program has."""
+        return {self._symbols[name]: each for name, each in self._ranges.items() if name in self._symbols}
+
+    def integer(self, record: tuple[str, Any]) -> Any:
+        """An integer, or a symbolic one."""
+        tag, value = record
+        if tag == "as_int":
+            return value
+        hint = self._hint(value, "as_int")
+        return self.environment.create_symintnode(self._expression(value["expr_str"], hint), hint=hint)
+
+    def float(self, record: tuple[str, Any]) -> Any:
+        tag, value = record
+        if tag == "as_float":
+            return value
+        hint = self._hint(value, "as_float")
+        return self.environment.create_symfloatnode(self._expression(value["expr_str"], hint), hint=hint)
+
+    def boolean(self, record: tuple[str, Any]) -> Any:
+        tag, value = record
+        if tag == "as_bool":
+            return value
+        return self.environment.create_symboolnode(self._expression(value["expr_str"], None))
+
+    def _hint(self, value: dict[str, Any], tag: str) -> Any:
+        if value["hint"] is None:
+            return None
+        if value["hint"][0] != tag:
+            raise Refused("the example of a size is of another type")
+        return value["hint"][1]
+
+    def _expression(self, text: str, hint: Any) -> Any:
+        key = text, hint
+        if key not in self._read:
+            if len(self._read) >= _MOST_EXPRESSIONS:
+                raise Refused(f"the program has more than {_MOST_EXPRESSIONS:,} expressions of sizes")
+            self._read[key] = self._known(as_sympy(read_expression(text)), hint)
+        return self._read[key]
+
+    def _known(self, expression: Any, hint: Any) -> Any:
+        """The expression, which the environment knows with its range and the value of the example."""
+        if expression.is_Integer or expression.is_Float or expression.is_Boolean:
+            return expression
+        for part in expression.args:
+            self._known(part, None)
+        name = str(expression)
+        expression = self._symbols.setdefault(name, expression)
+        is_symbol = bool(expression.is_Symbol)
+        kinds = self._shapes.SymT.UNBACKED_INT, self._shapes.SymT.UNBACKED_FLOAT
+        if is_symbol and self._shapes.symbol_is_type(expression, kinds):
+            self.pending.add(expression)
+        backed = "backed_" if hasattr(self.environment, "backed_var_to_val") else ""  # since PyTorch 2.10
+        values = getattr(self.environment, f"{backed}var_to_val")
+        add = getattr(self.environment, f"add_{backed}var_to_val")
+        if hint is not None and expression not in values:
+            add(expression, hint)
+        if known := self._ranges.get(name):
+            self.environment.constrain_symbol_range(
+                expression, compiler_min=known.lower, compiler_max=known.upper
+            )
+        if is_symbol:
+            from torch.utils._traceback import CapturedTraceback
+
+            self.environment.var_to_stack[expression] = CapturedTraceback.extract(skip=1)
+        return expression
+
+    def bindings(self, value: Any) -> Any:
+        """The symbols that depend on data, of a node's value, for which this node is the first; None for none."""
+        return self._shapes._free_unbacked_symbols_with_path(
+            value, (), shape_env=self.environment, pending=self.pending, simplify=True
+        )
