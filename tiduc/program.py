@@ -32,7 +32,6 @@ from tiduc.signatures import signature_of
 from tiduc.vmap import Axes, vmap
 
 if TYPE_CHECKING:
-    from tiduc.backends.iree.source import Source
     from tiduc.explain.costs import Cost
     from tiduc.runtime.process import Limits
     from tiduc.runtime.run import Executable
@@ -316,12 +315,6 @@ class Program:
     def defaults(self) -> Mapping[str, Any]:
         """The arrays of inputs that a call may leave out: none, except for the weights of a `Model`."""
         return {}
-
-    def source(self, target: str = "cpu", lapack: str = LOOPS, fast: bool = True) -> "Source":
-        """The source that IREE compiles for a target; `CompileError` where the target lacks an element type."""
-        from tiduc.backends.iree.prepare import source_of  # IREE takes longer to import than all of tiduc
-
-        return source_of(self.lower(), Options(target, lapack, fast=fast))
 
     def lower(self) -> Lowered:
         """The program as backends see it; `Unsupported` where a custom op has no lowering to StableHLO."""

@@ -1,14 +1,129 @@
-"""build: the compiled module of a program, for every caller."""
+"""build: the compiled module of a program, for every caller.
+
+    build        one program
+    build_all    several programs at once
+    text_after   one program, up to a phase of IREE's compiler
+
+Each prepares the program and tries the attempts of the plan (`plan.py`) in order, until IREE compiles one.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from tiduc.backends.backend import Lowered, Options
-from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.compile import compile_first, compile_modules, compile_until
+from tiduc.backends.iree.plan import Attempt
+from tiduc.backends.iree.prepare import Prepared
+from tiduc.backends.iree.source import Source
+from tiduc.dialect.errors import TiducError
+from tiduc.runtime.files import written_whole
+
+LEGALIZED = "legalize"
+"""The phase before IREE's compiler: the program as the compiler gets it."""
 
 
-def build(program: Lowered, options: Options) -> bytes:
+def build(
+    program: Lowered,
+    options: Options,
+    flags: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    *,
+    folder: str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> bytes:
     """The compiled module of a program: the bytes of a `.vmfb` file.
 
-    Raises `CompileError` if the target lacks an element type, or if IREE's compiler refuses the program; `Unsupported`
-    for an op that IREE cannot run.
+    `flags` are further flags of IREE's compiler. The module reads the inputs named in `parameters` from an archive.
+    IREE's input and flags, its phases and its object files are written to `folder`. `tell` gets lines that say which
+    attempt gave the module, and why the attempts before it did not. Raises `CompileError` if the target lacks an
+    element type, or if IREE's compiler refuses the program; `Unsupported` for an op that IREE cannot run.
     """
-    return compile_source(source_of(program, options), options.limits, options.cached)
+    prepared = Prepared(program, options, flags, parameters)
+    tried: list[tuple[Attempt, bool]] = []
+    log: list[str] = []
+
+    def sources() -> Iterator[Source]:
+        for attempt, source in prepared.sources():
+            tried.append((attempt, source is not None))
+            if source is not None:
+                yield source
+
+    every = sources() if folder is None else _dumping(folder, sources())
+    try:
+        return compile_first(every, options.limits, options.cached and folder is None, log=log)
+    finally:
+        if tell is not None:
+            _tell(tell, tried, log, len(prepared.attempts))
+
+
+def build_all(
+    programs: Sequence[Lowered], options: Options, flags: Sequence[str] = ()
+) -> list[bytes | TiducError]:
+    """The compiled module of each program, in order, or the error that `build` raises for it.
+
+    As many compilers run at once as this process may use CPUs.
+    """
+    results: list[bytes | TiducError] = []
+    alternatives: dict[int, Iterator[Source]] = {}
+    for i, program in enumerate(programs):
+        results.append(b"")
+        try:
+            sources = Prepared(program, options, flags).applicable()
+            alternatives[i] = chain([next(sources)], sources)
+        except TiducError as error:
+            results[i] = error
+    compiled = compile_modules([*alternatives.values()], options.limits, options.cached)
+    for i, result in zip(alternatives, compiled, strict=True):
+        results[i] = result
+    return results
+
+
+def text_after(
+    program: Lowered,
+    options: Options,
+    phase: str,
+    flags: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+) -> bytes:
+    """The text of a program after `LEGALIZED`, or after a phase of IREE's compiler, in the first attempt that applies.
+
+    The errors are those of `build`.
+    """
+    source = next(Prepared(program, options, flags, parameters).applicable())
+    return source.whole if phase == LEGALIZED else compile_until(source, phase, options.limits)
+
+
+def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
+    """The sources, with flags that make IREE's compiler write its phases and its object files to the folder.
+
+    The first source is written there, and its flags without these.
+    """
+    phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
+    flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"
+    for number, source in enumerate(sources):
+        if number == 0:
+            for name, data in (
+                ("iree-input.mlir", source.whole),
+                ("iree-flags.txt", f"{shlex.join(source.flags)}\n".encode()),
+            ):
+                with written_whole(os.path.join(folder, name)) as file:
+                    file.write(data)
+        yield replace(source, flags=(*source.flags, *flags))
+
+
+def _tell(
+    tell: Callable[[str], None], tried: Sequence[tuple[Attempt, bool]], log: Sequence[str], count: int
+) -> None:
+    """Says how each attempt ended; `log` has the ends of the attempts that apply."""
+    ends = iter(log)
+    for number, (attempt, applies) in enumerate(tried, 1):
+        if not applies:
+            end = "does not apply: " + (
+                f"stage {' or '.join(attempt.needs)} changes nothing" if attempt.needs else "no equal layers"
+            )
+        else:
+            end = next(ends, "ended by an error of tiduc")
+        tell(f"attempt {number} of {count}: {attempt.reason}: {end}")

@@ -10,11 +10,12 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
+from typing import cast
 
 from iree.compiler.tools.binaries import find_tool
 
@@ -67,7 +68,7 @@ def compile_module(
 
 def compile_source(source: Source, limits: Limits | None = None, cached: bool = True) -> bytes:
     """The compiled module of a program, as `compile_module` gives it."""
-    return _compiled(source, limits or Limits(), cached, None)
+    return compile_first([source], limits, cached)
 
 
 def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
@@ -90,26 +91,31 @@ def run_or_refuse(
 
 
 def compile_modules(
-    sources: Sequence[Source], limits: Limits | None = None, cached: bool = True, jobs: int | None = None
+    programs: Sequence[Iterable[Source]],
+    limits: Limits | None = None,
+    cached: bool = True,
+    jobs: int | None = None,
 ) -> list[bytes | TiducError]:
-    """The compiled module of each program, in order, or the error that `compile_module` raises for it.
+    """The compiled module of each program, in order, or the error that `compile_first` raises for it.
+
+    A program is the sources of its attempts.
 
     `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each
     compiler. An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
     """
     stop, ended = threading.Event(), count(1)
 
-    def one(source: Source) -> bytes | TiducError:
+    def one(sources: Iterable[Source]) -> bytes | TiducError:
         try:
-            return _compiled(source, limits or Limits(), cached, stop)
+            return compile_first(sources, limits, cached, stop)
         except TiducError as error:
             return error
         finally:
-            report(f"{next(ended)} of {len(sources)} programs compiled")
+            report(f"{next(ended)} of {len(programs)} programs compiled")
 
     with ThreadPoolExecutor(jobs or _cpus()) as pool:
         try:
-            return list(pool.map(one, sources))
+            return list(pool.map(one, programs))
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -124,7 +130,20 @@ def _cpus() -> int:
 
 
 @during("compile")
-def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Event | None) -> bytes:
+def compile_first(
+    sources: Iterable[Source],
+    limits: Limits | None = None,
+    cached: bool = True,
+    stop: threading.Event | None = None,
+    log: list[str] | None = None,
+) -> bytes:
+    """The compiled module of the first source that IREE compiles; the error of the last one if IREE compiles none.
+
+    The next source is asked for when the one before it has failed. The cache has the module by the first source.
+    `log` gets a phrase for each source that was compiled: how that ended. The errors are those of `compile_module`.
+    """
+    limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
+    source = next(remaining)
     target = find_target(source.target)
     if target.library:
         raise RequestError(
@@ -136,22 +155,38 @@ def _compiled(source: Source, limits: Limits, cached: bool, stop: threading.Even
     key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
+        log.append("the module is in the cache")
         return compiled
-    ended = _ended(source, target, compiler, limits, stop)
-    while ended.code and source.otherwise is not None:
-        source = source.otherwise()
-        ended = _ended(source, target, compiler, limits, stop)
-    if ended.code == 0 and ended.output:
-        if key:
-            cache.write(key, ended.output)
-        return ended.output
-    raise _refused(ended, limits, target, source.name)
+    following: list[Source | None] = []
+
+    def is_last() -> bool:
+        if not following:
+            following.append(next(remaining, None))
+        return following[0] is None
+
+    while True:
+        ended = _ended(source, target, compiler, limits, stop, is_last)
+        if ended.code == 0 and ended.output:
+            log.append("compiled")
+            if key:
+                cache.write(key, ended.output)
+            return ended.output
+        error = _refused(ended, limits, target, source.name)
+        log.append(f"failed: {error}")
+        if not ended.code or is_last():
+            raise error
+        source = cast(Source, following.pop())
 
 
 def _ended(
-    source: Source, target: Target, compiler: str, limits: Limits, stop: threading.Event | None
+    source: Source,
+    target: Target,
+    compiler: str,
+    limits: Limits,
+    stop: threading.Event | None,
+    is_last: Callable[[], bool],
 ) -> Ended:
-    """Runs the compiler on a program and says how it ended.
+    """Runs the compiler on a program and says how it ended; `is_last` says whether the program has no other source.
 
     For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs to VM text, which `vm/`
     rewrites, and from there to a module. Bytecode for threads alone is not rewritten, since it has large constants,
@@ -171,7 +206,7 @@ def _ended(
                         [*command, *seen.flags], program, limits, environment, stop, seen.errors
                     )
 
-                ended = in_steps(source, step, command, more)
+                ended = in_steps(source, step, command, more, is_last)
             return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
         rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))

@@ -1,8 +1,7 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`prepare.py` runs the stages "speed", "tiles", "host", "legal", "loops", "carries" and "regions", and
-`legalize_for_iree` runs "legal" alone. Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE`
-(`vm/__init__.py`).
+`plan.py` says which stages run in each attempt to compile a program, and `legalize_for_iree` runs "legal" alone.
+Rewrites of IREE's VM text run in `compile.py`, in the order of `VM_PIPELINE` (`vm/__init__.py`).
 """
 
 from collections.abc import Callable

@@ -1,42 +1,31 @@
 """Prepares a program for IREE's compiler: runs the pipeline and attaches the program's signature."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
-from tiduc.backends.iree.emitter import within
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.backends.iree.joined import may_be_inlined
 from tiduc.backends.iree.linear_algebra.host import calls_back
-from tiduc.backends.iree.pipeline import Stage, legalize, walk
+from tiduc.backends.iree.parameters import reading_parameters
+from tiduc.backends.iree.pipeline import Stage, walk
+from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts
 from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.targets import (
-    IN_ORDER,
-    IN_TILES,
-    INLINED,
-    KERNELS,
-    REASSOCIATED,
-    SMALL_KERNELS,
-    TARGETS,
-    TILED,
-    Target,
-    find_target,
-)
+from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import functions_in, symbol
+from tiduc.dialect.functions import functions_in, symbol, within
 from tiduc.dialect.graph import operations
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
@@ -44,93 +33,160 @@ _PLACED = 2**15
 """The fewest bytes of a program's arrays for which a further step of the compiler, to place them, pays."""
 
 
-@stage
-def source_of(program: Lowered, options: Options) -> Source:
-    """The source of a program for the target that the options name.
+class Prepared:
+    """A program for the target that the options name: the attempts to compile it, and the source of each.
 
-    If one thread is to run the program, or the loops of a program whose other dispatches have work for several, small
-    loops are put into dispatches. IREE rejects some of these dispatches, some products in tiles, and some of the loops
-    whose iterations the host counts: the source has alternatives without them and without kernels of vectors
-    (`otherwise`). Raises `CompileError` if the target lacks one of the element
-    types, `RequestError` if it cannot call LAPACK back and the options ask for that.
+    `flags` are further flags of IREE's compiler for all attempts. `parameters` are names of inputs that the module
+    reads from an archive. Raises `CompileError` if the target lacks one of the element types, `RequestError` if it
+    cannot call LAPACK back and the options ask for that.
     """
-    target = find_target(options.target)
-    return _source(program, target, _settings(target, options))
 
+    @stage
+    def __init__(
+        self,
+        program: Lowered,
+        options: Options,
+        flags: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+    ) -> None:
+        self._program, self._flags, self._parameters = program, tuple(flags), parameters
+        self.target = find_target(options.target)
+        settings = _settings(self.target, options)
+        refuse_types(program.module, self.target)
+        self._modules = _Modules(program.module.operation)
+        self._without_repeats: set[tuple[Settings, tuple[Stage, ...]]] = set()
+        facts = _facts(program.module, self._modules, settings) if settings.fast else Facts()
+        self.attempts = attempts(facts, self.target, settings)
 
-@stage
-def _source(program: Lowered, target: Target, settings: Settings, by_count: bool = True) -> Source:
-    """The source of a program; with `by_count`, the host counts the iterations of loops."""
-    module = program.module.operation.clone().operation
-    refuse_types(module, target)
-    # Products that convolutions become are as fast without data tiling; the work of kernels of vectors is not known.
-    planned = work(module)
-    data_tiled = settings.cpu and settings.fast and planned.tiled
-    in_tiles = walk("speed", module, settings) + walk("tiles", module, settings)
-    kernels = detached(module)  # the other passes have nothing to do in them
-    one_thread = target.device == "local-sync"
-    uncounted = module.clone().operation if settings.fast and settings.cpu else None
-    counted = walk("host", module, settings) if by_count else 0
-    legalize(module, settings)
-    empty = Source("", target.name, f"@{program.name}")
-    if not settings.fast:
-        return _described(program, module, kernels, empty)
-    if not settings.cpu:
-        plain_settings = replace(settings, fast=False)
-        source = replace(empty, flags=IN_ORDER, otherwise=partial(_source, program, target, plain_settings))
-        return _with_text(program, settings, kernels, module, "", source)
-    rest = work(module)
-    threaded = planned.threaded or rest.threaded
-    # Products in tiles outside of loops: threads share their work, although loops run in one thread.
-    divided = planned.beside - rest.beside >= THREADED
-    flags = (*REASSOCIATED, *IN_ORDER, *(TILED if data_tiled else ()), *(IN_TILES if in_tiles else ()))
-    otherwise = None
-    if counted:
-        otherwise = partial(_source, program, target, settings, by_count=False)
-    elif in_tiles and settings.vectors:
-        otherwise = partial(_source, program, target, replace(settings, vectors=""))
-    finished = partial(_with_text, program, settings, kernels)
-    device_for_threads = "local-task" if one_thread else ""
-    plain = replace(empty, flags=flags, otherwise=otherwise, threaded=threaded or not one_thread)
-    plain = finished(module, device_for_threads if threaded else "", plain)
-    if threaded or has_resources(module) or not (one_thread or divided):
-        return plain
-    if counted:  # loops in kernels need no rewrites for the host
-        legalize(uncounted, settings)
-        module = uncounted
-    if not walk("loops", module, settings):
-        return plain
-    source = plain
-    if one_thread:
-        source = finished(
-            module, target.device, replace(empty, flags=(*flags, *KERNELS), otherwise=lambda: plain)
+    def sources(self) -> Iterator[tuple[Attempt, Source | None]]:
+        """The attempts in order, each with its source, which is None if the attempt does not apply.
+
+        The stages of an attempt run when its source is asked for.
+        """
+        for attempt in self.attempts:
+            yield attempt, self.source(attempt)
+
+    def applicable(self) -> Iterator[Source]:
+        """The sources of the attempts that apply, in order; there is at least one."""
+        return (source for _, source in self.sources() if source is not None)
+
+    @stage
+    def source(self, attempt: Attempt) -> Source | None:
+        """The source of an attempt; None if the attempt does not apply to the program."""
+        if attempt.inlines and (attempt.settings, attempt.stages) in self._without_repeats:
+            return None
+        *before, last = attempt.stages
+        known, done = self._modules.after(attempt.settings, before)
+        if not {*attempt.needs} <= {*done, last}:
+            return None
+        module = known.module.clone().operation
+        walk(last, module, attempt.settings)
+        if last == "legal":
+            module.verify()
+        source = self._described(attempt, module, known.kernels)
+        if source is not None and self._parameters:
+            text = reading_parameters(source.stablehlo, self._program.signature, self._parameters)
+            source = replace(source, stablehlo=text)
+        return source
+
+    def _described(self, attempt: Attempt, module: Any, kernels: Sequence[Any]) -> Source | None:
+        """The source with a module, which has locations for diagnostics and the signature as reflection attributes.
+
+        Copies of the kernels are put at the module's end.
+        """
+        copies = [
+            kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels
+        ]
+        _describe(module, self._program, attempt.device)
+        repeats = any(NEVER_INLINED in op.attributes for op in operations(module.regions[0].blocks[0]))
+        repeats = repeats and not has_resources(module)
+        if not repeats:
+            self._without_repeats.add((attempt.settings, attempt.stages))
+        if attempt.inlines and not repeats:
+            return None
+        flags = (*attempt.flags, *(INLINED if kernels else ()), *self._flags)
+        empty = Source("", self.target.name, f"@{self._program.name}", flags, threaded=attempt.threaded)
+        if has_resources(module):
+            return replace(empty, stablehlo=bytecode(module))
+        workgroups = dict(map(declare_workgroup, copies))
+        # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
+        text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
+        source = replace(
+            empty,
+            stablehlo=text,
+            workgroups=workgroups,
+            places_arrays=attempt.places and _has_arrays_to_place(module),
         )
-    if divided:
-        for_one_thread, flags = source, (*flags, *SMALL_KERNELS)
-        source = replace(empty, flags=flags, otherwise=lambda: for_one_thread, threaded=True)
-        source = finished(module, device_for_threads, source)
-    return source
+        if attempt.inlines:
+            return replace(source, stablehlo=may_be_inlined(source.text).decode("utf-8", "surrogateescape"))
+        return replace(source, repeats=repeats)
 
 
-def _with_text(
-    program: Lowered, settings: Settings, kernels: Sequence[Any], module: Any, device: str, source: Source
-) -> Source:
-    """The source with the text of a module after the last stages of the pipeline.
+# ---- modules after stages ----------------------------------------------------------------------------------------
 
-    If loops update carries in place, the first alternative lets IREE copy carries, since its compiler crashes on some
-    nested loops that update them in place.
-    """
 
-    def after(*stages: Stage) -> tuple[int, Source]:
-        copy = module.clone().operation
-        counts = [walk(stage, copy, settings) for stage in stages]
-        return counts[0], _described(program, copy, kernels, source, device)
+class _Known(NamedTuple):
+    """A module after some stages, the kernels that were taken out of it, and the number of rewrites."""
 
-    in_place, described = after("carries", "regions")
-    if not in_place:
-        return described
-    _, alternative = after("regions")
-    return replace(described, otherwise=lambda: alternative)
+    module: Any
+    kernels: Sequence[Any] = ()
+    rewrites: int = 0
+
+
+_COUNTING: tuple[Stage, ...] = ("host", "loops", "carries")
+"""The stages that leave a module as it is if they give 0 as the number of their rewrites."""
+
+
+class _Modules:
+    """The module of a program after stages of the pipeline; stages that several attempts begin with run once."""
+
+    def __init__(self, module: Any) -> None:
+        self._known: dict[tuple[Settings | None, tuple[Stage, ...]], _Known] = {(None, ()): _Known(module)}
+        self._idle: set[tuple[Settings, tuple[Stage, ...]]] = set()
+
+    def after(self, settings: Settings, stages: Sequence[Stage]) -> tuple[_Known, tuple[Stage, ...]]:
+        """The module after stages, which nobody may change, and the stages that changed it."""
+        done: tuple[Stage, ...] = ()
+        known = self._known[None, done]
+        for each in stages:
+            following = settings, (*done, each)
+            if following not in self._known and following not in self._idle:
+                self._run(following, each, known)
+            if following in self._known:
+                known, done = self._known[following], following[1]
+        return known, done
+
+    def _run(self, following: tuple[Settings, tuple[Stage, ...]], last: Stage, before: _Known) -> None:
+        settings, _ = following
+        module = before.module.clone().operation
+        rewrites = walk(last, module, settings)
+        if last in _COUNTING and not rewrites:
+            self._idle.add(following)
+            return
+        if last == "legal":
+            module.verify()
+        # The other passes have nothing to do in kernels.
+        kernels = detached(module) if last == SPEED[-1] else before.kernels
+        self._known[following] = _Known(module, kernels, before.rewrites + rewrites)
+
+
+def _facts(program: Any, modules: _Modules, settings: Settings) -> Facts:
+    """The facts about a program that is rewritten for speed."""
+    # Products that convolutions become are as fast without data tiling; the work of kernels of vectors is not known.
+    planned = work(program)
+    fast, _ = modules.after(settings, SPEED)
+    legal, done = modules.after(settings, (*SPEED, "host", "legal"))
+    rest = work(legal.module)
+    return Facts(
+        tiled=planned.tiled,
+        rewritten=fast.rewrites > 0,
+        kernels=bool(fast.kernels),
+        threaded=planned.threaded or rest.threaded,
+        divided=planned.beside - rest.beside >= THREADED,
+        loops=bool(within(legal.module, ("stablehlo.while",))),
+        counted="host" in done,
+        resources=has_resources(legal.module),
+    )
 
 
 def _settings(target: Target, options: Options) -> Settings:
@@ -152,15 +208,11 @@ def _settings(target: Target, options: Options) -> Settings:
     )
 
 
-def _described(
-    program: Lowered, module: Any, kernels: Sequence[Any], source: Source, device: str = ""
-) -> Source:
-    """The source with a module, which has locations for diagnostics and the signature as reflection attributes.
+# ---- what a source says of its program -----------------------------------------------------------------------
 
-    Copies of the kernels are put at the module's end. If the text has functions of repeats, the first alternative has
-    none: IREE's compiler rejects some functions that take a constant apart.
-    """
-    copies = [kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels]
+
+def _describe(module: Any, program: Lowered, device: str) -> None:
+    """Gives the public functions of a module their signatures, and what the module needs, as reflection attributes."""
     of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
         of_module[LAPACK] = ir.StringAttr.get(CALLBACK)
@@ -169,28 +221,9 @@ def _described(
     for function in (first, *(each for each in rest if symbol(each) in program.others)):
         said = {REFLECTION: ir.StringAttr.get(reflection(signatures[symbol(function)])), **of_module}
         function.attributes["iree.reflection"] = ir.DictAttr.get(said)
-    if kernels:
-        source = replace(source, flags=(*source.flags, *INLINED))
-    if has_resources(module):
-        return replace(source, stablehlo=bytecode(module))
-    workgroups = dict(map(declare_workgroup, copies))
-    repeats = any(NEVER_INLINED in op.attributes for op in operations(module.regions[0].blocks[0]))
-    # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
-    text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
-    places = _has_arrays_to_place(module, source)
-    result = replace(source, stablehlo=text, workgroups=workgroups, places_arrays=places)
-    if not repeats:
-        return result
-
-    def inlined() -> Source:
-        return replace(result, stablehlo=may_be_inlined(result.text).decode("utf-8", "surrogateescape"))
-
-    return replace(result, repeats=True, otherwise=inlined)
 
 
-def _has_arrays_to_place(module: Any, source: Source) -> bool:
-    """Whether a program is for CPUs and has arrays that are worth placing."""
-    if not {*IN_ORDER, *REASSOCIATED} <= set(source.flags):
-        return False
+def _has_arrays_to_place(module: Any) -> bool:
+    """Whether a program has arrays that are worth placing."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

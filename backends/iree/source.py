@@ -1,7 +1,7 @@
 """Source: a program for IREE's compiler."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tiduc.backends.iree.joined import may_be_inlined, with_workgroups
 
@@ -10,18 +10,16 @@ from tiduc.backends.iree.joined import may_be_inlined, with_workgroups
 class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
-    `otherwise` gives a program of equal results, to compile if this one does not compile. `workgroups` holds functions
-    that the text declares, as text by name: what workgroups of dispatches compute. With `repeats`, the text has
-    functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them. `threaded`: IREE's
-    device for threads runs the program. With `places_arrays`, the arrays of its execution regions are placed in
-    memory by `placement.py`.
+    `workgroups` holds functions that the text declares, as text by name: what workgroups of dispatches compute. With
+    `repeats`, the text has functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them.
+    `threaded`: IREE's device for threads runs the program. With `places_arrays`, the arrays of its execution regions
+    are placed in memory by `placement.py`.
     """
 
     stablehlo: str | bytes
     target: str = "cpu"
     name: str = "<stdin>"  # the program's name in diagnostics
     flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
-    otherwise: "Callable[[], Source] | None" = None
     workgroups: Mapping[str, str] = field(default_factory=dict)
     repeats: bool = False
     threaded: bool = False
@@ -39,10 +37,3 @@ class Source:
         """The program with the functions of workgroups, for one run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
         return with_workgroups(text, self.workgroups)
-
-    def mapped(self, change: "Callable[[Source], Source]") -> "Source":
-        """The source that `change` makes of this one; its alternatives are changed, too."""
-        changed, otherwise = change(self), self.otherwise
-        if otherwise is None:
-            return changed
-        return replace(changed, otherwise=lambda: otherwise().mapped(change))

@@ -47,15 +47,19 @@ _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 
 
 def in_steps(
-    source: Source, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]
+    source: Source,
+    step: Callable[..., Ended],
+    command: Sequence[str],
+    last: Sequence[str],
+    is_last: Callable[[], bool],
 ) -> Ended:
     """Compiles a program; the last run of the compiler also has the flags `last`.
 
     `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
     are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
-    into the text, since each pass until then would verify them. If a later run rejects a program without an
-    alternative, one run of the whole program follows. It compiles some programs that IREE rejects in parts, and its
-    diagnostics name places of the program.
+    into the text, since each pass until then would verify them. If a later run rejects the last source of a program,
+    which `is_last` tells, one run of the whole program follows. It compiles some programs that IREE rejects in parts,
+    and its diagnostics name places of the program.
     """
     text, begin = source.text, list[str]()
     places = places_arrays(source)
@@ -72,7 +76,7 @@ def in_steps(
     else:
         ended = step(text, *command, *begin, *last)
     is_rejected = ended.code != 0 and "error: " in ended.errors
-    if is_rejected and source.otherwise is None and (begin or ends_unverified(source)):
+    if is_rejected and (begin or ends_unverified(source)) and is_last():
         return step(source.whole, *command, *last)
     return ended
 

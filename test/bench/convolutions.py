@@ -22,12 +22,11 @@ import jax
 import numpy as np
 import torch
 import torch_functions
-from flags import source_of
+from flags import module_of
 from jax import lax
 from suite import PAGE, agree, allocated, by_xla, machine
 
 import tiduc
-from tiduc.backends.iree.compile import compile_source
 
 BEGIN, END = "<!-- convolutions.py -->", "<!-- end of convolutions.py -->"
 TIDUC, TORCH, XLA = "tiduc compile", "PyTorch", "XLA"
@@ -169,8 +168,7 @@ def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str
     program = tiduc.load(text.lower(*given).as_text())
     if direction != "forward":
         program = program.grad([DIRECTIONS.index(direction) - 1])
-    source = source_of(program.text) if threads == 1 else program.source()
-    vmfb = compile_source(source, cached=False)
+    vmfb = module_of(program, threads)
     executable = tiduc.Executable(vmfb)
     xla, theirs = by_xla(program.text, given), of_torch(s, direction, given)
     calls = {TIDUC: lambda: executable(*given), TORCH: theirs, XLA: xla.call}

@@ -14,7 +14,7 @@ Times are medians of processor time; the calls take turns. A program that IREE d
 import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -25,8 +25,9 @@ import numpy as np
 from rewritten import PROGRAMS, REWRITES
 
 import tiduc
+from tiduc.backends.backend import Options
 from tiduc.backends.iree import pipeline, prepare
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.build import build
 from tiduc.backends.iree.emitter import PATTERNS
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import CompileError
@@ -66,9 +67,9 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
     text, arguments = PROGRAMS[program]()
     calls: dict[str, Callable[[], Any]] = {}
 
-    def add(way: str, source: Source, *more: str) -> None:
+    def add(way: str, fast: bool = True, flags: Sequence[str] = ()) -> None:
         try:
-            executable = tiduc.Executable(compile_source(with_flags(source, more)))
+            executable = tiduc.Executable(module_of(tiduc.load(text), fast=fast, flags=flags, cached=True))
             results = executable(*arguments)
         except CompileError:
             return
@@ -79,35 +80,43 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
             )
         calls[way] = lambda: executable(*arguments)
 
-    today = source_of(text)
+    add("today")
     with left_out(rewrite):
-        without = source_of(text)
-    add("today", today)
-    add("without", without)
-    add("--no-fast", source_of(text, fast=False))
+        add("without")
+    add("--no-fast", fast=False)
     for name in flags:
-        add(name, today, FLAGS[name])
-        add(f"w/o + {name}", without, FLAGS[name])
+        add(name, flags=[FLAGS[name]])
+        with left_out(rewrite):
+            add(f"w/o + {name}", flags=[FLAGS[name]])
     return medians(calls, seconds)
 
 
-def source_of(text: str, fast: bool = True) -> Source:
-    """The source of a program's text for one thread."""
-    return in_one_thread(tiduc.load(text), fast)
-
-
-def in_one_thread(program: tiduc.Program, fast: bool = True) -> Source:
-    """The source of a program for one thread."""
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Prepares programs as if one thread had enough to do for no other."""
     with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False, beside=0)):
-        return program.source(fast=fast)
+        yield
+
+
+def sources_of(program: tiduc.Program) -> list[Source]:
+    """The sources of the attempts at a program for one thread."""
+    with in_one_thread():
+        return [*prepare.Prepared(program.lower(), Options()).applicable()]
+
+
+def module_of(
+    program: tiduc.Program,
+    threads: int = 1,
+    fast: bool = True,
+    flags: Sequence[str] = (),
+    cached: bool = False,
+) -> bytes:
+    """The compiled module of a program, for one thread or for as many as `tiduc compile` takes."""
+    with in_one_thread() if threads == 1 else nullcontext():
+        return build(program.lower(), Options(fast=fast, cached=cached), flags)
 
 
 work = prepare.work
-
-
-def with_flags(source: Source, flags: Sequence[str]) -> Source:
-    """The source, and the sources that are compiled if that one fails, with more flags."""
-    return source.mapped(lambda each: replace(each, flags=(*each.flags, *flags)))
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from real_sizes import distance
 from torch.profiler import ProfilerActivity, profile
 
 import tiduc
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.build import build
 from tiduc.runtime.modules import load
 
 DEFAULT = "resnet18", "mobilenet", "convnext", "unet", "vit", "gpt2", "bert", "lstm"
@@ -56,7 +57,7 @@ def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
     _, _, derived = gradient(name)
     start = time.perf_counter()
     try:
-        vmfb: bytes | str = compile_source(derived.source(target), cached=False)
+        vmfb: bytes | str = build(derived.lower(), Options(target, cached=False))
     except tiduc.TiducError as error:
         vmfb = str(error).splitlines()[0]
     return vmfb, time.perf_counter() - start

@@ -22,11 +22,10 @@ from unittest.mock import patch
 import jax
 import numpy as np
 from convolutions import least
-from flags import in_one_thread
+from flags import module_of
 from suite import allocated, by_xla, cases, machine
 
 import tiduc
-from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.resources import inlined
 from tiduc.passes.rematerialize import cheap
@@ -192,7 +191,7 @@ def estimate_of(program: tiduc.Program) -> Estimate:
 
 def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable[[], Any], float]:
     """A call in one thread, and the bytes that IREE allocates for it."""
-    vmfb = compile_source(in_one_thread(program))
+    vmfb = module_of(program, cached=True)
     executable = tiduc.Executable(vmfb)
     executable(*arguments)
     return lambda: executable(*arguments), 1024 * allocated(vmfb, arguments)

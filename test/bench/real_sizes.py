@@ -27,12 +27,11 @@ import numpy as np
 import torch
 import torch_functions
 from convolutions import least
-from flags import source_of
+from flags import module_of
 from networks import NETWORKS, made
 from suite import PAGE, Compiled, allocated, by_iree, by_xla, machine
 
 import tiduc
-from tiduc.backends.iree.compile import compile_source
 from tiduc.dialect.resources import inlined
 
 BEGIN, END = "<!-- real_sizes.py -->", "<!-- end of real_sizes.py -->"
@@ -123,7 +122,7 @@ def measured(name: str, threads: int, seconds: float, without: Sequence[str] = (
 def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
     """The gradient as `tiduc compile` has IREE compile it."""
     before = used()
-    vmfb = compile_source(source_of(text) if threads == 1 else tiduc.load(text).source(), cached=False)
+    vmfb = module_of(tiduc.load(text), threads)
     seconds = used() - before
     executable = tiduc.Executable(vmfb)
 

@@ -33,7 +33,8 @@ from jax._src import xla_bridge  # JAX has no public way to compile StableHLO te
 from jaxlib import xla_client
 
 import tiduc
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.build import build
 from tiduc.dialect.errors import TiducError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,7 +142,7 @@ def texts(case: Case) -> tuple[str, str]:
 def by_tiduc(text: str, arguments: Sequence[Any]) -> Compiled:
     """Compiles like `tiduc compile`, without its cache."""
     started = time.perf_counter()
-    vmfb = compile_source(tiduc.load(text).source(), cached=False)
+    vmfb = build(tiduc.load(text).lower(), Options(cached=False))
     seconds = time.perf_counter() - started
     executable = tiduc.Executable(vmfb)
     return Compiled(lambda: executable(*arguments), allocated(vmfb, arguments), seconds)

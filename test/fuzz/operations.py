@@ -15,6 +15,8 @@ import numpy as np
 from outcomes import Invalid
 
 import tiduc
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.prepare import Prepared
 from tiduc.checking.check import check
 from tiduc.dialect.emit import artifact, bytecode, emit
 from tiduc.dialect.errors import TiducError
@@ -176,7 +178,7 @@ def _link(s: Subject) -> None:
 
 def _source(target: str) -> Callable[[Subject], None]:
     def run(s: Subject) -> None:
-        s.program.source(target)
+        next(Prepared(s.program.lower(), Options(target)).applicable())
 
     return run
 

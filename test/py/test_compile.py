@@ -16,6 +16,7 @@ import pytest
 from cases.witnesses import find_witness
 from iree.compiler.tools.binaries import find_tool
 
+from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.compile import _refused, compile_module, compile_modules, compile_source
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import find_target
@@ -213,8 +214,8 @@ def test_the_compiler_within_too_little_memory() -> None:
 
 def test_modules_compile_side_by_side() -> None:
     programs = [unary(op, "f32") for op in ("stablehlo.sine", "stablehlo.foo", "stablehlo.cosine")]
-    sources = [Source(program, "cpu", f"{i}.mlir") for i, program in enumerate(programs)]
-    sine, refused, cosine = compile_modules([*sources], cached=False, jobs=3)
+    sources = [[Source(program, "cpu", f"{i}.mlir")] for i, program in enumerate(programs)]
+    sine, refused, cosine = compile_modules(sources, cached=False, jobs=3)
     assert isinstance(refused, CompileError) and str(refused).startswith("1.mlir:2:7: error: ")
     x = np.array([1, 2, 3], np.float32)
     for vmfb, function in ((sine, np.sin), (cosine, np.cos)):
@@ -241,7 +242,7 @@ tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
 interrupt = [threading.main_thread().ident, signal.SIGINT]
 threading.Timer(1, signal.pthread_kill, interrupt).start()
-compile_modules([Source("")] * 5, jobs=2) if sys.argv[3] == "several" else compile_module("")
+compile_modules([[Source("")]] * 5, jobs=2) if sys.argv[3] == "several" else compile_module("")
 """
 
 
@@ -333,17 +334,14 @@ def test_limits_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "f.mlir").write_text(unary("stablehlo.sine", "f64"))
     seen = []
 
-    def compiled(source: Source, limits: Limits, cached: bool) -> bytes:
-        seen.append((limits, cached))
+    def built(program: Lowered, options: Options, *_: Any, **__: Any) -> bytes:
+        seen.append((options.limits, options.cached))
         return b"module"
 
-    monkeypatch.setattr("tiduc.cli.execution.compile_source", compiled)
+    monkeypatch.setattr("tiduc.cli.execution.build", built)
     command = ["compile", str(tmp_path / "f.mlir"), "-o", os.devnull]
-    assert (
-        run(command)
-        == run([*command, "--compile-timeout", "0.5", "--compile-memory", "7", "--no-cache"])
-        == 0
-    )
+    limited = [*command, "--compile-timeout", "0.5", "--compile-memory", "7", "--no-cache"]
+    assert run(command) == run(limited) == 0
     assert seen == [(Limits(), True), (Limits(0.5, 7), False)]
 
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from harness.convolutions import of_any_size
+from harness.sources import source_of
 from harness.xla import by_xla
 
 import tiduc
@@ -119,7 +120,7 @@ def test_random_convolutions(kind: str, target: str, seed: int) -> None:
     arguments = [RNG.normal(size=shape) for pair in shapes for shape in pair]
     program = load(joined(programs))
     with of_any_size(), patch.object(channels_first, "_CHANNELS", 3):
-        assert str(program.source(target=target).stablehlo).count('"flow.dispatch"(') >= 4
+        assert str(source_of(program, target=target).stablehlo).count('"flow.dispatch"(') >= 4
         compiled = program.compile(target=target)
     for text, y, expected in zip(
         programs, compiled(*arguments), evaluate(program.text, arguments), strict=True
@@ -226,7 +227,7 @@ def test_grouped_convolutions_without_a_window() -> None:
     : (tensor<2x4xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
   return %0 : tensor<2x6xf32>
 }"""
-    assert load(text).source()
+    assert source_of(load(text))
 
 
 def test_dilated_groups_with_few_places() -> None:

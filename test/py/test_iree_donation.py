@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cases.iree_programs import READ_BY_ANOTHER
 from harness.one_module import compiled_together
+from harness.sources import source_of
 
 from tiduc.dialect.errors import ParseError
 from tiduc.program import load
@@ -108,7 +109,7 @@ func.func @main(%p: {T} {FIRST}, %g: {T}, %r: tensor<f32>) -> {T} {{
   return %3 : {T}
 }}
 """
-    source = load(text).source().stablehlo
+    source = source_of(load(text)).stablehlo
     assert "optimization_barrier" not in str(source)
 
 

@@ -5,6 +5,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from harness.one_module import compiled_as_one
+from harness.sources import source_of
 
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
@@ -136,7 +137,7 @@ PROGRAMS = {
 
 def test_values_stay_as_they_are() -> None:
     """All elementwise ops of real numbers, in maps and without maps."""
-    source = load(PROGRAMS["f32"]).source().stablehlo
+    source = source_of(load(PROGRAMS["f32"])).stablehlo
     assert isinstance(source, str) and "stablehlo.map" in source
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)
     with_maps = compiled_as_one(PROGRAMS)

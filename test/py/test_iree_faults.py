@@ -15,6 +15,7 @@ from cases.iree_programs import PROGRAMS
 from cases.witnesses import compiled_alone, fails_alone, find_witness
 from faults import unneeded, witnessed
 from harness.one_module import Joined, joined, selected
+from harness.sources import source_of
 from harness.vulkan import skip_without_device
 
 import tiduc
@@ -164,8 +165,8 @@ def test_fast_is_a_switch() -> None:
     assert "stablehlo.exponential" in legalized(EXPONENTIAL, fast=False)
     assert "stablehlo.exponential" not in legalized(EXPONENTIAL)
     program = tiduc.load(EXPONENTIAL)
-    assert "stablehlo.exponential" in str(program.source(fast=False).stablehlo)
-    assert "stablehlo.exponential" not in str(program.source().stablehlo)
+    assert "stablehlo.exponential" in str(source_of(program, fast=False).stablehlo)
+    assert "stablehlo.exponential" not in str(source_of(program).stablehlo)
 
 
 def test_each_pass_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

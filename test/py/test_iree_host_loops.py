@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases.random_loops import RandomLoops
 from harness.one_module import compiled_together
+from harness.sources import source_of, sources_of
 from numpy.typing import NDArray
 
 import tiduc
@@ -166,7 +167,7 @@ def expected(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 def source(text: str) -> Any:
     """The source of a program whose loops the host runs."""
-    return tiduc.from_module(tiduc.parse(text)).source(target="cpu-threads")
+    return source_of(tiduc.from_module(tiduc.parse(text)), target="cpu-threads")
 
 
 def compiled(text: str) -> tiduc.Executable:
@@ -220,10 +221,9 @@ def test_no_copies() -> None:
 def test_alternative() -> None:
     """If IREE rejects the program, it is compiled with IREE's copies of carries."""
     loop = LOOPS["rising"]
-    otherwise = source(loop.text).otherwise
-    assert otherwise is not None
-    assert TOPOLOGY not in str(otherwise().stablehlo)
-    call = tiduc.Executable(compile_source(otherwise()))
+    _, copying, *_ = sources_of(tiduc.load(loop.text), target="cpu-threads")
+    assert TOPOLOGY not in str(copying.stablehlo)
+    call = tiduc.Executable(compile_source(copying))
     for x, y in zip(call(*loop.arguments), results(loop)[1], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-14)
 

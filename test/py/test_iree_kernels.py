@@ -1,6 +1,5 @@
 """Loops on IREE that become single dispatches, with packed stacks, and the values that they compute."""
 
-from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import pytest
 from cases.loop_gradients import grad, random
 from cases.looping import drawn, looping
 from harness.one_module import Joined, compiled_as_one, selected
+from harness.sources import source_of, sources_of
 from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
@@ -234,7 +234,7 @@ def kernels(request: pytest.FixtureRequest) -> Joined:
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_kernels(name: str, kernels: Joined) -> None:
     program, arguments = tiduc.load(LOOPS[name]), drawn(LOOPS[name])
-    source = program.source()
+    source = source_of(program)
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 1
     for y, expected in zip(kernels[name](*arguments), by_xla(program.text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
@@ -248,9 +248,9 @@ def test_gradients_with_checkpoints_are_kernels() -> None:
 
     arguments = random((12, 6), (6, 6))
     text = grad(f, arguments, "sqrt")
-    source = tiduc.load(text).source()
+    source = source_of(tiduc.load(text))
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
-    actual = tiduc.Executable(compile_source(replace(source, otherwise=None)))(*arguments)
+    actual = tiduc.Executable(compile_source(source))(*arguments)
     for y, expected in zip(actual, by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
@@ -270,9 +270,9 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 
     arguments = random((4000,), (4000,))
     text = grad(f, arguments, "sqrt")
-    source = tiduc.load(text).source()
+    source = source_of(tiduc.load(text))
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 3
-    actual = tiduc.Executable(compile_source(replace(source, otherwise=None)))(*arguments)
+    actual = tiduc.Executable(compile_source(source))(*arguments)
     for y, expected in zip(actual, by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
@@ -280,7 +280,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 def compiles(name: str) -> bool:
     """Whether the loop compiles as one dispatch."""
     try:
-        compile_source(replace(tiduc.load(LOOPS[name]).source(), otherwise=None))
+        compile_source(source_of(tiduc.load(LOOPS[name])))
     except CompileError:
         return False
     return True
@@ -330,17 +330,16 @@ GATHER = looping(
 
 @pytest.mark.parametrize("text", [LARGE, GATHER])
 def test_large_or_unusual_loops_stay(text: str) -> None:
-    source = tiduc.load(text).source()
+    source, copying, *_ = sources_of(tiduc.load(text))
     assert isinstance(source.stablehlo, str) and "flow.dispatch" not in source.stablehlo
-    assert source.otherwise is not None  # without updates of carries in place
-    assert TOPOLOGY in source.stablehlo and TOPOLOGY not in str(source.otherwise().stablehlo)
+    assert TOPOLOGY in source.stablehlo and TOPOLOGY not in str(copying.stablehlo)
 
 
 def test_kernels_are_for_one_thread() -> None:
     vmfb = tiduc.load(LOOPS["turned"]).compile().vmfb
     with pytest.raises(TiducError, match="compiled for one thread"):
         tiduc.runtime.load(vmfb, devices=["local-task"])
-    threads = tiduc.load(LOOPS["turned"]).source("cpu-threads")
+    threads = source_of(tiduc.load(LOOPS["turned"]), "cpu-threads")
     assert isinstance(threads.stablehlo, str) and "flow.dispatch" not in threads.stablehlo
 
 
@@ -354,7 +353,7 @@ def test_threads_beside_loops() -> None:
     small = small.replace("-> (", f"-> ({wide}, ", 1).replace("return %y#1", "return %w, %y#1")
     small = small.replace(f": {V}, {M}\n    }}", f": {wide}, {V}, {M}\n    }}")
     program = tiduc.load(small)
-    source = program.source()
+    source = source_of(program)
     assert "flow.dispatch.region" in str(source.stablehlo)
     assert source.threaded == ("local-task" in str(source.stablehlo))
     vmfb = program.compile().vmfb
@@ -367,4 +366,4 @@ def test_threads_beside_loops() -> None:
     for x, y in zip(results, one(*arguments), strict=True):
         np.testing.assert_array_equal(x, np.asarray(y))
     large = looping(wide, f"%p = stablehlo.dot %a, %a : ({wide}, {wide}) -> {wide}")
-    assert "local-task" in str(tiduc.load(large).source().stablehlo)
+    assert "local-task" in str(source_of(tiduc.load(large)).stablehlo)

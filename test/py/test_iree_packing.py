@@ -1,10 +1,9 @@
 """Loops with more arrays than one dispatch of IREE may bind: which loops stay, and which get packed stacks."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cases.looping import drawn, looping
+from harness.sources import source_of
 from harness.xla import by_xla
 
 import tiduc
@@ -28,7 +27,7 @@ def test_a_dispatch_has_32_arrays() -> None:
     arguments = drawn(reading(30))
     actual, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-6)
-    sources = [tiduc.load(reading(count)).source().stablehlo for count in (30, 31)]
+    sources = [source_of(tiduc.load(reading(count))).stablehlo for count in (30, 31)]
     assert ["flow.dispatch" in str(text) for text in sources] == [True, False]
 
 
@@ -62,7 +61,7 @@ def test_converted_constants_are_not_arrays() -> None:
       return {results} : {types}
     }}"""
     program, count = tiduc.load(text), np.int32(3)
-    assert str(program.source().stablehlo).count("flow.dispatch.region") == 1
+    assert str(source_of(program).stablehlo).count("flow.dispatch.region") == 1
     for y, expected in zip(program.compile()(count), by_xla(text, [count]), strict=True):
         np.testing.assert_array_equal(y, expected)
 
@@ -126,16 +125,16 @@ def scanned(count: int, read: bool = False) -> str:
 def test_stacks_are_packed(read: bool) -> None:
     """A dispatch binds 32 arrays: the first loop packs its 35 stacks into one, and the second loop reads it."""
     text = scanned(35, read)
-    source, arguments = tiduc.load(text).source(), drawn(text)
+    source, arguments = source_of(tiduc.load(text)), drawn(text)
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
     assert f"tensor<{34 if read else 35}x7x6xf32>" in source.stablehlo
-    executable = tiduc.Executable(compile_source(replace(source, otherwise=None)))
+    executable = tiduc.Executable(compile_source(source))
     for y, expected in zip(executable(*arguments), by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_few_stacks_stay() -> None:
-    source = tiduc.load(scanned(3)).source().stablehlo
+    source = source_of(tiduc.load(scanned(3))).stablehlo
     assert "tensor<3x7x6xf32>" not in str(source) and str(source).count("flow.dispatch.region") == 2
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness.sources import source_of
 
 import tiduc
 
@@ -24,7 +25,7 @@ PROGRAM = f"""func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>, %c: tens
 def test_terms_that_do_not_overlap_are_joined(low: int, pieces: int) -> None:
     """b from 0 to 4, a from 5 to 8, and d at `low`; zeros elsewhere."""
     program = tiduc.load(PROGRAM.replace("LOW", str(low)).replace("HIGH", str(8 - low)))
-    (joined,) = (line for line in program.source().stablehlo.splitlines() if "concatenate" in line)
+    (joined,) = (line for line in source_of(program).stablehlo.splitlines() if "concatenate" in line)
     assert joined.partition(", dim")[0].count("%") - 1 == pieces
     random = np.random.default_rng(0)
     arguments = [random.standard_normal((2, n)).astype(np.float32) for n in (3, 4, 9, 1)]

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from harness.allocations import allocated
+from harness.sources import source_of
 
 import tiduc
 from tiduc.backends.iree import placement
@@ -69,7 +70,7 @@ def source() -> tuple[Source, list[np.ndarray]]:
     rng = np.random.default_rng(0)
     program = tiduc.load("examples/mlp_f32.mlir").grad(value=True)
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) for x in program.signature.inputs]
-    return program.source(), arguments
+    return source_of(program), arguments
 
 
 def test_a_gradient_takes_less_memory() -> None:
@@ -96,7 +97,7 @@ def test_small_programs_are_compiled_in_one_step() -> None:
     program = tiduc.load(
         "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}"
     )
-    assert not program.source().places_arrays
+    assert not source_of(program).places_arrays
 
 
 REGION = """module {

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -13,6 +12,7 @@ import pytest
 from harness import xla
 from harness.allocations import allocated
 from harness.exports import exported
+from harness.sources import source_of
 from jax import lax
 from test_memory_budget import network
 
@@ -57,7 +57,7 @@ def without_maps(program: tiduc.Program) -> str:
     """IREE's input, but for the last pass: with each select as an op of its own."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)
     with patch.object(pipeline, "PIPELINE", entries):
-        return str(program.source().stablehlo)
+        return str(source_of(program).stablehlo)
 
 
 def of_convolutions() -> tuple[tiduc.Program, list[Any]]:
@@ -201,8 +201,8 @@ def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donate
     program = tiduc.load(text)
     others = tuple(entry for entry in pipeline.PIPELINE if entry.function is not late_results)
     with patch.object(pipeline, "PIPELINE", others):
-        without = program.source(target).stablehlo
-    assert program.source(target).stablehlo != without
+        without = source_of(program, target).stablehlo
+    assert source_of(program, target).stablehlo != without
     compiled = program.compile(target)
     for _ in range(2):
         for a, e in zip(compiled(*flat), expected, strict=True):
@@ -233,7 +233,7 @@ def test_scatters_into_equal_elements_fill_an_array() -> None:
     compiled = program.compile()
     agree(compiled(x, ct), xla.by_xla(program.text, [x, ct]))
     assert len(compiled.vmfb) < x.nbytes
-    assert "stablehlo.concatenate" not in str(program.source().stablehlo)
+    assert "stablehlo.concatenate" not in str(source_of(program).stablehlo)
 
 
 def test_a_second_and_a_third_run_stay_two() -> None:
@@ -256,11 +256,11 @@ def test_a_second_and_a_third_run_stay_two() -> None:
 
     x = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 5
     program = recomputed(f)
-    compiled = replace(program.source(), otherwise=None)
+    compiled = source_of(program)
     numbers = re.findall(r"stablehlo.slice %(\w+#\d+) \[0:1\] : \(tensor<2xi32>", compiled.text.decode())
     assert len(numbers) == len(set(numbers)) >= 2
     dispatches, of_two_runs = (
-        compile_until(replace(each.source(), otherwise=None), "flow").count(b"= flow.dispatch @")
+        compile_until(source_of(each), "flow").count(b"= flow.dispatch @")
         for each in (program, recomputed(of_one))
     )
     assert dispatches > of_two_runs
@@ -271,7 +271,7 @@ def test_equal_layers_that_run_again_share_code() -> None:
     """IREE compiles the ops of a rerun once, for all layers."""
 
     def executables(layers: int) -> int:
-        source = network(layers, 64, 8)[0].rematerialize("min").source()
+        source = source_of(network(layers, 64, 8)[0].rematerialize("min"))
         return compile_until(source, "flow").count(b"flow.executable private")
 
     assert executables(12) == executables(16)
@@ -336,10 +336,10 @@ def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     plain = exported(f, x, w)
     program = tiduc.load(plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}"))
     stored = r"flow.tensor.reshape.*-> tensor<1x37xf64>"
-    assert len(re.findall(stored, str(program.source().stablehlo))) == 1
+    assert len(re.findall(stored, str(source_of(program).stablehlo))) == 1
     agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
     monkeypatch.setattr(select_reruns, "_store_waited", lambda op: None)
-    assert not re.search(stored, str(program.source().stablehlo))
+    assert not re.search(stored, str(source_of(program).stablehlo))
 
 
 def test_equal_products_that_run_again_stay_two() -> None:

@@ -1,11 +1,11 @@
 """Functions of ops that repeat: which ops are one, that they are inlined, and that values stay as they are."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from harness.sources import source_of
 
 import tiduc
 from tiduc.backends.iree import pipeline
@@ -43,7 +43,7 @@ def network(layers: int) -> str:
 
 
 def source(text: str) -> Source:
-    return replace(tiduc.load(text).source(), otherwise=None)
+    return source_of(tiduc.load(text))
 
 
 def without_repeats(text: str) -> Source:

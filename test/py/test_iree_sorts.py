@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from harness.allocations import allocated
 from harness.one_module import Given, compiled_as_one
+from harness.sources import source_of
 from numpy.typing import NDArray
 
 import tiduc
@@ -181,7 +182,7 @@ def results() -> dict[Any, tuple[Array, ...]]:
 
 
 def source(name: Any) -> str:
-    text = tiduc.load(PROGRAMS[name][0]).source().stablehlo
+    text = source_of(tiduc.load(PROGRAMS[name][0])).stablehlo
     assert isinstance(text, str)
     return text
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from harness.one_module import Joined, compiled_as_one, selected
+from harness.sources import source_of
 from harness.xla import by_xla
 
 import tiduc
@@ -102,7 +103,7 @@ def test_convolutions(name: str, convolutions: Joined) -> None:
     x, w = (rng.integers(-4, 5, sizes).astype(np.float32) for sizes in (image, kernel))
     program = tiduc.load(convolved.text)
     for target in ("cpu:skylake-avx512", "cpu:haswell", "cpu:x86-64", "aarch64"):
-        source = str(program.source(target).stablehlo)
+        source = str(source_of(program, target).stablehlo)
         assert '"flow.dispatch"(' in source and "stablehlo.convolution" not in source
     np.testing.assert_array_equal(convolutions[name](x, w)[0], by_xla(program.text, [x, w])[0])
 
@@ -116,7 +117,7 @@ def test_convolutions(name: str, convolutions: Joined) -> None:
     ],
 )
 def test_convolutions_that_iree_computes_fast_stay(convolved: Convolved) -> None:
-    source = tiduc.load(convolved.text).source("cpu:skylake-avx512")
+    source = source_of(tiduc.load(convolved.text), "cpu:skylake-avx512")
     assert isinstance(source.stablehlo, str) and "stablehlo.convolution" in source.stablehlo
 
 
@@ -133,7 +134,7 @@ def reduction(op: str, shape: str, dimensions: str, result: str, element: str = 
 
 
 def lanes_of(text: str) -> bool:
-    source = tiduc.load(text).source().stablehlo
+    source = source_of(tiduc.load(text)).stablehlo
     assert isinstance(source, str)
     return source.count("stablehlo.reduce(") == 2
 
@@ -191,7 +192,7 @@ def sums_of_products() -> str:
 def test_sums_of_products_in_lanes(target: str, others: Joined) -> None:
     """Products and sums are rounded separately, even without fused multiply-add."""
     program = tiduc.load(sums_of_products())
-    source = program.source(target).stablehlo
+    source = source_of(program, target).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
     a, b = RNG.standard_normal((2, 64, 400)).astype(np.float32)
     a[0], b[1, 2], b[2, 3] = -0.0, np.nan, np.inf
@@ -235,7 +236,7 @@ SUMS = {
 def test_sums_of_products_and_negated_values(name: str, others: Joined) -> None:
     """The initial value counts once."""
     elements, shape, dimensions, _, element, product = SUMS[name]
-    source = tiduc.load(sum_of(*SUMS[name][:5])).source().stablehlo
+    source = source_of(tiduc.load(sum_of(*SUMS[name][:5]))).stablehlo
     assert isinstance(source, str) and "stablehlo.negate" not in source
     for op in ("fma", "multiply"):
         assert (f".{op} " in source or f".{op}(" in source) is (op == product), op
@@ -262,7 +263,7 @@ def test_signs_of_sums_of_negated_values(init: str, others: Joined) -> None:
     x = np.tile(np.float32([1, -1]), (64, 32))
     (y,) = others[f"negated from {init}"](x, x)
     assert not y.any() and not np.signbit(y).any()
-    source = tiduc.load(negated_from(init)).source().stablehlo
+    source = source_of(tiduc.load(negated_from(init))).stablehlo
     assert isinstance(source, str) and ("stablehlo.negate" in source) is (init == "-0.0")
 
 
@@ -294,7 +295,7 @@ def reversals(shape: str, dimensions: str, element: str) -> str:
 def test_large_arrays_are_reversed_by_loops(name: str, others: Joined) -> None:
     shape, dimensions, element, loops = REVERSED[name]
     program = tiduc.load(reversals(shape, dimensions, element))
-    assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
+    assert ("flow.dispatch" in str(source_of(program).stablehlo)) is loops
     dtype = program.signature.inputs[0].type.dtype
     given = RNG.integers(0, 2, [int(n) for n in shape.split("x")]).astype(dtype)
     expected = -given if "f" in element else ~given
@@ -316,7 +317,7 @@ def reversed_factor() -> str:
 
 def test_reversed_factors_stay(others: Joined) -> None:
     """The code for products packs its operands, and can reverse them then."""
-    assert "flow.dispatch" not in str(tiduc.load(reversed_factor()).source().stablehlo)
+    assert "flow.dispatch" not in str(source_of(tiduc.load(reversed_factor())).stablehlo)
     a, b = RNG.standard_normal((2, 70, 11)).astype(np.float32)
     np.testing.assert_allclose(others["reversed factor"](a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
 
@@ -337,7 +338,7 @@ IOTAS = """func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi3
 
 def test_iotas_have_their_final_shape(others: Joined) -> None:
     """A broadcast iota becomes an iota of the result's shape; a broadcast iota of one element is 0."""
-    source = tiduc.load(IOTAS).source().stablehlo
+    source = source_of(tiduc.load(IOTAS)).stablehlo
     assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
     assert "iota dim = 0 : tensor<5x3xi32>" in source
     rows, zeros, columns = others["iotas"]()
@@ -369,7 +370,7 @@ def product(rows: int, summed: int, columns: int) -> str:
 )
 def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:
     program = tiduc.load(product(*sizes))
-    assert (TILED[0] in program.source().flags) is tiled
+    assert (TILED[0] in source_of(program).flags) is tiled
     executable = program.compile()
     x, y = (np.ones(shape, np.float32) for shape in (sizes[:2], sizes[1:]))
     np.testing.assert_array_equal(executable(x, y)[0], x @ y)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from harness.one_module import Joined, compiled_as_one
+from harness.sources import source_of
 
 import tiduc
 
@@ -82,7 +83,7 @@ NORMALIZED = """func.func @main(%x: tensor<3x5x19x17xf32>, %b: tensor<5xf32>) ->
 @pytest.mark.parametrize("text", [summed("4096x8", "0", "8x", "f64"), summed("8x4096", "1", "8x")])
 def test_other_sums_stay(text: str) -> None:
     """Sums of f64, and rows that IREE adds as vectors."""
-    source = tiduc.load(text).source().stablehlo
+    source = source_of(tiduc.load(text)).stablehlo
     assert isinstance(source, str)
     assert source.count("stablehlo.reduce(") == 1
 
@@ -100,6 +101,6 @@ SOFTMAX = """func.func @main(%x: tensor<8x9001xf32>) -> tensor<8x9001xf32> {
 
 @pytest.mark.parametrize("text", [SOFTMAX, NORMALIZED.replace("19x17", "16x16").replace("969", "768")])
 def test_sums_that_iree_fuses_with_ops_on_the_array_stay(text: str) -> None:
-    source = tiduc.load(text).source().stablehlo
+    source = source_of(tiduc.load(text)).stablehlo
     assert isinstance(source, str)
     assert "f64" not in source

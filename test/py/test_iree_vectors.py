@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from harness.convolutions import of_any_size
+from harness.sources import source_of, sources_of
 
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_kernels
@@ -142,8 +142,9 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
     arguments += [RNG.normal(size=y.shape).astype(y.dtype) for y in evaluate(text, arguments)]
     program = load(text).vjp()
     with in_vectors():
-        source, compiled = program.source(target=target), program.compile(target=target)
-        assert source.otherwise is not None and "flow.executable" not in str(source.otherwise().stablehlo)
+        source, compiled = source_of(program, target=target), program.compile(target=target)
+        *_, without = sources_of(program, target=target)
+        assert "flow.executable" not in str(without.stablehlo)
     assert str(source.stablehlo).count('"flow.dispatch"(') >= 3 * len(cases)
     for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):
         tolerance = 2e-6 if right.dtype == np.float32 else 1e-14
@@ -167,8 +168,8 @@ def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
     cts = [torch.from_numpy(RNG.normal(size=tuple(y.shape))) for y in ys]
     right = [*ys, *torch.autograd.grad(ys, xs, cts)]
     with in_vectors():
-        alone = load(convolved(cases[:1])[0]).vjp().source()
-        source = replace(load(text).vjp().source(), otherwise=None)
+        alone = source_of(load(convolved(cases[:1])[0]).vjp())
+        source = source_of(load(text).vjp())
     assert source.workgroups.keys() == alone.workgroups.keys() and len(source.workgroups) >= 5
     ours = Executable(compile_source(source, cached=False))(*arguments, *(ct.numpy() for ct in cts))
     for y, expected in zip(ours, right, strict=True):

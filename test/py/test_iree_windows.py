@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.one_module import Joined, compiled_as_one, selected
+from harness.sources import source_of
 
 import tiduc
 from tiduc.backends.reference import interpreter
@@ -72,7 +73,7 @@ def compiled(request: pytest.FixtureRequest) -> Joined:
 def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> None:
     text, loops = WINDOWS[name]
     program = tiduc.load(text)
-    assert ("flow.dispatch" in str(program.source().stablehlo)) is loops
+    assert ("flow.dispatch" in str(source_of(program).stablehlo)) is loops
     arguments = []
     for value in program.signature.inputs:
         shape: Any = (

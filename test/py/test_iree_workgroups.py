@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.sources import source_of
 
 import tiduc
 from tiduc.backends.iree import compile as compilation
@@ -41,7 +42,7 @@ X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
 
 def source(text: str) -> Source:
     """The source of a program whose dispatches compile: it has no alternative."""
-    return replace(tiduc.load(text).source(), otherwise=None)
+    return source_of(tiduc.load(text))
 
 
 def result(source: Source, *arguments: Any) -> Any:
@@ -106,7 +107,7 @@ def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
     """IREE's errors about what a workgroup computes name the line of the user's file, though the text is another."""
     path = tmp_path / "product.mlir"
     path.write_text(PRODUCT)
-    (text,) = tiduc.load(path).source().workgroups.values()
+    (text,) = source_of(tiduc.load(path)).workgroups.values()
     assert 'product.mlir":2:8)' in text and "#loc" not in text and "#map" not in text
 
 

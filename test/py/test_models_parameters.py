@@ -11,7 +11,7 @@ import tiduc.runtime
 from tiduc.cli import run
 from tiduc.dialect.context import parse
 from tiduc.models.model import model_of
-from tiduc.models.parameters import source_with_parameters
+from tiduc.models.parameters import parameters_of
 from tiduc.runtime.weights import write_weights
 
 RNG = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def test_archives_that_are_missing(model: "tiduc.Model", tmp_path: Path) -> None
 )
 def test_parameters_that_do_not_fit(model: "tiduc.Model", arrays: Any, message: str) -> None:
     with pytest.raises(tiduc.RequestError, match=message):
-        source_with_parameters(model, arrays)
+        parameters_of(model, arrays)
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_errors_have_no_remarks():
 def test_several_programs_are_counted():
     said = []
     with progress.listening(said.append):
-        compile_modules([Source(LOOP), Source(THREE)], cached=False)
+        compile_modules([[Source(LOOP)], [Source(THREE)]], cached=False)
     assert said == ["1 of 2 programs compiled", "2 of 2 programs compiled"]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases.guarded_programs import CASES, V, a, branch, loop, n
 from harness.processes import command
+from harness.sources import source_of
 from numpy.typing import NDArray
 
 import tiduc
@@ -130,7 +131,7 @@ def test_sizes_that_follow_are_not_required_twice() -> None:
         f"%x: {V}, %y: {V}", "\n".join([f"%0 = stablehlo.add %x, %y : {V}", *lines, f"return %50 : {V}"])
     )
     assert len(required(text)) == 1
-    assert tiduc.load(text).source().stablehlo.count("cf.assert") == 2  # with that of the largest dimension
+    assert source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2  # with that of the largest dimension
 
 
 def test_derivatives_require_the_sizes_of_their_primals() -> None:
@@ -219,7 +220,7 @@ def test_places_of_slices_of_static_shape(target: str) -> None:
 
 def test_modules_for_cuda_check_places_before_they_read() -> None:
     """The assertions fail on the host before it gives the device the slice."""
-    source = tiduc.load(SLICE).source(target="cuda")
+    source = source_of(tiduc.load(SLICE), target="cuda")
     assert isinstance(source.stablehlo, str)
     assert source.stablehlo.rindex("cf.assert") < source.stablehlo.index("stablehlo.real_dynamic_slice %")
     text = compile_until(source, "vm").decode()
@@ -238,7 +239,7 @@ def test_requirements_that_no_sizes_meet_are_refused() -> None:
         "tensor<5xf32>",
     )
     with pytest.raises(Unsupported, match="a size of 4 must be equal 5") as refused:
-        tiduc.load(text).source()
+        source_of(tiduc.load(text))
     assert refused.value.location == "-:5:6"
     text = function(
         "%x: tensor<?x3xf32>",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiduc.backends.backend import ENGINES
-from tiduc.cli import execution, run
+from tiduc.cli import execution, run, running
 from tiduc.program import Program
 
 PROGRAM = """
@@ -24,8 +24,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("the program was compiled")
 
-    monkeypatch.setattr(execution, "compile_source", compiled)
-    monkeypatch.setattr(Program, "source", compiled)
+    monkeypatch.setattr(execution, "build", compiled)
+    monkeypatch.setattr(running, "build", compiled)
+    monkeypatch.setattr(Program, "lower", compiled)
     monkeypatch.setattr(Program, "compile", compiled)
     (tmp_path / "f.mlir").write_text(PROGRAM)
     return str(tmp_path / "f.mlir")

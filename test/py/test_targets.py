@@ -33,7 +33,7 @@ def doubled(element: str, line: str = "") -> str:
     "names", [TRIED, pytest.param(FAMILIES, marks=pytest.mark.slow)], ids=["targets", "families"]
 )
 def test_every_target_compiles(names: list[str]) -> None:
-    compiled = compile_modules([Source(doubled("f32"), name) for name in names])
+    compiled = compile_modules([[Source(doubled("f32"), name)] for name in names])
     assert [vmfb for vmfb in compiled if not isinstance(vmfb, bytes)] == []
 
 
@@ -100,7 +100,7 @@ def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp
 )
 def test_iree_alone_fails_on_unsupported_types(cases: list[tuple[str, str]]) -> None:
     """If this test fails, a newer IREE supports the type, and targets.py need not refuse it."""
-    compiled = compile_modules([Source(doubled(element), name) for name, element in cases])
+    compiled = compile_modules([[Source(doubled(element), name)] for name, element in cases])
     assert [case for case, answer in zip(cases, compiled, strict=True) if isinstance(answer, bytes)] == []
 
 

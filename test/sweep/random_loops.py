@@ -44,8 +44,7 @@ from xla_flags import XLA_FLAGS
 
 import tiduc
 from tiduc.backends.backend import Options
-from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.build import build
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime import load as load_module
@@ -86,15 +85,18 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
     """The outcome of a program; values of "smooth" numbers are compared with a tolerance."""
     try:
         program = tiduc.load(text)
-        source = source_of(program, Options(target))
+        options = Options(target, limits=Limits(seconds=SECONDS / 2), cached=False)
+        lowered = program.lower()
     except TiducError as error:
         return "refused", str(error)
     arguments = arguments_of(program.signature, numbers)
     expected = [by_xla(re.sub(_DONATED, "", text), each) for each in arguments]
     try:
-        vmfb = compile_source(source, Limits(seconds=SECONDS / 2), cached=False)
+        vmfb = build(lowered, options)
     except CompileError as error:
         return "rejected", str(error)
+    except TiducError as error:
+        return "refused", str(error)
     try:
         wrong = _differences(vmfb, target, arguments, expected, numbers != "smooth")
     except TiducError as error:

@@ -38,7 +38,7 @@ from stablehlo_programs import agree, holds_denormals, pairs_returned, programs,
 from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.compile import compile_module, compile_source
+from tiduc.backends.iree.compile import compile_first, compile_module
 from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.settings import Settings
@@ -65,14 +65,14 @@ class Program:
     kinds: list[str]
     outcomes: Outcomes
     place: int
-    source: Source | None  # set where the module's text is not what is compiled
+    sources: list[Source]  # in place of the module's text, the first of these that IREE compiles
 
 
 def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcomes]:
     """The outcomes of files that are compiled together."""
     outcomes_by_file: dict[str, Outcomes] = {}
     ready = [program for file in files for program in _prepared(file, outcomes_by_file, plain, target)]
-    texts = [None if one.source else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
+    texts = [None if one.sources else renamed(one.module, f"main_{i}") for i, one in enumerate(ready)]
     alone = [program for program, text in zip(ready, texts, strict=True) if text is None]
     together = [(f"main_{i}", program) for i, program in enumerate(ready) if texts[i] is not None]
     if together:
@@ -106,27 +106,27 @@ def _prepared(
         kinds = take_kinds(module)
         try:
             if not plain:
-                source = _legalized(module, target)
+                sources = _legalized(module, target)
         except TiducError as error:
             rows[i] = ("refused", str(error)[:300])
         else:
-            yield Program(module, kinds, rows, i, None if plain else source)
+            yield Program(module, kinds, rows, i, [] if plain else sources)
 
 
 @stage
-def _legalized(module: Any, target: str) -> Source | None:
-    """Legalizes a module as `tiduc compile` does; returns the source of a module whose loops became kernels."""
+def _legalized(module: Any, target: str) -> list[Source]:
+    """Legalizes a module as `tiduc compile` does; gives sources with and without kernels if loops become kernels."""
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_kernels(module.operation, Settings(vectors=find_target(target).vectors))
     legalize_for_iree(module, cpu=cpu, spirv=find_target(target).spirv)
     if target != "cpu":
-        return None
+        return []
     kernels = module.operation.clone().operation
     if not loops_to_kernels(kernels):
-        return None
-    texts = (str(op.get_asm(assume_verified=True)) for op in (kernels, module.operation))
-    return Source(next(texts), target, flags=KERNELS, otherwise=Source(next(texts), target))
+        return []
+    with_kernels, without = (str(op.get_asm(assume_verified=True)) for op in (kernels, module.operation))
+    return [Source(with_kernels, target, flags=KERNELS), Source(without, target)]
 
 
 def _compiled(text: str, target: str) -> bytes:
@@ -135,8 +135,8 @@ def _compiled(text: str, target: str) -> bytes:
 
 def _by_itself(program: Program, target: str) -> tuple[str, str]:
     try:
-        if program.source is not None:
-            vmfb = compile_source(program.source, Limits(seconds=SECONDS), cached=False)
+        if program.sources:
+            vmfb = compile_first(program.sources, Limits(seconds=SECONDS), cached=False)
         else:
             vmfb = _compiled(stage(str)(program.module), target)
     except CompileError as error:

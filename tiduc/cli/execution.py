@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Options, find_backend
-from tiduc.backends.iree.compile import compile_modules, compile_source
+from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Lowered, Options, find_backend
+from tiduc.backends.iree.build import build, build_all
 from tiduc.backends.iree.pipeline import PIPELINE
-from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, report, waiting, warnings_reported
@@ -24,13 +23,13 @@ from tiduc.cli.files import (
     write_binary,
     writes,
 )
-from tiduc.cli.intermediates import dump_source, dumped, dumping_flags, observing_options, stopped, with_flags
+from tiduc.cli.intermediates import dumped, observing_options, stopped
 from tiduc.cli.libraries import EMIT, LIBRARY, MODULE, flags_for, write_library
 from tiduc.cli.models import model_options
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.models import parameters as lifted
+from tiduc.models.parameters import parameters_of
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, parse_inputs, restored
@@ -76,6 +75,11 @@ FAST = click.option(
     default=True,
     show_default=True,
     help="Rewrite for speed, for IREE, ops that it computes correctly but slowly.",
+)
+VERBOSE = click.option(
+    "--verbose",
+    is_flag=True,
+    help="Print to standard error which attempt of the plan for IREE gave the module, and why those before failed.",
 )
 INPUTS = click.option(
     "--input",
@@ -190,6 +194,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @EMIT
 @compiling
 @observing_options
+@VERBOSE
 @watched(iree_passes=[entry.name for entry in PIPELINE])
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
 def _compile(
@@ -202,6 +207,7 @@ def _compile(
     stop_after: str | None,
     iree_flags: tuple[str, ...],
     folder: str | None,
+    verbose: bool,
     kind: str,
     output: str,
 ) -> int:
@@ -224,22 +230,18 @@ def _compile(
     with about(file), dumped(folder), waiting(f"compiling {file} for {options.target}"):
         program = program_in(file, entry, opset).rematerialize(memory)
 
-        def source() -> Source:
-            return with_flags(source_of(program, weights, options), (*flags_for(kind, program), *iree_flags))
-
         if kind != MODULE and parameters is not None:
             raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
         if kind == LIBRARY:
             write_library(program, output, options, iree_flags)
             return 0
+        flags = (*flags_for(kind, program), *iree_flags)
+        names = [] if weights is None else parameters_of(program, weights)
         if stop_after is not None:
-            text = stopped(program, stop_after, source, options.limits)
-        elif folder is None:
-            vmfb = compile_source(source(), options.limits, options.cached)
+            text = stopped(program, stop_after, options, flags, names)
         else:
-            made = source()
-            dump_source(folder, made)
-            vmfb = compile_source(with_flags(made, dumping_flags(folder)), options.limits, cached=False)
+            tell = functools.partial(click.echo, err=True) if verbose else None
+            vmfb = build(program.lower(), options, flags, names, folder=folder, tell=tell)
     if stop_after is not None:
         write(text, output)
     else:
@@ -249,11 +251,6 @@ def _compile(
 
 def program_in(file: str, entry: str | None, opset: OpSet, contents: bytes | None = None) -> Program:
     return from_module(read_with(opset, file, contents), entry, opset)
-
-
-def source_of(program: Program, weights: Mapping[str, Array] | None, options: Options) -> Source:
-    how = options.target, options.lapack, options.fast
-    return program.source(*how) if weights is None else lifted.source_with_parameters(program, weights, *how)
 
 
 def _places(files: Sequence[str], output: str) -> dict[str, str]:
@@ -279,7 +276,7 @@ def _compile_all(
     iree_flags: Sequence[str],
 ) -> int:
     """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
-    sources: dict[str, Source] = {}
+    programs: dict[str, Lowered] = {}
     failed = False
 
     def told(file: str, error: TiducError) -> None:
@@ -291,13 +288,13 @@ def _compile_all(
         try:
             with about(file):
                 program = program_in(file, entry, opset).rematerialize(memory)
-                sources[file] = with_flags(source_of(program, None, options), iree_flags)
+                programs[file] = program.lower()
         except TiducError as error:
             failed = True
             told(file, error)
-    with waiting(f"compiling {len(sources)} files for {options.target}"):
-        compiled = compile_modules(list(sources.values()), options.limits, options.cached)
-    for file, vmfb in zip(sources, compiled, strict=True):
+    with waiting(f"compiling {len(programs)} files for {options.target}"):
+        compiled = build_all([*programs.values()], options, iree_flags)
+    for file, vmfb in zip(programs, compiled, strict=True):
         if isinstance(vmfb, TiducError):
             failed = True
             told(file, vmfb)

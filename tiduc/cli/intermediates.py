@@ -1,16 +1,15 @@
 """The intermediate files of `tiduc compile`: the IR after each stage, and the files of IREE's compiler."""
 
 import os
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from tiduc.backends.iree.compile import PHASES, compile_until
-from tiduc.backends.iree.source import Source
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.build import LEGALIZED, text_after
+from tiduc.backends.iree.compile import PHASES
 from tiduc.cli.watching import Watch
 from tiduc.dialect import progress
 from tiduc.dialect.emit import emit
@@ -18,13 +17,10 @@ from tiduc.dialect.errors import TiducError
 from tiduc.pipeline import stops
 from tiduc.program import Program
 from tiduc.runtime.files import written_whole
-from tiduc.runtime.process import Limits
-
-_LEGALIZE = "legalize"
 
 STOP_AFTER = click.option(
     "--stop-after",
-    type=click.Choice([*stops([]), _LEGALIZE, *PHASES]),
+    type=click.Choice([*stops([]), LEGALIZED, *PHASES]),
     help="Write the IR after this stage instead of the module: a stage of tiduc, legalize for IREE, or a phase of "
     "IREE's compiler.",
 )
@@ -45,24 +41,13 @@ DUMP = click.option(
 )
 
 
-def stopped(program: Program, stage: str, source: Callable[[], Source], limits: Limits | None) -> bytes:
-    """The text of a program after a stage; `source` gives the program as IREE's compiler gets it."""
+def stopped(
+    program: Program, stage: str, options: Options, flags: Sequence[str], parameters: Sequence[str]
+) -> bytes:
+    """The text of a program after a stage of tiduc, or after a phase of IREE's compiler."""
     if stage in stops([]):
         return emit(program.module_after(stage))
-    if stage == _LEGALIZE:
-        return source().whole
-    return compile_until(source(), stage, limits)
-
-
-def with_flags(source: Source, flags: Sequence[str]) -> Source:
-    """A source that is compiled with further flags."""
-    return source.mapped(lambda each: replace(each, flags=(*each.flags, *flags)))
-
-
-def dumping_flags(folder: str) -> tuple[str, ...]:
-    """Flags that make IREE's compiler write its phases and its object files to a folder."""
-    phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
-    return f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"
+    return text_after(program.lower(), options, stage, flags, parameters)
 
 
 @contextmanager
@@ -85,12 +70,6 @@ def dumped(folder: str | None) -> Iterator[None]:
 
     with progress.watched(Watch(shows)):
         yield
-
-
-def dump_source(folder: str, source: Source) -> None:
-    """Writes the input of IREE's compiler, and its flags, to the folder."""
-    _write(os.path.join(folder, "iree-input.mlir"), source.whole)
-    _write(os.path.join(folder, "iree-flags.txt"), (shlex.join(source.flags) + "\n").encode())
 
 
 def _write(path: str, data: bytes) -> None:

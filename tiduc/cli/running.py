@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from tiduc.backends.backend import LOOPS, Options, Runnable, compile_program
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.build import build
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import (
@@ -22,14 +22,13 @@ from tiduc.cli.execution import (
     WEIGHTS,
     compiling,
     program_in,
-    source_of,
     with_weights,
 )
 from tiduc.cli.files import ENTRY, FILE, JSON, read_input, write, write_json
 from tiduc.cli.models import is_model
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
-from tiduc.models import parameters as lifted
+from tiduc.models.parameters import parameters_of, signature_with_parameters
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.arrays import Array, format_array, summary, write_npz
@@ -139,10 +138,11 @@ def _by_iree(
     weights = None if parameters is None else read_weights(parameters)
 
     def compiled() -> Executable:
-        vmfb = compile_source(source_of(program, weights, options), options.limits, options.cached)
+        names = [] if weights is None else parameters_of(program, weights)
+        vmfb = build(program.lower(), options, parameters=names)
         return Executable(vmfb, options.target, program.name, parameters=parameters)
 
-    signature = program.signature if weights is None else lifted.signature_with_parameters(program, weights)
+    signature = program.signature if weights is None else signature_with_parameters(program, weights)
     return _Chosen(program.name, signature, compiled)
 
 

@@ -3,7 +3,7 @@
 import click
 
 from tiduc.backends.backend import Options
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.build import build
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
@@ -131,8 +131,7 @@ def _train_step(
         vmfb = None
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {options.target}"):
-                source = step.source(options.target, options.lapack)
-                vmfb = compile_source(source, options.limits, options.cached)
+                vmfb = build(step.lower(), options)
     with written_together():
         if state is not None:
             write_weights(state, step.weights)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from tiduc.backends.backend import LOOPS
+from tiduc.backends.backend import LOOPS, Options
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -101,14 +101,13 @@ class Model(Program):
         Writes the archive (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive:
         `tiduc.runtime.load(module, parameters=archive)`. `CompileError` where IREE cannot compile the model.
         """
-        from tiduc.backends.iree.compile import compile_source
-        from tiduc.models.parameters import (
-            source_with_parameters,
-        )  # IREE takes longer to import than all of tiduc
+        # IREE takes longer to import than all of tiduc
+        from tiduc.backends.iree.build import build
+        from tiduc.models.parameters import parameters_of
         from tiduc.runtime.run import Executable
 
-        source = source_with_parameters(self, self.weights, target, lapack)
-        vmfb = compile_source(source, limits, cached)
+        options = Options(target, lapack, limits, cached)
+        vmfb = build(self.lower(), options, parameters=parameters_of(self, self.weights))
         write_weights(archive, self.weights)
         return Executable(vmfb, target, self.name, parameters=archive)
 

@@ -16,7 +16,7 @@ from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
-from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, places_arrays, scheduled_with_places
@@ -69,15 +69,14 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in _TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-    source = source_of(_renamed(program, name), options)
-    while True:
+    failed = None
+    for source in Prepared(_renamed(program, name), options, flags).applicable():
         try:
-            source = replace(source, flags=(*source.flags, *flags))
             return _compiled(source, target, program.signature, name, options.limits or Limits())
-        except CompileError:
-            if source.otherwise is None:
-                raise
-            source = source.otherwise()
+        except CompileError as error:
+            failed = error
+    assert failed is not None
+    raise failed
 
 
 def _renamed(program: Lowered, name: str) -> Lowered:

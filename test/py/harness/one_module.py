@@ -10,7 +10,7 @@ compile all programs of the module without kernels.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -22,8 +22,9 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from tiduc.backends.backend import Lowered, Options
+from tiduc.backends.iree.build import build
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.prepare import source_of
+from tiduc.backends.iree.prepare import Prepared
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.graph import operations
 from tiduc.program import Program, load
@@ -48,8 +49,14 @@ def module_of(
     programs = {function_of(name): load(text) for name, text in texts.items()}
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
-    source = source_of(lowered, Options(target, fast=fast))
-    return compile_source(replace(source, otherwise=None) if kernels else source)
+    return _compiled(lowered, Options(target, fast=fast), kernels)
+
+
+def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
+    """The module of a program; with `kernels`, of the first attempt alone."""
+    return (
+        compile_source(next(Prepared(program, options).applicable())) if kernels else build(program, options)
+    )
 
 
 def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
@@ -127,8 +134,7 @@ def compiled_as_one(
     """
     given = {name: (each, None) if isinstance(each, str) else each for name, each in programs.items()}
     text, counts = joined(_function(text, f"program_{i}") for i, (text, _) in enumerate(given.values()))
-    source = load(text).source(target)
-    run = Executable(compile_source(replace(source, otherwise=None) if kernels else source), target)
+    run = Executable(_compiled(load(text).lower(), Options(target), kernels), target)
     zeros = iter([np.zeros(port.type.shape, port.type.dtype) for port in run.signature.inputs])
     examples = [list(islice(zeros, count)) for count, _ in counts]
     for i, (_, arguments) in enumerate(given.values()):

@@ -1,6 +1,6 @@
 """The CPUs for which tests look at the text of programs: never this machine's, whose features are not known.
 
-    str(program.source(AVX512).stablehlo).count("flow.executable.export") == 1
+    str(source_of(program, AVX512).stablehlo).count("flow.executable.export") == 1
 
 A test that runs a program compiles it for this machine, and compares values only. The passes read a target's features
 and do not ask whether the CPU is there, so that the text of a program is the same on every machine.

@@ -1,0 +1,76 @@
+"""Weights that a compiled module reads from an archive when it is loaded, instead of holding them or taking arguments.
+
+    func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
+                                  func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
+
+The ops belong to IREE's dialects, which the MLIR bindings here do not have, so they are written as text.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.context import parse
+from tiduc.dialect.functions import functions_in
+from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
+from tiduc.runtime.weights import SCOPE
+
+_HEAD = re.compile(r"^module\b.*\{$", re.MULTILINE)
+_DESCRIBED = "iree.reflection"
+
+
+def other_inputs(signature: Signature, names: Collection[str]) -> list[int]:
+    """The positions of the inputs that are not parameters."""
+    return [i for i, value in enumerate(signature.inputs) if value.name not in names]
+
+
+def without_parameters(signature: Signature, names: Collection[str]) -> Signature:
+    """The signature of the module in which the inputs with these names, which have static shapes, are parameters."""
+    kept = other_inputs(signature, names)
+    number = {old: new for new, old in enumerate(kept)}
+    sizes = [
+        KnownSize(number[s.input], s.dimension, s.constant, tuple((f, number[i], d) for f, i, d in s.terms))
+        for s in signature.sizes
+    ]
+    required = tuple(r.renumbered(number) for r in signature.required)
+    return Signature(tuple(signature.inputs[i] for i in kept), signature.outputs, tuple(sizes), required)
+
+
+def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Collection[str]) -> str:
+    """The text of a prepared program in a wrapper that takes only the inputs that are no parameters."""
+    module = parse(stablehlo)
+    function, *_ = functions_in(module)
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    said = named_attributes(function.attributes[_DESCRIBED])
+    said[REFLECTION] = ir.StringAttr.get(reflection(without_parameters(signature, names)))
+    name = str(ir.FlatSymbolRefAttr.get(ir.StringAttr(function.attributes["sym_name"]).value))
+    del function.attributes[_DESCRIBED]
+    function.attributes["sym_name"] = ir.StringAttr.get("lifted")
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    quoted = [str(ir.StringAttr.get(value.name)) for value in signature.inputs]
+    outer = _around(
+        name, quoted, type_, other_inputs(signature, names), f"{{{_DESCRIBED} = {ir.DictAttr.get(said)}}}"
+    )
+    text = str(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+    return _HEAD.sub(lambda head: f"{head[0]}\n{outer}", text, count=1)
+
+
+def _around(name: str, names: Sequence[str], type_: Any, kept: Sequence[int], attributes: str) -> str:
+    inputs, results = [str(t) for t in type_.inputs], [str(t) for t in type_.results]
+    parameters = [i for i in range(len(inputs)) if i not in set(kept)]
+    scope = str(ir.StringAttr.get(SCOPE))
+    lines = [
+        f"util.global private @parameter.{i} = #flow.parameter.named<{scope}::{names[i]}> : {inputs[i]}"
+        for i in parameters
+    ]
+    given = ", ".join(f"%x{i}: {inputs[i]}" for i in kept)
+    lines.append(f"func.func {name}({given}) -> ({', '.join(results)}) attributes {attributes} {{")
+    lines += [f"  %x{i} = util.global.load @parameter.{i} : {inputs[i]}" for i in parameters]
+    all_, types = ", ".join(f"%x{i}" for i in range(len(inputs))), ", ".join(results)
+    lines.append(f"  %y:{len(results)} = func.call @lifted({all_}) : ({', '.join(inputs)}) -> ({types})")
+    returned = ", ".join(f"%y#{i}" for i in range(len(results)))
+    lines += [f"  return {returned} : {types}", "}"]
+    return "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,20 @@
+"""The sources of the attempts to compile a program with IREE."""
+
+from collections.abc import Iterator
+
+from tiduc.backends.backend import LOOPS, Options
+from tiduc.backends.iree.prepare import Prepared
+from tiduc.backends.iree.source import Source
+from tiduc.program import Program
+
+
+def source_of(program: Program, target: str = "cpu", lapack: str = LOOPS, fast: bool = True) -> Source:
+    """The source of the first attempt that applies to a program."""
+    return next(sources_of(program, target, lapack, fast))
+
+
+def sources_of(
+    program: Program, target: str = "cpu", lapack: str = LOOPS, fast: bool = True
+) -> Iterator[Source]:
+    """The sources of the attempts that apply to a program, in order."""
+    return Prepared(program.lower(), Options(target, lapack, fast=fast)).applicable()

@@ -1,0 +1,212 @@
+"""The plan: which attempts there are to compile a program with IREE, why, and that each gives the same values."""
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness.sources import sources_of
+from harness.variants import AVX2, AVX512
+from jax import lax
+
+import tiduc
+from tiduc.backends.backend import Options
+from tiduc.backends.iree import plan, prepare, targets
+from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.fast import repeats
+from tiduc.backends.iree.prepare import Prepared
+from tiduc.backends.iree.source import Source
+from tiduc.cli import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GOLDEN = Path(__file__).with_name("cases") / "plans.txt"
+F32 = np.float32
+
+
+@functools.cache
+def gradient(f: Callable[..., Any], *shapes: tuple[int, ...]) -> tiduc.Program:
+    """The gradient of a function of JAX in its first argument."""
+    text = jax.jit(f).lower(*(jax.ShapeDtypeStruct(each, F32) for each in shapes)).as_text()
+    return tiduc.load(text).grad([0], value=True)
+
+
+def summed_product(x: Any) -> Any:
+    return jnp.sum(x @ x)
+
+
+def loop(x: Any, w: Any) -> Any:
+    """A loop over small arrays that counts, and whose gradient stores and reads carries."""
+    return jnp.sum(lax.scan(lambda c, _: (jnp.tanh(c * w), c), x, None, 20)[0])
+
+
+def by_data(x: Any) -> Any:
+    """A loop over small arrays whose condition reads data."""
+    return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 2 + 1, x))
+
+
+def loop_and_product(x: Any, w: Any) -> Any:
+    return loop(x[0, :32], w) + summed_product(x)
+
+
+def layers(x: Any, w: Any) -> Any:
+    for _ in range(4):
+        x = jnp.tanh(x @ w) * 0.25 + x
+    return jnp.sum(x)
+
+
+def program(name: str) -> tiduc.Program:
+    return tiduc.load(EXAMPLES / f"{name}.mlir")
+
+
+PROGRAMS: dict[str, tuple[Callable[[], tiduc.Program], str, bool]] = {
+    "sum of a product of 64": (lambda: gradient(summed_product, (64, 64)), AVX512, True),
+    "sum of a product of 512": (lambda: gradient(summed_product, (512, 512)), AVX512, True),
+    "sum of a product of 512, narrow registers": (lambda: gradient(summed_product, (512, 512)), AVX2, True),
+    "sum of a product of 1024": (lambda: gradient(summed_product, (1024, 1024)), AVX512, True),
+    "sum of a product of 64, for CUDA": (lambda: gradient(summed_product, (64, 64)), "cuda", True),
+    "sum of a product of 64, for Vulkan": (lambda: gradient(summed_product, (64, 64)), "vulkan", True),
+    "sum of a product of 64, for vmvx": (lambda: gradient(summed_product, (64, 64)), "vmvx", True),
+    "sum of a product of 64, without rewrites for speed": (
+        lambda: gradient(summed_product, (64, 64)),
+        AVX512,
+        False,
+    ),
+    "loop over 32": (lambda: gradient(loop, (32,), (32,)), AVX512, True),
+    "loop over 32, for threads": (
+        lambda: gradient(loop, (32,), (32,)),
+        AVX512.replace("cpu", "cpu-threads"),
+        True,
+    ),
+    "loop over 32, for CUDA": (lambda: gradient(loop, (32,), (32,)), "cuda", True),
+    "loop over 10,000": (lambda: gradient(loop, (10_000,), (10_000,)), AVX512, True),
+    "loop by data": (lambda: tiduc.load(jitted(by_data, (32,))), AVX512, True),
+    "loop beside a product of 512": (lambda: gradient(loop_and_product, (512, 512), (32,)), AVX512, True),
+    "equal layers": (lambda: gradient(layers, (64, 64), (64, 64)), AVX512, True),
+    "newton": (lambda: program("newton"), AVX512, True),
+    "gradient of mlp_f32": (lambda: program("mlp_f32").grad(), AVX512, True),
+    "gradient of convnet_f32": (lambda: program("convnet_f32").grad(), AVX512, True),
+    "gradient of transformer_f64": (lambda: program("transformer_f64").grad(), AVX512, True),
+    "sgd_mlp": (lambda: program("sgd_mlp"), AVX512, True),
+}
+"""A program, its target, and whether it is rewritten for speed."""
+
+NAMES = {
+    getattr(targets, name): name
+    for name in ("REASSOCIATED", "IN_ORDER", "TILED", "IN_TILES", "SMALL_KERNELS", "KERNELS", "INLINED")
+}
+
+
+def jitted(f: Callable[..., Any], *shapes: tuple[int, ...]) -> str:
+    text: str = jax.jit(f).lower(*(jax.ShapeDtypeStruct(each, F32) for each in shapes)).as_text()
+    return text
+
+
+def flags_of(attempt: plan.Attempt) -> str:
+    """The names of an attempt's flags."""
+    names, rest = [], attempt.flags
+    while rest:
+        flags, name = next((flags, name) for flags, name in NAMES.items() if rest[: len(flags)] == flags)
+        names.append(name)
+        rest = rest[len(flags) :]
+    return " ".join(names) or "no flags"
+
+
+@functools.cache
+def attempts(name: str) -> list[tuple[plan.Attempt, Source | None]]:
+    """The attempts at a program, with their sources."""
+    make, target, fast = PROGRAMS[name]
+    # Functions of few ops, too, so that the program stays small.
+    few = patch.multiple(repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
+    with few if name == "equal layers" else nullcontext():
+        return [*Prepared(make().lower(), Options(target, fast=fast)).sources()]
+
+
+def printed(name: str) -> str:
+    """The attempts at a program; `+` before those that apply."""
+    lines = [f"{name} ({PROGRAMS[name][1]}):"]
+    for attempt, source in attempts(name):
+        more = [
+            " ".join(attempt.stages),
+            flags_of(attempt),
+            *([f"on {attempt.device}"] if attempt.device else []),
+            *(["threads"] if attempt.threaded else []),
+            *(["vectors"] if attempt.settings.vectors else []),
+            *(["places"] if attempt.places else []),
+        ]
+        lines += [f"  {'-' if source is None else '+'} {attempt.reason}", f"      {'; '.join(more)}"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_attempts(name: str) -> None:
+    """To write the file again: python -c 'import test_iree_plan as t; t.write()' in this folder."""
+    goldens = dict(zip(PROGRAMS, GOLDEN.read_text().split("\n\n"), strict=True))
+    assert printed(name).strip() == goldens[name].strip()
+    reasons = [attempt.reason for attempt, _ in attempts(name)]
+    assert len(set(reasons)) == len(reasons)
+    sources = [(each.text, each.flags, each.repeats) for _, each in attempts(name) if each is not None]
+    assert len(set(sources)) == len(sources) > 0
+
+
+def write() -> None:
+    GOLDEN.write_text("\n".join(map(printed, PROGRAMS)))
+
+
+def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    walk = prepare.walk
+
+    def noted(stage: Any, *rest: Any) -> int:
+        ran.append(stage)
+        return walk(stage, *rest)
+
+    monkeypatch.setattr(prepare, "walk", noted)
+    sources = sources_of(gradient(loop, (32,), (32,)), AVX512)
+    assert ran == ["speed", "tiles", "host", "legal"]  # which decide the plan
+    next(sources)
+    first = ["legal", "loops", "carries", "regions"]  # without the stage "host"
+    assert ran[4:] == first
+    assert ran[8:] == []
+    next(sources)
+    assert ran[8:] == [
+        "carries",
+        "regions",
+    ]  # the second attempt has the loop on the host, and shares the rest
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "name", ["loop over 32", "equal layers", "sum of a product of 64", "loop over 10,000"]
+)
+def test_every_attempt_gives_the_values_of_the_first(name: str) -> None:
+    program = PROGRAMS[name][0]()
+    random = np.random.default_rng(0)
+    arguments = [random.uniform(-0.1, 0.1, x.type.shape).astype(F32) for x in program.inputs]
+    first, *others = [tiduc.Executable(compile_source(each))(*arguments) for each in sources_of(program)]
+    assert others or name.startswith("sum")
+    for results in others:
+        for x, y in zip(results, first, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+def test_the_command_says_which_attempt_gave_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, module = tmp_path / "f.mlir", tmp_path / "f.vmfb"
+    file.write_text(gradient(loop, (32,), (32,)).text)
+    monkeypatch.setattr(plan, "KERNELS", ("--no-such-flag",))  # as if IREE rejected the loops in dispatches
+    command = ["compile", str(file), "-o", str(module), "--target", "cpu", "--verbose", "--no-cache"]
+    assert run(command) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("attempt 1 of ") and "does not apply" in told[0]
+    assert "loops over small arrays are dispatches, in one thread" in told[1] and ": failed: " in told[1]
+    assert "no-such-flag" in told[1]
+    assert told[-1].endswith(": compiled") and "the host runs loops" in told[-1]
+    assert run(command[:-1]) == 0 and run(command[:-1]) == 0
+    assert "the module is in the cache" in capsys.readouterr().err.splitlines()[-1]
