@@ -5,6 +5,9 @@
 
 A mask moves behind the elementwise ops of its branch if one of their slopes may be infinite; else it stays, since a
 mask that moves must be applied to the cotangent of each operand.
+
+The cotangent of a value that a branch or a loop does not read from outside is zero. If a slope outside may be infinite,
+the transposed graph also returns where it reads the value: a mask of the cotangent.
 """
 
 import functools
@@ -16,7 +19,7 @@ from typing import Any
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.matchers import defined_by, splat
 from tiduc.dialect.traits import ELEMENTWISE, FUNCTIONS
-from tiduc.dialect.types import is_complex, is_float
+from tiduc.dialect.types import is_complex, is_dynamic, is_float, predicate, rank, with_shape
 
 _SELECT = "stablehlo.select"
 
@@ -25,6 +28,9 @@ _MOVING = "cotangents whose masks move"
 
 _INFINITE = "whether slopes may be infinite"
 """The key of a dictionary by value, so that each slope is looked at once."""
+
+_STEEP = "inputs with infinite slopes outside"
+"""The key of the set of the inputs of a closed graph for which a slope outside may be infinite."""
 
 _DEEPEST = 4
 """The most masks, one around the other, that move."""
@@ -96,7 +102,53 @@ def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[
             else:
                 y = _joined(b, mask.predicate, x, z)
         summands.append(y)
+    if len(summands) > 1 and all([moves(b, y) for y in summands]):
+        either = functools.reduce(b.or_, [_broadcast(b, mask_of(b, y), y) for y in summands])
+        total = add(b, summands)
+        return [apply_mask(b, Masked(either, True, total, b.zeros_like(total)), True)]
     return summands
+
+
+def mask_of(b: Any, y: Any) -> Any | None:
+    """The predicate, of y's shape or a scalar, of the elements that the masks around y keep; None without a mask."""
+    mask = masked(y)
+    if mask is None:
+        return None
+    kept, inner = mask.predicate if mask.keeps else b.not_(mask.predicate), mask_of(b, mask.x)
+    if inner is None or inner is kept:
+        return kept
+    return b.and_(_broadcast(b, kept, y), _broadcast(b, inner, y))
+
+
+def _broadcast(b: Any, scalar: Any, like: Any) -> Any:
+    """A scalar in the shape of `like`; any other value as it is."""
+    return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
+
+
+def set_steep(b: Any, inputs: Iterable[Any]) -> None:
+    """Says for which inputs of the graph that is transposed a slope outside may be infinite."""
+    b.notes[_STEEP] = set(inputs)
+
+
+def reached(b: Any, ct: Any) -> Any:
+    """Where a cotangent is not masked: a predicate of its shape, which is a constant if it has no mask."""
+    mask = mask_of(b, ct)
+    if mask is None:
+        mask = b.constant(True, predicate(with_shape(ct.type, [])))
+        return b.constant(True, predicate(ct.type)) if not is_dynamic(ct.type) else _broadcast(b, mask, ct)
+    return _broadcast(b, mask, ct)
+
+
+def is_everywhere(reached: Any) -> bool:
+    """Whether a result of `reached` is true everywhere."""
+    while (scalar := defined_by("stablehlo.broadcast_in_dim", reached)) is not None:
+        (reached,) = scalar.operands
+    return defined_by("stablehlo.constant", reached) is not None
+
+
+def mask_with(b: Any, where: Any, ct: Any) -> Any:
+    """A cotangent that is zero where the predicate is false, with a mask that moves."""
+    return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
 def add(b: Any, terms: Iterable[Any]) -> Any:
@@ -115,9 +167,12 @@ def _joined(b: Any, predicate: Any, x: Any, y: Any) -> Any:
 def has_infinite_slope(b: Any, branch: Any) -> bool:
     """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
     known = b.notes.setdefault(_INFINITE, {})
-    waiting, seen = [branch], set[Definition]()
+    waiting, seen, steep = [branch], set[Definition](), b.notes.get(_STEEP, ())
     while waiting:
-        op = waiting.pop().definition
+        x = waiting.pop()
+        if x in steep:
+            return True
+        op = x.definition
         if op is None or op.name not in ELEMENTWISE or op.active is None or op in seen:
             continue
         seen.add(op)

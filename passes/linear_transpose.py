@@ -19,6 +19,8 @@ from typing import Any
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.masks import is_everywhere, reached, set_steep
+from tiduc.dialect.types import with_shape
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close
 from tiduc.passes.rules.lent import Transposing
@@ -53,6 +55,7 @@ def transpose_closed(
     linear: Sequence[Value],
     wanted: Sequence[Value | None],
     sums: Sequence[Value] = (),
+    steep: Sequence[Value] = (),
     *,
     opset: OpSet,
 ) -> Graph:
@@ -60,6 +63,9 @@ def transpose_closed(
 
     It reads the values of `graph`. Its outputs are aligned with `linear`, None where no cotangent arrives. Cotangents
     of inputs in `sums` are added to further inputs, which follow the cotangents.
+
+    For each of the inputs `steep` there is one more output: where its cotangent is not masked, None if it gets none.
+    For one in `sums`, it is where that is so in this iteration of a loop or in one before.
     """
     b = _builder(view, opset, view.fresh("T"))
     b.tangents, active = set(linear), set(linear)
@@ -72,10 +78,12 @@ def transpose_closed(
         if x is not None:
             key = f"{b.graph.name}.{len(b.graph.inputs)}"
             cotangents[x].append(b.input(key, x.type, linear=True))
+    set_steep(b, steep)
     _transpose_ops(b, graph, cotangents, opset)
     for op in graph.definitions:
         op.active = None
-    return b.finish([_accumulated(b, cotangents[x]) for x in linear])  # type: ignore[no-any-return]
+    masks = [_where(b, x, cotangents, x in sums) for x in steep]
+    return b.finish([*(_accumulated(b, cotangents[x]) for x in linear), *masks])  # type: ignore[no-any-return]
 
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
@@ -124,3 +132,21 @@ def _accumulated(b: Any, bucket: Sequence[Any] | None) -> Any | None:
     if not bucket:
         return None
     return bucket[0] if len(bucket) == 1 else b.sum(bucket)
+
+
+def _where(b: Any, x: Value, cotangents: dict[Any, list[Any]], is_summed: bool) -> Value | None:
+    """Where the cotangent of an input is not masked; None if it gets none. Makes it one value in `cotangents`.
+
+    The first cotangent of a summed input is that of the iterations before. The result is true where one of these is not
+    masked, too: it reads one more input, unless it is the scalar True.
+    """
+    before, own = cotangents[x][:is_summed], _accumulated(b, cotangents[x][is_summed:])
+    if own is None:
+        return None
+    cotangents[x] = [*before, own]
+    where: Value = reached(b, own)
+    if not is_summed:
+        return where
+    if is_everywhere(where):
+        return b.constant(True, with_shape(where.type, []))  # type: ignore[no-any-return]
+    return b.or_(b.input(f"{b.graph.name}.{len(b.graph.inputs)}", where.type), where)  # type: ignore[no-any-return]

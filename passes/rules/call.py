@@ -23,6 +23,8 @@ from tiduc.dialect.control import Branches, branches, emit_call, emit_case, is_c
 from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.masks import has_infinite_slope, is_everywhere, mask_with
+from tiduc.dialect.types import predicate
 from tiduc.passes.rules.lent import Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
@@ -64,17 +66,22 @@ class LinearizedCall:
 
 @dataclass(frozen=True)
 class TransposedCall:
-    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent."""
+    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent.
+
+    `masks` says which active arguments get a mask of their cotangent, too.
+    """
 
     graphs: tuple[Graph, ...]
-    outputs: tuple[bool, ...]
+    outputs: Flags
+    masks: Flags
 
 
 _LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
 """By the graphs, and which arguments are active."""
 
-_TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags], TransposedCall]()
-"""By the graphs, which arguments are active, and which outputs have a cotangent."""
+_TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags, Flags], TransposedCall]()
+"""By the graphs, which arguments are active, which outputs have a cotangent, and which arguments are steep: their
+slopes outside may be infinite."""
 
 _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 """The patterns for which graphs are linearized, or transposed."""
@@ -243,44 +250,71 @@ def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool])
     record = branches(b.view, op)
     flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
-    key = record.graphs, flags, with_ct
-    _add_pattern(b, record.graphs, (flags, with_ct))
-    back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, record.graphs, flags, with_ct))
+    operands = zip(record.operands, flags, strict=True)
+    steep = tuple([flag and has_infinite_slope(b, x) for x, flag in operands])
+    key = record.graphs, flags, with_ct, steep
+    _add_pattern(b, record.graphs, (flags, with_ct, steep))
+    back = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, *key))
     read = [x for x, flag in zip(record.operands, flags, strict=True) if not flag]
     given = [t for t in ct if t is not None]
     cx = iter(_emit(b, record.index, back.graphs, [*given, *read]) if any(back.outputs) else ())
-    cotangents = iter([next(cx) if flag else None for flag in back.outputs])
+    values = [next(cx) if flag else None for flag in back.outputs]
+    masks = [next(cx) if flag else None for flag in back.masks]
+    cotangents = iter([y if m is None else mask_with(b, m, y) for y, m in zip(values, masks, strict=True)])
     of_arguments = [next(cotangents) if flag else None for flag in flags]
     return of_arguments if record.index is None else [None, *of_arguments]
 
 
-def _transpose(b: Any, graphs: Sequence[Graph], active: Flags, with_ct: Flags) -> TransposedCall:
+def _transpose(
+    b: Any, graphs: Sequence[Graph], active: Flags, with_ct: Flags, steep: Flags
+) -> TransposedCall:
     engine: Transposing = b.engine
-    parts = [transpose_graph(b, graph, active, with_ct) for graph in graphs]
-    outputs = [any(part.outputs[j] is not None for part in parts) for j in range(sum(active))]
+    parts = [transpose_graph(b, graph, active, with_ct, steep=steep) for graph in graphs]
+    count = sum(active)
+    outputs = [any(part.outputs[j] is not None for part in parts) for j in range(count)]
+    places = [
+        j for j, flag in enumerate(flag for flag, given in zip(steep, active, strict=True) if given) if flag
+    ]
+    masks = [dict(zip(places, part.outputs[count:], strict=True)) for part in parts]
+    needed = [
+        outputs[j] and j in places and any(of[j] is None or not is_everywhere(of[j]) for of in masks)
+        for j in range(count)
+    ]
     closed = []
-    for graph, part in zip(graphs, parts, strict=True):
+    for graph, part, of in zip(graphs, parts, masks, strict=True):
         linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
         read = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if not flag]
         wanted = [
             x.type if c is None else c
-            for x, c, flag in zip(linear, part.outputs, outputs, strict=True)
+            for x, c, flag in zip(linear, part.outputs[:count], outputs, strict=True)
             if flag
+        ]
+        wanted += [
+            predicate(linear[j].type) if of[j] is None else of[j] for j, flag in enumerate(needed) if flag
         ]
         given = [*part.inputs.values(), *read]
         closed.append(engine.close(b.view, wanted, given, name=f"{stem(graph)}.transpose"))
         b.view.discard(part)
-    return TransposedCall(tuple(closed), tuple(outputs))
+    return TransposedCall(tuple(closed), tuple(outputs), tuple(needed))
 
 
 def transpose_graph(
-    b: Any, graph: Graph, active: Sequence[bool], with_ct: Sequence[bool], sums: Sequence[Value] = ()
+    b: Any,
+    graph: Graph,
+    active: Sequence[bool],
+    with_ct: Sequence[bool],
+    sums: Sequence[Value] = (),
+    steep: Sequence[bool] = (),
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    The cotangents of the inputs `sums` are added to extra inputs, so that a caller can accumulate them.
+    The cotangents of the inputs `sums` are added to extra inputs, so that a caller can accumulate them. The masks of
+    the cotangents of the inputs with the flags `steep` follow as further outputs.
     """
-    linear = [x for x, flag in zip(graph.inputs.values(), active, strict=True) if flag]
+    inputs = list(graph.inputs.values())
+    linear = [x for x, flag in zip(inputs, active, strict=True) if flag]
     wanted = [y if flag else None for y, flag in zip(graph.outputs, with_ct, strict=True)]
     engine: Transposing = b.engine
-    return engine.transpose(b.view, graph, linear, wanted, sums)
+    return engine.transpose(
+        b.view, graph, linear, wanted, sums, [x for x, flag in zip(inputs, steep, strict=False) if flag]
+    )

@@ -65,8 +65,12 @@ class TransposeGraph(Protocol):
         linear: Sequence[Value],
         wanted: Sequence[Value | None],
         sums: Sequence[Value] = (),
+        steep: Sequence[Value] = (),
     ) -> Graph:
-        """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`."""
+        """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
+
+        See `transpose_closed` in `passes/linear_transpose.py`.
+        """
 
 
 class CloseGraph(Protocol):

@@ -16,6 +16,7 @@ from tiduc.dialect.control import Loop, emit_loop, loop, needs_static_shapes
 from tiduc.dialect.control_ops import LOOP
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph import Definition, Graph, Value, stem
+from tiduc.dialect.masks import has_infinite_slope, is_everywhere, mask_with
 from tiduc.dialect.types import with_shape
 from tiduc.passes.rules.call import Flags, transpose_graph
 from tiduc.passes.rules.lent import Hoisted, Linearizing, Split, Transposing
@@ -46,19 +47,22 @@ class LinearizedLoop:
 class TransposedLoop:
     """The body of a transposed loop, None if no operand gets a cotangent.
 
-    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one.
+    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one. `masks` are
+    the loop invariants whose cotangent has a mask, each with the type of the mask.
     """
 
     body: Graph | None
     outputs: Flags
     operands: Flags
+    masks: tuple[tuple[int, Any], ...] = ()
 
 
 _LINEARIZED = Cache[tuple[Graph, Flags], LinearizedLoop]()
 """By the body, and which operands are active."""
 
-_TRANSPOSED = Cache[tuple[Graph, Flags, Flags], TransposedLoop]()
-"""By the body, which operands are active, and which outputs have a cotangent."""
+_TRANSPOSED = Cache[tuple[Graph, Flags, Flags, Flags, bool], TransposedLoop]()
+"""By the body, which operands are active, which outputs have a cotangent, which loop invariants are steep (their slopes
+outside may be infinite), and whether the loop surely runs."""
 
 
 @linearize(LOOP)
@@ -180,9 +184,13 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
     n, m = len(record.inits), len(record.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
     flags = tuple([t is not None for t in ct])
-    transposed = _TRANSPOSED.get(
-        b.view, (record.body, linear, flags), lambda: _transpose(b, record, linear, list(flags))
+    steep = tuple(
+        [i >= n + m and active[i] and has_infinite_slope(b, x) for i, x in enumerate(record.operands)]
     )
+    sequence = record.sequences[0].type if record.sequences and record.bound is None else None
+    runs = sequence is not None and not sequence.is_dynamic_dim(0) and sequence.shape[0] > 0
+    key = record.body, linear, flags, steep, runs
+    transposed = _TRANSPOSED.get(b.view, key, lambda: _transpose(b, record, linear, list(flags), steep, runs))
     body, got = transposed.body, transposed.operands
     if body is None:
         return [None] * len(active)
@@ -195,7 +203,11 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
     read = [x for x, flag in zip(record.operands, linear, strict=True) if not flag]
     kept = sum(not flag for flag in linear[n : n + m])
     back = Loop(
-        (*inits, *(b.zeros_like(record.operands[i]) for i in summed)),
+        (
+            *inits,
+            *(b.zeros_like(record.operands[i]) for i in summed),
+            *(_false(b, type_, record.operands[i]) for i, type_ in transposed.masks),
+        ),
         (*(t for t in ct[n:] if t is not None), *read[:kept]),
         tuple(read[kept:]),
         body,
@@ -207,24 +219,34 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
         bound=record.bound,
     )
     results = iter(emit_loop(b, back))
-    order = [i for i in range(n) if got[i]] + summed + [i for i in range(n, n + m) if got[i]]
-    of = {i: next(results) for i in order}
+    of = {i: next(results) for i in [*(i for i in range(n) if got[i]), *summed]}
+    masks = {i: next(results) for i, _ in transposed.masks}
+    of |= {i: next(results) for i in range(n, n + m) if got[i]}
+    of |= {i: mask_with(b, mask, of[i]) for i, mask in masks.items()}
     return [of.get(i) for i in range(len(active))]
 
 
-def _transpose(b: Any, record: Loop, linear: Flags, with_ct: list[bool]) -> TransposedLoop:
+def _false(b: Any, type_: Any, like: Any) -> Any:
+    """The predicate that is false everywhere, of the given type, and of the sizes of `like` if it is not a scalar."""
+    scalar = b.zero(with_shape(type_, []))
+    return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
+
+
+def _transpose(
+    b: Any, record: Loop, linear: Flags, with_ct: list[bool], steep: Flags, runs: bool
+) -> TransposedLoop:
     """Transposes the body of a loop.
 
-    Its loop-carried values are the cotangents of the primal ones, and the cotangents of the loop invariants,
-    which are summed over the iterations.
+    Its loop-carried values are the cotangents of the primal ones, the cotangents of the loop invariants, which are
+    summed over the iterations, and the masks of these: where an iteration reads an invariant that is `steep`.
     """
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())
     numbers = [i for i, flag in enumerate(linear) if flag]
     summed = [i for i in numbers if i >= n + m]
     while True:
-        part = transpose_graph(b, record.body, linear, with_ct, [inputs[i] for i in summed])
-        of = dict(zip(numbers, part.outputs, strict=True))
+        part = transpose_graph(b, record.body, linear, with_ct, [inputs[i] for i in summed], steep)
+        of = dict(zip(numbers, part.outputs, strict=False))
         reached = [of.get(i) is not None and not with_ct[i] for i in range(n)]
         if not any(reached):
             break
@@ -232,20 +254,31 @@ def _transpose(b: Any, record: Loop, linear: Flags, with_ct: list[bool]) -> Tran
         b.view.discard(part)
     carries = [i for i in range(n) if with_ct[i]]
     cts = list(part.inputs.values())
-    elements, sums = (
-        cts[len(carries) : len(cts) - len(summed)],
-        dict(zip(summed, cts[len(cts) - len(summed) :], strict=True)),
-    )
+    count = sum(with_ct[n:])
+    elements = cts[len(carries) : len(carries) + count]
+    sums = dict(zip(summed, cts[len(carries) + count :], strict=False))
     got = [of.get(i) is not None and of[i] is not sums.get(i) for i in range(len(linear))]
     got[:n] = with_ct[:n]
     if not any(got):
         b.view.discard(part)
         return TransposedLoop(None, tuple(with_ct), tuple(got))
-    order = [*carries, *(i for i in summed if got[i]), *(i for i in range(n, n + m) if got[i])]
     reads = [x for x, flag in zip(inputs, linear, strict=True) if not flag]
-    given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i]), *elements, *reads]
-    wanted = [inputs[i].type if of[i] is None else of[i] for i in order]
+    befores = iter(cts[len(carries) + count + len(summed) :])
+    masks: list[tuple[int, Value, Value]] = []
+    for i, mask in zip(
+        [i for i, flag in enumerate(steep) if flag], part.outputs[len(numbers) :], strict=True
+    ):
+        if mask is not None and not is_everywhere(mask):
+            masks.append((i, next(befores), mask))
+        elif mask is not None and not runs:
+            masks.append((i, Value(mask.type, record.body), mask))
+    given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i])]
+    given += [*(before for _, before, _ in masks), *elements, *reads]
+    results = [*carries, *(i for i in summed if got[i])]
+    wanted = [inputs[i].type if of[i] is None else of[i] for i in results]
+    wanted += [mask for *_, mask in masks]
+    wanted += [inputs[i].type if of[i] is None else of[i] for i in range(n, n + m) if got[i]]
     engine: Transposing = b.engine
     body = engine.close(b.view, wanted, given, name=f"{stem(record.body)}.transpose")
     b.view.discard(part)
-    return TransposedLoop(body, tuple(with_ct), tuple(got))
+    return TransposedLoop(body, tuple(with_ct), tuple(got), tuple((i, mask.type) for i, _, mask in masks))
