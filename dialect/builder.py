@@ -134,6 +134,10 @@ class Builder:
             self._linear.update(results)
         return results
 
+    def is_linear(self, x: Any) -> bool:
+        """Whether x is a tangent or cotangent, or computed from one."""
+        return x in self._linear
+
     def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
         """Flags of the linear operands; None if no operand is linear."""
         linear = self._linear

@@ -25,11 +25,18 @@ _PASSED = (TiducError, RecursionError, MemoryError, ir.MLIRError)
 _ZERO = "where the derivative is zero, return zeros"
 
 
-def guarded(function: Any, name: str, verdict: Verdict, symbolic: bool = False) -> Any:
+def guarded(
+    function: Any,
+    name: str,
+    verdict: Verdict,
+    symbolic: bool = False,
+    of_emitted: Callable[[Any, Sequence[Definition], Any], str | None] | None = None,
+) -> Any:
     """Wraps a function of (b, arguments...): exceptions and wrong results become `RuleError`s.
 
     `name` is the op's name. With `symbolic`, constants of zeros in the result become None, as in tiduc's own rules: a
-    linear graph does not return a constant. Raises TypeError if `function` is not callable.
+    linear graph does not return a constant. `of_emitted` is a verdict on the ops that the function emitted and on its
+    result. Raises TypeError if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
@@ -41,6 +48,7 @@ def guarded(function: Any, name: str, verdict: Verdict, symbolic: bool = False) 
     @functools.wraps(function)
     def call(b: Any, *arguments: Any) -> Any:
         place = f"{file}:{line}" if file is not None else repr(function)
+        before = len(b.graph.definitions)
         try:
             result = function(b, *arguments)
         except _PASSED:
@@ -51,7 +59,10 @@ def guarded(function: Any, name: str, verdict: Verdict, symbolic: bool = False) 
             place = f"{file}:{inside[-1]}" if inside else place
             message = f"the rule for {name} raised {type(error).__name__}: {error} ({place})"
             raise RuleError(message, b.location) from error
-        if (wrong := verdict(b, result, *arguments)) is not None:
+        wrong = verdict(b, result, *arguments)
+        if wrong is None and of_emitted is not None:
+            wrong = of_emitted(b, b.graph.definitions[before:], result)
+        if wrong is not None:
             raise RuleError(f"the rule for {name} {wrong} ({place})", b.location)
         if not symbolic:
             return result

@@ -9,17 +9,11 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from typing import Any
 
 from tiduc.dialect.graph import Definition
+from tiduc.dialect.matrices import adjoint, compare_places, matrix_product, solve, triangle
 from tiduc.dialect.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import (
-    adjoint,
-    compare_places,
-    flag,
-    matrix_product,
-    solve,
-    triangle,
-)
+from tiduc.passes.rules.triangular_solve import flag
 
 
 @linearize("stablehlo.cholesky")

@@ -6,8 +6,24 @@ call of the function that it names, the identity. No native pass removes it, and
     %1 = stablehlo.composite "tidu.stop_gradient" %0 {decomposition = @identity} : (T) -> T
 
 `tiduc.from_jax` emits it for `jax.lax.stop_gradient`.
+
+`tidu.not_differentiable`, of the same form, refuses tangents; its attribute `reason` is in the error.
+`tiduc.from_jax` emits it for operands whose tangents a `custom_jvp` or `custom_vjp` function rejects by an exception.
 """
 
-from tiduc.passes.rules.opset import inactive
+from typing import Any
+
+from tiduc.dialect.attributes import named_attributes
+from tiduc.dialect.graph import Definition
+from tiduc.passes.rules.opset import inactive, linearize, unsupported
+from tiduc.passes.rules.registry import Tangents
+
+NOT_DIFFERENTIABLE = "tidu.not_differentiable"
+"""The name of composites that refuse tangents."""
 
 inactive("stablehlo.composite @tidu.stop_gradient")
+
+
+@linearize(f"stablehlo.composite @{NOT_DIFFERENTIABLE}")
+def not_differentiable(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    raise unsupported("jvp", op, named_attributes(op.attributes["composite_attributes"])["reason"].value)

@@ -16,28 +16,28 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
-from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import (
-    ROUNDING,
+from tiduc.dialect.matrices import (
+    adjoint,
     columns,
+    compare_places,
     diagonal,
     epsilon,
-    equality_margin,
     gaps,
     inverse_gaps,
     largest,
+    matrix_product,
     rows,
     scaled,
-    settings,
+    solve,
     some,
     unless,
-    with_settings,
 )
+from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings, with_settings
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve
 
 ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 

@@ -14,20 +14,20 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import (
+    adjoint,
+    compare_places,
+    diagonal,
+    inverse_gaps,
+    matrix_product,
+    scaled,
+    triangle,
+)
 from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import (
-    config,
-    diagonal,
-    equality_margin,
-    inverse_gaps,
-    scaled,
-    settings,
-    with_settings,
-)
+from tiduc.passes.rules.decomposition import config, equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, triangle
 
 
 @custom_call(*targets("syevd", "Eigh"))

@@ -22,14 +22,25 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import (
+    adjoint,
+    compare_places,
+    diagonal,
+    epsilon,
+    matrix_product,
+    rows,
+    solve,
+    some,
+    triangle,
+    unless,
+)
 from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import ROUNDING, diagonal, epsilon, rows, some, unless
+from tiduc.passes.rules.decomposition import ROUNDING
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.getrf import corner, packed, packed_tangent, rows_taken
 from tiduc.passes.rules.orgqr import middle, multiplied, reflectors
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
 
 
 @custom_call(*targets("geqrf"))

@@ -15,10 +15,10 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import compare_places, matrix_product, solve, triangle
 from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import compare_places, matrix_product, solve, triangle
 
 
 @custom_call(*targets("getrf"))

@@ -10,9 +10,9 @@ from typing import Any
 from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import rows
 from tiduc.dialect.types import rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import rows
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import transpose, unsupported
 from tiduc.passes.rules.potrf import succeeded

@@ -15,13 +15,13 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import adjoint, compare_places, matrix_product, rows, solve
 from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import rows, settings
+from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.getrf import corner, unit_lower
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve
 
 
 @custom_call(*targets("orgqr"))

@@ -4,12 +4,12 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import compare_places
 from tiduc.dialect.types import predicate, rank, shape
 from tiduc.passes.rules.cholesky import factor_tangent
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import compare_places
 
 
 @custom_call(*targets("potrf"))

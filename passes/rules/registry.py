@@ -27,6 +27,7 @@ they may not return None for a symbolic zero.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from tiduc.dialect.builder import Builder
@@ -42,6 +43,7 @@ from tiduc.dialect.guard import (
     of_transpose,
 )
 from tiduc.dialect.identities import Identity
+from tiduc.dialect.linearity import nonlinearity
 
 Tangents = Sequence[Any | None]
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]
@@ -128,9 +130,9 @@ class OpSet:
                 given = f"its rule has {len(coefficients)} partial derivatives for {len(dx)} operands"
                 raise self.unsupported("jvp", op, given)
             terms = []
-            for partial, tangent in zip(coefficients, dx, strict=True):
-                if tangent is not None and partial is not None:
-                    coefficient = partial(b, *op.operands, *op.results)
+            for slope, tangent in zip(coefficients, dx, strict=True):
+                if tangent is not None and slope is not None:
+                    coefficient = slope(b, *op.operands, *op.results)
                     if coefficient is not None:  # None: a symbolic zero, in built-in rules only
                         terms.append(b.multiply(coefficient, tangent))
             return [b.sum(terms) if terms else None]
@@ -192,7 +194,7 @@ class OpSet:
             self.capturing.add(name)
 
         def decorate(rule: LinearizeRule) -> LinearizeRule:
-            self.linearize_rules[name] = guarded(rule, name, of_linearize, symbolic=True)
+            self.linearize_rules[name] = guarded(rule, name, of_linearize, True, partial(nonlinearity, self))
             return rule
 
         return decorate

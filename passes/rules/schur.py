@@ -14,12 +14,12 @@ from torch_mlir import ir
 from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
+from tiduc.dialect.matrices import adjoint, compare_places, diagonal, gaps, matrix_product, solve, triangle
 from tiduc.dialect.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import diagonal, equality_margin, gaps, settings, with_settings
+from tiduc.passes.rules.decomposition import equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import refuse
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product, solve, triangle
 
 refuse(
     "the Schur form of a real matrix has 2x2 blocks; only the complex Schur form has a rule",

@@ -17,22 +17,21 @@ from torch_mlir import ir
 from tiduc.dialect.control_ops import TARGET, call_target
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import CallSettings, targets
-from tiduc.dialect.types import is_complex, rank, shape, with_shape
-from tiduc.passes.rules.custom_call import custom_call
-from tiduc.passes.rules.decomposition import (
-    EQUAL_WITHIN,
+from tiduc.dialect.matrices import (
+    adjoint,
     columns,
+    compare_places,
     diagonal,
-    equality_margin,
     inverse,
     inverse_gaps,
+    matrix_product,
     rows,
     scaled,
-    settings,
-    with_settings,
 )
+from tiduc.dialect.types import is_complex, rank, shape, with_shape
+from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.decomposition import EQUAL_WITHIN, equality_margin, settings, with_settings
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places, matrix_product
 
 OF_V = targets("gesvdj")
 """Targets whose calls return v; all others return v^H."""

@@ -185,3 +185,44 @@ def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> No
     program = tiduc.from_jax(lambda x: jnp.sum(steep(x)), jax.ShapeDtypeStruct((n,), np.float32))
     x = np.array([0.5, 1.0], np.float32)
     np.testing.assert_allclose(program.grad().compile()(x)[0], np.cos(x), rtol=1e-5)
+
+
+def test_derivatives_that_reject_some_tangents() -> None:
+    """JAX raises the exception only where such a tangent is not a symbolic zero; so does tiduc, where one arrives."""
+
+    @partial(jax.custom_jvp)
+    def first(x: Any, y: Any) -> Any:
+        return jnp.sin(x) * y
+
+    def rule(x: Any, dx: Any) -> Any:
+        if type(dx[1]) is not jax.custom_derivatives.SymbolicZero:
+            raise RuntimeError("no tangent of y")
+        return first(*x), 7 * dx[0]
+
+    first.defjvp(rule, symbolic_zeros=True)
+    x, y = np.float32(0.3), np.float32(2)
+    program = tiduc.from_jax(lambda x, y: first(x, y) * x, x, y)
+    expected = jax.grad(lambda x: first(x, y) * x)(x)
+    np.testing.assert_allclose(program.grad("x").compile(engine="reference")(x, y)[0], expected, rtol=1e-6)
+    for mode in (program.jvp, program.grad):
+        with pytest.raises(Unsupported, match="no tangent of y"):
+            mode()
+
+
+def test_functions_of_equinox() -> None:
+    """`filter_custom_vjp` rejects tangents of all arguments but the first one."""
+    equinox = pytest.importorskip("equinox")
+
+    @equinox.filter_custom_vjp
+    def scaled(x: Any, y: Any) -> Any:
+        return x * y
+
+    scaled.def_fwd(lambda perturbed, x, y: (x * y, None))
+    scaled.def_bwd(lambda residuals, ct, perturbed, x, y: 5 * ct * y)
+    x, y = np.float32(3), np.float32(2)
+    program = tiduc.from_jax(lambda x, y: scaled(x, y) ** 2, x, y)
+    expected = jax.grad(lambda x: scaled(x, y) ** 2)(x)
+    np.testing.assert_allclose(program.grad("x").compile(engine="reference")(x, y)[0], expected)
+    np.testing.assert_allclose(program.compile()(x, y)[0], 36)
+    with pytest.raises(Unsupported, match=r"`\*args` and `\*\*kwargs` to `filter_custom_vjp` cannot be"):
+        program.grad()

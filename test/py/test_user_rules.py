@@ -269,3 +269,57 @@ def test_zeros_are_symbolic(mine: OpSet, mode: str) -> None:
           return %y : tensor<3xf64>
         }}"""
         parse(str(getattr(tiduc.load(text, opset=mine), mode)().graphs))
+
+
+NONLINEAR = {
+    "multiply": (
+        lambda b, op, dx: b.multiply(dx[0], dx[1]),
+        "multiply to tangents in which it is not linear",
+    ),
+    "sine": (lambda b, op, dx: b.sine(dx[0]), "sine to a tangent"),
+    "divide": (lambda b, op, dx: b.divide(op.operands[0], dx[0]), "divide to tangents"),
+    "add": (lambda b, op, dx: b.add(dx[0], op.operands[0]), "add to a tangent and to a value that is none"),
+    "select": (
+        lambda b, op, dx: b.select(b.compare(*op.operands, "LT"), dx[0], op.operands[0]),
+        "select to a tangent and",
+    ),
+    "concatenate": (
+        lambda b, op, dx: b.reduce_sum(
+            b.concatenate([b.reshape(x, [1]) for x in (dx[0], op.operands[0])], 0), [0]
+        ),
+        "concatenate to a tangent and",
+    ),
+    "primal": (
+        lambda b, op, dx: op.operands[0],
+        "returns a value that does not depend on a tangent as entry 0",
+    ),
+}
+LINEAR = [
+    lambda b, op, dx: b.add(dx[0], b.multiply(op.operands[0], dx[1])),
+    lambda b, op, dx: b.select(b.compare(*op.operands, "LT"), dx[0], b.zeros_like(dx[0])),
+    lambda b, op, dx: b.divide(b.negate(dx[1]), op.operands[1]),
+    lambda b, op, dx: b.zeros_like(op.result),
+    lambda b, op, dx: b.emit("foreign.linear", (dx[0],), dx[0].type),
+]
+BINARY = function(
+    ' %y = "foreign.plus"(%x, %z) : (tensor<f64>, tensor<f64>) -> tensor<f64>',
+    "%x: tensor<f64>, %z: tensor<f64>",
+)
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_a_rule_that_is_not_linear_is_refused(mine: OpSet, name: str, mode: str) -> None:
+    rule, message = NONLINEAR[name]
+    mine.linearize("foreign.plus")(lambda b, op, dx: [rule(b, op, dx)])
+    with pytest.raises(
+        tiduc.RuleError, match=f"-:2:.*the rule for foreign.plus .*{message}.*test_user_rules.py"
+    ):
+        getattr(tiduc.load(BINARY, opset=mine), mode)()
+
+
+@pytest.mark.parametrize("rule", LINEAR)
+def test_a_linear_rule_is_accepted(mine: OpSet, rule: Any) -> None:
+    mine.linearize("foreign.plus")(lambda b, op, dx: [rule(b, op, dx)])
+    mine.linearize("foreign.linear")(lambda b, op, dx: [b.emit("foreign.linear", (dx[0],), dx[0].type)])
+    assert len(tiduc.load(BINARY, opset=mine).jvp().outputs) == 2

@@ -16,9 +16,9 @@ from tiduc.backends.iree.emitter import Emitter, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
 from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations
+from tiduc.dialect.matrices import adjoint, compare_places
 from tiduc.dialect.signatures import positions
 from tiduc.dialect.types import element, is_complex, shape
-from tiduc.passes.rules.triangular_solve import adjoint, compare_places
 
 _MODULE = "tiduc_lapack"
 """The name of the IREE module that exports the functions."""

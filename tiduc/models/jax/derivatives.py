@@ -10,15 +10,16 @@ function with a derivative of its own. After `LEVELS` levels, the ops of these f
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.control_ops import DERIVATIVES
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.errors import TiducError, Unsupported, first_line
 from tiduc.dialect.functions import functions_in, replace_by_call, symbol, within
+from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
 
 _PREFIX = "tidu.own."
 LEVELS = 3
@@ -74,14 +75,59 @@ class OwnDerivatives:
         called = parameters["call_jaxpr"]
         function = self._jax.extend.core.jaxpr_as_fun(called)
         if self._is_kept(called):
-            name = f"{_PREFIX}{len(self.collected)}"
             bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
-            arguments = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
-            derivative = self._jvp if attribute == DERIVATIVES[0] else self._vjp
-            given = derivative(bound, arguments, called.out_avals, parameters["num_consts"])
-            self.collected.append(OwnDerivative(name, attribute, *given, level + 1))
-            function = self._jax.lax.composite(function, name)
+            inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
+            make = functools.partial(
+                self._jvp if attribute == DERIVATIVES[0] else self._vjp, bound, inputs, called.out_avals
+            )
+            rejected = self._rejected(make, inputs, parameters["num_consts"])
+            if rejected:
+                _forget_traces(parameters)
+            kept = function
+            if len(rejected) < sum(map(self._is_smooth, inputs)):
+                name = f"{_PREFIX}{len(self.collected)}"
+                given = make(parameters["num_consts"], frozenset(rejected))
+                self.collected.append(OwnDerivative(name, attribute, *given, level + 1))
+                kept = self._jax.lax.composite(function, name)
+            function = self._rejecting(kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _rejected(self, make: Callable[..., Any], inputs: Sequence[Any], captured: int) -> dict[int, str]:
+        """The inputs whose tangents the function's derivative rejects by an exception, with its message.
+
+        `equinox.filter_custom_vjp` rejects tangents of all arguments but the first one.
+        """
+        smooth = frozenset(i for i, x in enumerate(inputs) if self._is_smooth(x))
+        error = functools.cache(
+            lambda rejected: self._error(make(captured, rejected))
+        )  # JAX traces each once
+        if error(frozenset()) is None:
+            return {}
+        alone = {i: error(smooth - {i} if len(smooth) > 1 else frozenset()) for i in sorted(smooth)}
+        rejected = {i: message for i, message in alone.items() if message is not None}
+        if len(rejected) < len(smooth) and (message := error(frozenset(rejected))) is not None:
+            return dict.fromkeys(smooth, message)
+        return rejected
+
+    def _error(self, given: tuple[Callable[..., Any], tuple[Any, ...]]) -> str | None:
+        """The message of the exception that a derivative raises where JAX traces it; None if it raises none."""
+        function, arguments = given
+        try:
+            self._jax.eval_shape(function, *arguments)
+        except Exception as error:
+            return first_line(error) or f"its derivative raises {type(error).__name__}"
+        return None
+
+    def _rejecting(self, function: Callable[..., Any], rejected: Mapping[int, str]) -> Callable[..., Any]:
+        """The function, which refuses tangents of some arguments."""
+
+        def call(*given: Any) -> Any:
+            composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
+            return function(
+                *(composite(x, reason=rejected[i]) if i in rejected else x for i, x in enumerate(given))
+            )
+
+        return call if rejected else function
 
     def _is_kept(self, called: Any) -> bool:
         where = called.jaxpr.debug_info.func_src_info or ""
@@ -98,7 +144,12 @@ class OwnDerivatives:
         function calls the function with this derivative. If only another derivative calls it, its ops are
         differentiated.
         """
-        closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
+        try:
+            closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
+        except TiducError:
+            raise
+        except Exception as error:
+            raise TiducError(f"JAX cannot trace a custom derivative: {first_line(error)}; {_HINT}") from error
         if not any(isinstance(x, self._jax.core.Tracer) for x in closed.consts):
             return True
         if derivative.level > 1:
@@ -116,38 +167,81 @@ class OwnDerivatives:
         return self._jax.numpy.zeros(x.shape, self._jax.dtypes.float0)
 
     def _jvp(
-        self, bound: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], _: int
+        self,
+        bound: Callable[..., Any],
+        inputs: Sequence[Any],
+        results: Sequence[Any],
+        _: int,
+        rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """(x..., dx...) -> (y..., dy...), and its arguments."""
+        """(x..., dx...) -> (y..., dy...), and its arguments; tangents of the `rejected` inputs are not read."""
+        moving = [i for i in range(len(inputs)) if i not in rejected]
 
         def function(*given: Any) -> list[Any]:
             tangents = iter(given[len(inputs) :])
             dx = [next(tangents) if self._is_smooth(x) else self._zero(x) for x in inputs]
-            y, dy = self._jax.jvp(lambda *xs: list(bound(*xs)), list(given[: len(inputs)]), dx)
+            along = _along(bound, given[: len(inputs)], moving)
+            y, dy = self._jax.jvp(along, [given[i] for i in moving], [dx[i] for i in moving])
             return [*y, *(each for each, like in zip(dy, results, strict=True) if self._is_smooth(like))]
 
         return function, (*inputs, *filter(self._is_smooth, inputs))
 
     def _vjp(
-        self, bound: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], captured: int
+        self,
+        bound: Callable[..., Any],
+        inputs: Sequence[Any],
+        results: Sequence[Any],
+        captured: int,
+        rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """(x..., cy...) -> cx..., and its arguments. JAX's cotangents of complex numbers are conjugates of tiduc's."""
+        """(x..., cy...) -> cx..., and its arguments; cotangents of the `rejected` inputs are zero.
+
+        JAX's cotangents of complex numbers are conjugates of tiduc's.
+        """
         if any(map(self._is_smooth, inputs[:captured])):
             raise Unsupported(
                 "a function with custom_vjp reads a traced array of an enclosing function; "
                 f"it has no derivative in this array, which has to be an argument; {_HINT}"
             )
-        conj = self._jax.numpy.conj
+        numpy = self._jax.numpy
+        moving = [i for i in range(captured, len(inputs)) if i not in rejected]
 
         def function(*given: Any) -> list[Any]:
             cotangents = iter(given[len(inputs) :])
-            cy = [conj(next(cotangents)) if self._is_smooth(y) else self._zero(y) for y in results]
-            x, rest = given[:captured], given[captured : len(inputs)]
-            _, pullback = self._jax.vjp(lambda *xs: list(bound(*x, *xs)), *rest)
-            cx = zip(pullback(cy), inputs[captured:], strict=True)
-            return [conj(each) for each, like in cx if self._is_smooth(like)]
+            cy = [numpy.conj(next(cotangents)) if self._is_smooth(y) else self._zero(y) for y in results]
+            along = _along(bound, given[: len(inputs)], moving)
+            _, pullback = self._jax.vjp(along, *(given[i] for i in moving))
+            of = dict(zip(moving, pullback(cy), strict=True))
+            return [
+                numpy.conj(of[i]) if i in of else numpy.zeros(x.shape, x.dtype)
+                for i, x in enumerate(inputs)
+                if i >= captured and self._is_smooth(x)
+            ]
 
         return function, (*inputs, *filter(self._is_smooth, results))
+
+
+def _forget_traces(parameters: Mapping[str, Any]) -> None:
+    """Clears JAX's memory of the derivatives that it traced for a call, by which tangents are not zero.
+
+    A trace that an exception ended leaves JAX without the structure of the results of a trace that it remembers.
+    """
+    for value in parameters.values():
+        for cell in getattr(getattr(value, "f", None), "__closure__", None) or ():
+            if isinstance(cell.cell_contents, dict):
+                cell.cell_contents.clear()
+
+
+def _along(
+    bound: Callable[..., Any], given: Sequence[Any], moving: Sequence[int]
+) -> Callable[..., list[Any]]:
+    """The function of the arguments with the numbers `moving`; the others are as given."""
+
+    def along(*moved: Any) -> list[Any]:
+        of = dict(zip(moving, moved, strict=True))
+        return list(bound(*(of.get(i, x) for i, x in enumerate(given))))
+
+    return along
 
 
 def name_derivatives(module: Any, attributes: dict[str, str]) -> None:
