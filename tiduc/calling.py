@@ -12,6 +12,7 @@ from typing import Any
 from tiduc.backends.backend import Runnable
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array
+from tiduc.runtime.random_seed import HINT, is_random_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,5 +50,7 @@ class Call:
             raise InputError(f"argument {repeated[0]!r} is given by position and by name")
         given = {**self.defaults, **given, **named}
         if missing := [name for name in names if name not in given]:
-            raise InputError(f"no argument for {', '.join(missing)}; the inputs are: {listed}")
+            seeds = {value.name for value in self.compiled.signature.inputs if is_random_seed(value)}
+            hint = "" if seeds.isdisjoint(missing) else f"; {HINT}"
+            raise InputError(f"no argument for {', '.join(missing)}; the inputs are: {listed}{hint}")
         return [given[name] for name in names]

@@ -12,7 +12,7 @@ else the name in its location (as JAX writes it, and as the parser does with the
 attributes of the module, functions, arguments, results and ops are kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from torch_mlir import ir
@@ -31,6 +31,7 @@ from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.equal_values import set_equal_within
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus
+from tiduc.passes.importing.rng import RNG, expand_rng, refuse_rng
 from tiduc.passes.importing.scans import SCAN, expand_scans
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
@@ -46,7 +47,7 @@ _NAMING = (CUSTOM_CALL, _COMPOSITE)
 _CALLING = {"func.call", _COMPOSITE, SCAN}
 """Calls, and ops that become calls."""
 
-_CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING}
+_CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
 """Ops that import checks or replaces: one walk collects them, because a walk calls Python for every op."""
 
 
@@ -90,6 +91,8 @@ def import_stablehlo(
     if derivatives or not names.isdisjoint(_CALLING):
         convert_calls(functions, sorted(named), inline=True)
         called += convert_calls(functions, [*roots, *derivatives], inline)
+    if RNG in names:
+        _expand_draws(symbols, functions, roots, {*called, *named})
     for name, op in functions.items():
         if name in named:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -106,6 +109,18 @@ def _check_ops(module: Any) -> set[str]:
     mark_sums(module, ops)
     check_constraints(ops)
     return {op.name for op in ops}
+
+
+def _expand_draws(
+    symbols: Iterable[Any], functions: Mapping[str, Any], roots: Collection[str], kept: Collection[str]
+) -> None:
+    """Expands the `rng`s of the roots; refuses those of graphs, and of functions that are kept beside the roots."""
+    for op in symbols:
+        if op.name == "tidu.graph" or symbol(op) in kept:
+            refuse_rng(op)
+    for name in roots:
+        if name not in kept:
+            expand_rng(functions[name])
 
 
 def _is_root(name: str, function: Any, only: str | None) -> bool:

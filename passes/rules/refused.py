@@ -7,6 +7,7 @@ differentiated.
 from tiduc.passes.rules.opset import refuse
 
 refuse("import turns it into a StableHLO loop, which has rules", "chlo.scan")
+refuse("import turns it into rng_bit_generator and arithmetic, which has rules", "stablehlo.rng")
 refuse(
     "it starts or ends an asynchronous operation, which no single linear op can express",
     *("stablehlo.async_done", "stablehlo.async_start"),

@@ -342,17 +342,19 @@ def test_a_function_keeps_its_own_derivative() -> None:
 
 # ---- what is refused ---------------------------------------------------------------------------------------
 
-RANDOM = """func.func @main(%x: tensor<f64>) -> tensor<2xf64> {
-  %c = stablehlo.constant dense<2> : tensor<1xi64>
-  %l = stablehlo.constant dense<0.0> : tensor<f64>
-  %0 = stablehlo.rng %l, %x, %c, distribution = UNIFORM : (tensor<f64>, tensor<f64>, tensor<1xi64>) -> tensor<2xf64>
-  return %0 : tensor<2xf64>
+INFEED = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %t = stablehlo.create_token : !stablehlo.token
+  %o = "stablehlo.outfeed"(%x, %t) {outfeed_config = ""} : (tensor<f64>, !stablehlo.token) -> !stablehlo.token
+  %y:2 = "stablehlo.infeed"(%o) {infeed_config = "", layout = [[]]}
+    : (!stablehlo.token) -> (tensor<f64>, !stablehlo.token)
+  %z = stablehlo.add %x, %y#0 : tensor<f64>
+  return %z : tensor<f64>
 }"""
 
 
-def test_random_ops_are_refused() -> None:
-    with pytest.raises(Unsupported, match=r":4:8: error: unsupported batching of stablehlo.rng"):
-        batched(load(RANDOM), [0])
+def test_ops_with_effects_are_refused() -> None:
+    with pytest.raises(Unsupported, match=r":3:8: error: unsupported batching of stablehlo.outfeed"):
+        batched(load(INFEED), [0])
 
 
 def test_requests() -> None:

@@ -6,10 +6,7 @@ import pytest
 from harness.one_module import Given, Programs, Results
 from numpy.typing import NDArray
 
-from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse
-from tiduc.dialect.errors import Unsupported
 from tiduc.program import load
 
 Array = NDArray[np.generic]
@@ -285,17 +282,6 @@ def test_total_order(results: Results, of: str) -> None:
     else:
         codes = np.concatenate([negative, np.arange(128, dtype=np.uint8)])
     np.testing.assert_array_equal(y.view(np.uint8), codes)
-
-
-def test_random_numbers_are_refused() -> None:
-    text = """func.func @main(%a: tensor<f8E5M2>, %n: tensor<1xi64>) -> tensor<3xf8E5M2> {
-      %0 = stablehlo.rng %a, %a, %n, distribution = UNIFORM
-        : (tensor<f8E5M2>, tensor<f8E5M2>, tensor<1xi64>) -> tensor<3xf8E5M2>
-      return %0 : tensor<3xf8E5M2>
-    }"""
-    with pytest.raises(Unsupported, match="random numbers of 8 bits") as refused:
-        legalize_for_iree(parse(text))
-    assert refused.value.location == "-:2:12"
 
 
 @PROGRAMS.of_test

@@ -70,7 +70,7 @@ def test_rewritten(rewritten: Joined, name: str) -> None:
             "%0 = stablehlo.rng %a, %a, %s, distribution = UNIFORM"
             " : (tensor<i32>, tensor<i32>, tensor<1xi64>) -> tensor<3xi32>",
             4,
-            "only numbers of float types",
+            "gives the same numbers in each call",
         ),
         ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "no whole number of bytes"),
     ],

@@ -12,8 +12,9 @@ from tiduc.checking.check import DTYPES, MODES, check, in_double
 from tiduc.checking.comparisons import Call, Comparison, Run
 from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about, is_quiet, waiting
-from tiduc.cli.execution import ENGINE, INPUTS, SEED, TARGET, arguments, compiling
+from tiduc.cli.execution import ENGINE, INPUTS, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
+from tiduc.cli.random_seeds import SEED
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
@@ -92,7 +93,7 @@ def _check(
     loop_memory: str,
     memory: str,
     inputs: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     engine: str,
     options: Options,
     dtype: str,
@@ -106,6 +107,7 @@ def _check(
 
     The program is widened to f64. Arguments are random unless given. Exit status 1 means that something disagrees.
     """
+    seed = seed or 0
     with about(file):
         program = from_module(read_with(opset, file), entry, opset, loop_memory=loop_memory)
         program = program.rematerialize(memory)

@@ -26,6 +26,7 @@ from tiduc.cli.files import (
 from tiduc.cli.intermediates import dumped, observing_options, stopped
 from tiduc.cli.libraries import EMIT, LIBRARY, MODULE, flags_for, write_library
 from tiduc.cli.models import model_options
+from tiduc.cli.random_seeds import remark_on_seeds
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
 from tiduc.dialect.errors import InputError, RequestError, TiducError
@@ -34,6 +35,7 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, parse_inputs, restored
 from tiduc.runtime.process import Limits
+from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import Value
 from tiduc.runtime.weights import read_weights
 
@@ -103,14 +105,6 @@ PARAMETERS = click.option(
     help="An archive (.irpa or .safetensors) with the arrays of some inputs: the module reads them when it "
     "is loaded, instead of taking them as arguments.",
 )
-SEED = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="INTEGER",
-    help="Seed of random inputs.",
-)
 
 
 def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[Array]:
@@ -121,22 +115,49 @@ def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[
 
 
 def with_weights(
-    weights: str | None, texts: Sequence[str], inputs: Sequence[Value], seed: int
+    weights: str | None,
+    texts: Sequence[str],
+    inputs: Sequence[Value],
+    seed: int,
+    seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array]:
-    """The arrays of `--weights`, by input name, and those of `--input` for the other inputs, in order."""
-    if weights is None:
-        return arguments(texts, inputs, seed)
-    arrays, expected = read_weights(weights), {value.name: value.type for value in inputs}
+    """The arrays of `--weights`, by input name, and those of `--input` for the other inputs, in order.
+
+    Where `--input` gives all inputs but the seeds of random numbers, these are `seeds`.
+    """
+    arrays = {} if weights is None else read_weights(weights)
+    expected = {value.name: value.type for value in inputs}
     if unknown := [name for name in arrays if name not in expected]:
         raise InputError(f"there is no input {unknown[0]!r}; there are: {', '.join(expected)}", weights)
     others = [value for value in inputs if value.name not in arrays]
-    given = arguments(texts, others, seed)
+    given = _but_seeds(texts, others, seed, seeds)
+    if given is None:
+        given = arguments(texts, others, seed)
+    if weights is None:
+        return given
     if len(given) != len(others):
         listed = ", ".join(map(str, others)) or "none"
         raise InputError(f"expected {len(others)} inputs beside the weights ({listed}), got {len(given)}")
     rest = iter(given)
     named = {name: restored(array, expected[name]) for name, array in arrays.items()}
     return [named[value.name] if value.name in named else next(rest) for value in inputs]
+
+
+def _but_seeds(
+    texts: Sequence[str], inputs: Sequence[Value], seed: int, seeds: Callable[[], Mapping[str, Array]]
+) -> list[Array] | None:
+    """The arrays for the inputs where the texts give all but seeds of random numbers; else None."""
+    plain = [value for value in inputs if not is_random_seed(value)]
+    if len(plain) == len(inputs):
+        return None
+    try:
+        given = arguments(texts, plain, seed)
+    except InputError:  # one too many, if a text gives the seed too
+        return None
+    if len(given) != len(plain):
+        return None
+    rest, drawn = iter(given), seeds()
+    return [drawn[value.name] if is_random_seed(value) else next(rest) for value in inputs]
 
 
 def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,6 +250,7 @@ def _compile(
     weights = None if parameters is None else read_weights(parameters)
     with about(file), dumped(folder), waiting(f"compiling {file} for {options.target}"):
         program = program_in(file, entry, opset).rematerialize(memory)
+        remark_on_seeds(file, program)
 
         if kind != MODULE and parameters is not None:
             raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
@@ -288,6 +310,7 @@ def _compile_all(
         try:
             with about(file):
                 program = program_in(file, entry, opset).rematerialize(memory)
+                remark_on_seeds(file, program)
                 programs[file] = program.lower()
         except TiducError as error:
             failed = True

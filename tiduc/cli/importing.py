@@ -5,6 +5,7 @@ import click
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, OUTPUT, write, write_binary
 from tiduc.cli.models import imported, model_options, with_choices
+from tiduc.cli.random_seeds import remark_on_seeds
 from tiduc.dialect.emit import emit, shortest
 from tiduc.runtime.files import written_together
 from tiduc.runtime.weights import write_weights
@@ -35,6 +36,7 @@ def _import(
     with about(model):
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=weights is not None)
+        remark_on_seeds(model, program)
         module = with_choices(program.module)
         chosen = kind or shortest(module)
         data = emit(module, chosen)

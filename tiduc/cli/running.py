@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -17,7 +18,6 @@ from tiduc.cli.execution import (
     FAST,
     INPUTS,
     PARAMETERS,
-    SEED,
     TARGET,
     WEIGHTS,
     compiling,
@@ -26,6 +26,7 @@ from tiduc.cli.execution import (
 )
 from tiduc.cli.files import ENTRY, FILE, JSON, read_input, write, write_json
 from tiduc.cli.models import is_model
+from tiduc.cli.random_seeds import SEED, seeds_of
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
 from tiduc.models.parameters import parameters_of, signature_with_parameters
@@ -70,7 +71,7 @@ def _run(
     inputs: tuple[str, ...],
     weights: str | None,
     parameters: str | None,
-    seed: int,
+    seed: int | None,
     engine: str,
     options: Options,
     as_data: bool,
@@ -93,7 +94,8 @@ def _run(
                 lambda: compile_program(program.lower(), engine, options),
             )
     # A large program compiles for minutes, so wrong arguments are reported before.
-    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed)
+    seeds = partial(seeds_of, file, chosen.signature, seed)
+    arrays = with_weights(weights, inputs, chosen.signature.inputs, seed or 0, seeds)
     check_arguments(chosen.entry, chosen.signature, arrays)
     with about(file), waiting(f"compiling {file} for {options.target}"):
         executable = chosen.executable()

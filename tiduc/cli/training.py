@@ -16,6 +16,7 @@ from tiduc.models.onnx.trainable import SHARED
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
+from tiduc.runtime.random_seed import MOST
 from tiduc.runtime.weights import write_weights
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
@@ -64,6 +65,14 @@ from tiduc.training.step import BUFFERS, train_step
     help="Update the parameters at every K-th call, by the mean gradient of K batches.",
 )
 @click.option(
+    "--seed",
+    type=click.IntRange(0, MOST),
+    default=0,
+    show_default=True,
+    metavar="INTEGER",
+    help="Initial seed of the random numbers that the model draws, such as dropout masks.",
+)
+@click.option(
     "--train",
     multiple=True,
     metavar="PATTERN",
@@ -84,7 +93,7 @@ from tiduc.training.step import BUFFERS, train_step
 @click.option(
     "--state",
     metavar="FILE",
-    help="File for the initial state: the model's weights and the optimizer's zeros.",
+    help="File for the initial state: the model's weights, the optimizer's zeros and the seed.",
 )
 @MEMORY
 @TARGET
@@ -100,6 +109,7 @@ def _train_step(
     decay: tuple[str, ...],
     clip_norm: float | None,
     accumulate: int,
+    seed: int,
     opset: OpSet,
     state: str | None,
     memory: str,
@@ -125,6 +135,7 @@ def _train_step(
             decay=decay or ("*",),
             clip_norm=clip_norm,
             accumulate=accumulate,
+            seed=seed,
             **given,
         )
         _tell(program, step)

@@ -1,10 +1,11 @@
 """train_step: a model, its loss, the gradient and an optimizer's step, as one program.
 
-    (parameters..., optimizer state..., buffers..., frozen weights..., inputs..., targets..., rate)
-        -> (loss, new parameters..., new optimizer state..., new buffers...)
+    (parameters..., optimizer state..., buffers..., seed, frozen weights..., inputs..., targets..., rate)
+        -> (loss, new parameters..., new optimizer state..., new buffers..., new seed)
 
 Each output but the loss is the new value of the input with its name. The program writes it into the memory of
-that input, so that a loop over batches moves no parameter.
+that input, so that a loop over batches moves no parameter. A model that draws random numbers has the seed, whose second
+word counts the steps: each step draws other numbers, and its forward and backward pass the same.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, with_ports
 from tiduc.program import Program
+from tiduc.runtime.random_seed import MOST, is_random_seed, random_seed
 from tiduc.training.accumulate import Accumulation
 from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
@@ -46,9 +48,12 @@ def train_step(
     decay: Sequence[str] = ("*",),
     clip_norm: float | None = None,
     accumulate: int = 1,
+    seed: int = 0,
     **settings: float,
 ) -> Model:
-    """The training step of a model; its weights are those of the model and the initial zeros of the optimizer.
+    """The training step of a model; its weights are those of the model and the initial state.
+
+    The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
 
     `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
     takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2,
@@ -59,6 +64,8 @@ def train_step(
     `Model.held`. Parameters that match `freeze` stay as they are. `RequestError` if there are no
     parameters, or a parameter is not float.
     """
+    if not 0 <= seed <= MOST:
+        raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
     weights = dict(model.weights) if isinstance(model, Model) else {}
@@ -69,15 +76,17 @@ def train_step(
     added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     buffers = [port for port in gradient.inputs if port.name in updated]
-    places = [*parameters, *states, *buffers]
-    values += [updated[port.name].value for port in buffers]
-    rest = [port for port in gradient.inputs if port not in parameters and port not in buffers]
+    seeds = [port for port in gradient.inputs if is_random_seed(described(port))]
+    places = [*parameters, *states, *buffers, *seeds]
+    values += [*(updated[port.name].value for port in buffers), *_next_seeds(gradient, seeds)]
+    rest = [port for port in gradient.inputs if port not in (*parameters, *buffers, *seeds)]
     rest.sort(key=lambda port: port.name not in weights)  # frozen weights before inputs and targets
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]
     program = replace(gradient, inputs=(*donated, *rest, rate), outputs=(gradient.outputs[0], *new))
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
     arrays = weights | {port.name: _zeros(port) for port in states}
+    arrays |= {port.name: random_seed(seed, i) for i, port in enumerate(seeds)}
     return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
 
 
@@ -135,6 +144,15 @@ def _update(
     return [*states, rate], [*new, *kept]
 
 
+def _next_seeds(program: Program, seeds: Sequence[Port]) -> list[Any]:
+    """The seeds of the next step."""
+    b: Any = program.opset.builder(program.view, program.view.fresh("next"))
+    old = [program.view.input(port.value) for port in seeds]
+    new = [b.add(x, b.constant([0, 1], x)) for x in old]
+    b.finish(new)
+    return new
+
+
 def trained_names(
     model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
 ) -> list[str]:
@@ -144,6 +162,7 @@ def trained_names(
     held = model.held if isinstance(model, Model) else {}
     for port in model.inputs:
         wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
+        wanted = wanted and not is_random_seed(described(port))
         if train and wanted and not is_float(port.type):
             raise RequestError(f"input {port.name!r} of type {port.type} cannot be trained")
         if not train:

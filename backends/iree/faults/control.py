@@ -16,7 +16,7 @@ from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.lapack import check_call
 from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.traits import CONTROL, VIEWS
-from tiduc.dialect.types import is_complex, is_dynamic
+from tiduc.dialect.types import is_dynamic
 
 TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
@@ -210,9 +210,9 @@ def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 @legalize("stablehlo.rng")
-@missing("Does not compile for integers; refused.", untested="refused")
+@missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
 def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """None for floats; other element types are refused."""
-    if isinstance(op.results[0].type.element_type, ir.IntegerType) or is_complex(op.results[0]):
-        raise refused(op, "only numbers of float types can be drawn; rng_bit_generator gives integers")
-    return None
+    """Nothing: import replaces the op."""
+    raise refused(
+        op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"
+    )

@@ -19,7 +19,6 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.functions import replace
 from tiduc.dialect.traits import MOVING
 from tiduc.dialect.types import element, is_complex, with_element
@@ -33,7 +32,7 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 )
 @missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
 def widen_float8(module: Any) -> None:
-    """Rewrites a module's arithmetic of 8-bit floats to f32, in place; raises `Unsupported` for `rng`."""
+    """Rewrites a module's arithmetic of 8-bit floats to f32, in place."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
             continue
@@ -45,8 +44,6 @@ def widen_float8(module: Any) -> None:
 
 def _widen(op: Any) -> None:
     """Replaces an op on 8-bit floats by the op on f32."""
-    if op.name == "stablehlo.rng":
-        raise refused(op, "random numbers of 8 bits may be the bound that is no part of their range")
     b = Emitter(ir.InsertionPoint(op), op.location)
     if "compare_type" in op.attributes and "TOTALORDER" in str(op.attributes["compare_type"]):
         results: Sequence[Any] = [_in_total_order(b, op)]

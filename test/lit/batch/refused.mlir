@@ -1,9 +1,9 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-batch{size=3}' --split-input-file --verify-diagnostics
 
-func.func @main(%x: tensor<f32>) -> tensor<2xf32> {
-  %c = stablehlo.constant dense<2> : tensor<1xi64>
-  %l = stablehlo.constant dense<0.0> : tensor<f32>
-  // expected-error @+1 {{unsupported batching of stablehlo.rng: it has side effects, so it cannot be repeated for each example}}
-  %0 = stablehlo.rng %l, %x, %c, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<2xf32>
-  return %0 : tensor<2xf32>
+func.func @main(%x: tensor<f32>) -> tensor<f32> {
+  %t = stablehlo.create_token : !stablehlo.token
+  // expected-error @+1 {{unsupported batching of stablehlo.outfeed: it has side effects, so it cannot be repeated for each example}}
+  %o = "stablehlo.outfeed"(%x, %t) {outfeed_config = ""} : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
+  %y:2 = "stablehlo.infeed"(%o) {infeed_config = "", layout = [[]]} : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)
+  return %y#0 : tensor<f32>
 }

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 OF_XLA = (
     r"custom_call @(lapack_|tridiagonal_)",
-    r"stablehlo\.(batch_norm_|cholesky|fft|rng )",
+    r"stablehlo\.(batch_norm_|cholesky|fft|rng_bit_generator)",
     r"stablehlo\.custom_call @(ApproxTopK|mhlo\.topk)",
     r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # crashes on real adjoints and on batches
     r"stablehlo\.triangular_solve.*: \(tensor<([0-9]+x){3}",

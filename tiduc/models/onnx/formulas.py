@@ -124,18 +124,27 @@ def _slice(nodes: Nodes, node: Any) -> str | None:
 
 
 def _dropout(nodes: Nodes, node: Any) -> list[str] | None:
-    """The operand itself outside of training, whatever the ratio."""
-    training = nodes.constant(node, 2)
-    if (
-        (training is None and operand(node, 2))
-        or (training is not None and training.all())
-        or nodes.version < 12
-    ):
+    """The operand itself outside of training; else x / (1 - ratio) where the mask is True, and 0 elsewhere.
+
+    torch-mlir gives a mask that is True everywhere.
+    """
+    x, training = node.input[0], nodes.constant(node, 2)
+    if (training is None and operand(node, 2)) or nodes.version < 12:
         return None
-    results = [nodes.emit("Identity", node.input[0])]
-    if len(node.output) > 1 and node.output[1]:
-        results.append(nodes.hold(np.ones(nodes.sizes(node.input[0]), bool)))
-    return results
+    if training is None or not training.all():
+        results = [nodes.emit("Identity", x)]
+        if len(node.output) > 1 and node.output[1]:
+            results.append(nodes.hold(np.ones(nodes.sizes(x), bool)))
+        return results
+    ratio = nodes.constant(node, 1) if operand(node, 1) else np.float32(0.5)
+    if ratio is None:
+        return None
+    kept = 1 - float(ratio)
+    numbers = nodes.emit("RandomUniformLike", x, dtype=nodes.onnx.TensorProto.FLOAT)
+    mask = nodes.emit("Less", numbers, np.asarray(kept, np.float32))
+    scaled = nodes.emit("Mul", x, nodes.like(node, 1 / kept if kept else 0))
+    results = [nodes.emit("Where", mask, scaled, nodes.like(node, 0))]
+    return results + [mask] * (len(node.output) > 1 and bool(node.output[1]))
 
 
 FORMULAS: dict[str, Callable[[Nodes, Any], str | list[str] | None]] = {

@@ -1,0 +1,252 @@
+"""Expands `stablehlo.rng` to `rng_bit_generator` on a seed that the function takes; part of import.
+
+    func.func @main(%x: T) -> T {             func.func @main(%x: T, %seed: tensor<2xui64>) -> T {
+      %y = rng %a, %b, UNIFORM         ->       %key = THREE_FRY(%seed)             one word
+      ...                                       %words = THREE_FRY(%key, 0)         two words for each draw
+                                                %bits = THREE_FRY(%words[i, i + 1])
+                                                %y = %a + (%b - %a) u               u from the bits
+
+    uniform    u = (2 k + 1) / 2^p, with k of p - 1 bits, where the type has p digits: u is never 0 or 1
+    normal     a + s sqrt(2) erfinv(2 u - 1)
+    integers   a + k mod (b - a), with k of 64 bits
+
+A draw in a branch gets its words from the region around the branch. A loop that draws carries a state, which each
+iteration advances, and from which it gets its words. So no two draws share a stream, and the results are a function of
+the seed: an op that is recomputed gives the same bits. THREE_FRY, unlike PHILOX, has equal bits in IREE and XLA.
+
+Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
+"""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.bodies import RegionBuilder
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.functions import replace, symbol, within
+from tiduc.dialect.graph import operations, terminator
+from tiduc.dialect.types import is_dynamic, is_empty, with_element
+from tiduc.dialect.verify import CHECKPOINT, NAME
+from tiduc.passes.importing.relus import splat
+
+RNG = "stablehlo.rng"
+SEED = "seed"
+"""The name of the input; where another input has this name, a number is appended, as to all equal names."""
+
+_LOOP, _BRANCHES = "stablehlo.while", ("stablehlo.if", "stablehlo.case")
+
+_DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
+"""The binary digits of the types of floats that can be drawn."""
+
+_ONE = {32: 127 << 23, 64: 1023 << 52}
+"""The bits of the number 1, by the width of the type."""
+
+
+class _Emitter(RegionBuilder):
+    """Emits ops at an insertion point; with `checkpoint`, ops that reverse mode recomputes."""
+
+    def __init__(self, ip: Any, location: Any, checkpoint: bool = False) -> None:
+        self.constants = {}
+        self.location = location
+        self._ip = ip
+        self._marks = {CHECKPOINT: ir.UnitAttr.get()} if checkpoint else {}
+
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        types: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Any = (),
+    ) -> tuple[Any, ...]:
+        return super().emit_all(name, operands, types, {**(attributes or {}), **self._marks}, regions)
+
+    def bits(self, state: Any, sizes: Sequence[int], width: int = 64) -> tuple[Any, Any]:
+        """The state after it, and an array of random words."""
+        type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
+        algorithm = {"rng_algorithm": hlo.RngAlgorithmAttr.get("THREE_FRY")}
+        after, words = self.emit_all("stablehlo.rng_bit_generator", (state,), (state.type, type_), algorithm)
+        return after, words
+
+    def streams(self, state: Any, count: int) -> tuple[Any, list[Any]]:
+        """The state after it, and the states of `count` streams."""
+        after, words = self.bits(state, [2 * count])
+        return after, [self.slice(words, [2 * i], [2 * i + 2], [1]) for i in range(count)]
+
+
+def expand_rng(function: Any) -> None:
+    """Expands the `rng`s of a function, in place; where one is used, the function gains a last argument, its seed.
+
+    `Unsupported` where the type cannot be drawn, or the op is in a region that is no branch and no loop.
+    """
+    for op in within(function, (RNG,)):
+        if is_empty(op.result):
+            b = _Emitter(ir.InsertionPoint(op), op.location)
+            replace(op, [b.broadcast_in_dim(op.operands[0], [], op.result.type)])
+        elif not len(list(op.result.uses)):
+            op.erase()
+    block = function.regions[0].blocks[0]
+    draws = _draws(block)
+    if not draws:
+        return
+    seed = _add_seed(function)
+    b = _Emitter(ir.InsertionPoint.at_block_begin(block), function.location)
+    key = b.bits(seed, [1])[1]
+    _, streams = b.streams(b.concatenate([key, b.constant([0], key)], 0), len(draws))
+    _expand(draws, streams)
+
+
+def refuse_rng(op: Any) -> None:
+    """Raises `Unsupported` where a function or graph, which cannot take a seed, holds an `rng`."""
+    for inner in within(op, (RNG,)):
+        raise Unsupported(
+            f"@{symbol(op)} draws random numbers, and cannot take a seed: use rng_bit_generator, with the state "
+            "as an argument",
+            inner.location,
+        )
+
+
+def _draws(block: Any) -> list[Any]:
+    """The `rng`s in a block and in its branches, and the loops around others, in order."""
+    draws: list[Any] = []
+    for op in operations(block):
+        if op.name == RNG:
+            draws.append(op)
+        elif not len(op.regions) or not (inner := within(op, (RNG,))):
+            continue
+        elif op.name == _LOOP:
+            draws.append(op)
+        elif op.name in _BRANCHES:
+            draws += [each for region in op.regions for each in _draws(region.blocks[0])]
+        else:
+            raise Unsupported(f"no random numbers can be drawn in a region of {op.name}", inner[0].location)
+    return draws
+
+
+def _add_seed(function: Any) -> Any:
+    """The new last argument of a function."""
+    type_ = ir.RankedTensorType.get([2], ir.IntegerType.get_unsigned(64))
+    block = function.regions[0].blocks[0]
+    types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    seeded = ir.FunctionType.get([*types.inputs, type_], types.results)
+    before = function.attributes.get("arg_attrs")
+    attributes = [ir.DictAttr.get({})] * len(types.inputs) if before is None else list(before)
+    function.attributes["function_type"] = ir.TypeAttr.get(seeded)
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [*attributes, ir.DictAttr.get({NAME: ir.StringAttr.get(SEED)})]
+    )
+    return block.add_argument(type_, function.location)
+
+
+def _expand(draws: Sequence[Any], streams: Sequence[Any]) -> None:
+    """Expands ops, each with the state of its own stream; there may be more streams."""
+    for op, state in zip(draws, streams, strict=False):
+        if op.name == _LOOP:
+            _expand_loop(op, state)
+        else:
+            b = _Emitter(ir.InsertionPoint(op), op.location, CHECKPOINT in op.attributes)
+            replace(op, [_drawn(b, op, state)])
+
+
+def _expand_loop(op: Any, state: Any) -> None:
+    """Adds a state to the values that a loop carries, and expands the draws in its condition and body."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    types = [*(y.type for y in op.results), state.type]
+    loop = ir.Operation.create(
+        _LOOP, types, [*op.operands, state], attributes, None, 2, op.location, ir.InsertionPoint(op)
+    )
+    condition, body = (region.blocks[0] for region in op.regions)
+    first, rest = _draws(condition), _draws(body)
+    for block, region in zip((condition, body), loop.regions, strict=True):
+        block.append_to(region)
+        block.add_argument(state.type, op.location)
+    count = len(first) + len(rest)
+    if first:
+        _expand(first, _streams_in(condition, count)[1])
+    after, streams = _streams_in(body, count)
+    _expand(rest, streams[len(first) :])
+    end = terminator(body)
+    ir.Operation.create(end.name, (), [*end.operands, after], loc=end.location, ip=ir.InsertionPoint(end))
+    end.erase()
+    replace(op, list(loop.results)[:-1])
+
+
+def _streams_in(block: Any, count: int) -> tuple[Any, list[Any]]:
+    """The state after an iteration, and the states of `count` streams, from the last argument of a loop's block."""
+    b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
+    return b.streams(list(block.arguments)[-1], count)
+
+
+# ---- distributions -----------------------------------------------------------------------------------------
+
+
+def _drawn(b: _Emitter, op: Any, state: Any) -> Any:
+    """The random numbers of an `rng`, from the state of its stream."""
+    first, second, _ = op.operands
+    type_ = op.result.type
+    is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
+    if is_dynamic(type_):
+        raise Unsupported(f"no random numbers of a dynamic shape can be drawn, such as {type_}", op.location)
+    if isinstance(type_.element_type, ir.IntegerType) and type_.element_type.width >= 8 and is_uniform:
+        return _integers(b, first, second, type_, state)
+    if str(type_.element_type) not in _DIGITS:
+        raise Unsupported(f"no random numbers of type {type_.element_type} can be drawn", op.location)
+    return (_uniform if is_uniform else _normal)(b, first, second, type_, state)
+
+
+def _integers(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
+    """Integers from `low` to below `high`; `low` where the range is empty. Modulo 2^64, signs do not matter."""
+    _, k = b.bits(state, type_.shape)
+    size = b.subtract(*(b.convert(x, k.type.element_type) for x in (high, low)))
+    size = b.emit("stablehlo.maximum", (size, b.constant(1, size)), size.type)
+    below = b.remainder(k, b.broadcast_in_dim(size, [], k.type))
+    return b.add(b.broadcast_in_dim(low, [], type_), b.convert(below, type_.element_type))
+
+
+def _uniform(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
+    """Numbers from `low` to below `high`; a number that is rounded up to `high` becomes `low`."""
+    u = _fractions(b, type_, _DIGITS[str(type_.element_type)], state)
+    if (splat(low), splat(high)) == (0, 1):
+        return b.convert(u, type_.element_type)
+    y = _moved(b, u, low, b.subtract(*(b.convert(x, u.type.element_type) for x in (high, low))), type_)
+    a, c = (b.broadcast_in_dim(x, [], type_) for x in (low, high))
+    return b.select(b.compare(y, c, "GE"), a, y)
+
+
+def _normal(b: _Emitter, mean: Any, deviation: Any, type_: Any, state: Any) -> Any:
+    """Normal numbers."""
+    u = _fractions(b, type_, 53 if str(type_.element_type) == "f64" else 24, state)
+    odd = b.subtract(b.multiply(b.constant(2.0, u), u), b.constant(1.0, u))  # exact
+    z = b.multiply(b.constant(sqrt(2), u), b.emit("chlo.erf_inv", (odd,), odd.type))
+    if (splat(mean), splat(deviation)) == (0, 1):
+        return b.convert(z, type_.element_type)
+    return _moved(b, z, mean, deviation, type_)
+
+
+def _moved(b: _Emitter, sample: Any, start: Any, scale: Any, type_: Any) -> Any:
+    """start + scale * sample, computed in the sample's type."""
+    start, scale = (
+        b.broadcast_in_dim(b.convert(x, sample.type.element_type), [], sample.type) for x in (start, scale)
+    )
+    return b.convert(b.add(start, b.multiply(scale, sample)), type_.element_type)
+
+
+def _fractions(b: _Emitter, type_: Any, digits: int, state: Any) -> Any:
+    """(2 k + 1) / 2^digits for random k, exactly, in f64 if this takes more than 24 digits, else in f32.
+
+    The bits of k become the digits of a number from 1 to 2, of which 1 - 2^-digits is subtracted.
+    """
+    width, real = (64, ir.F64Type.get()) if digits > 24 else (32, ir.F32Type.get())
+    _, words = b.bits(state, type_.shape, width)
+
+    def shifted(x: Any, by: int, direction: str) -> Any:
+        return b.emit(f"stablehlo.shift_{direction}", (x, b.constant(by, x)), x.type) if by else x
+
+    k = shifted(words, width - (digits - 1), "right_logical")
+    k = shifted(k, (52 if width == 64 else 23) - (digits - 1), "left")
+    k = b.emit("stablehlo.or", (k, b.constant(_ONE[width], k)), k.type)
+    v = b.emit("stablehlo.bitcast_convert", (k,), with_element(k.type, real))
+    return b.subtract(v, b.constant(1 - 2.0**-digits, v))

@@ -1,0 +1,39 @@
+"""The input from which a program draws its random numbers, `seed: 2xui64`.
+
+The random numbers are a function of both words. A training step counts in the second word, so that each step draws
+other numbers.
+"""
+
+import re
+import secrets
+from typing import Any
+
+import numpy as np
+
+from tiduc.runtime.signature import Value
+
+TYPE = "2xui64"
+MOST = 2**64 - 1
+"""The largest number that a word holds."""
+
+HINT = "a seed of random numbers is two numbers, such as np.array([0, 0], np.uint64)"
+
+_NAME = re.compile(r"seed(\.\d+)?")  # import appends a number where another input has this name
+
+
+def is_random_seed(value: Value) -> bool:
+    """Whether an input is a seed of random numbers, by its name and type."""
+    return str(value.type) == TYPE and _NAME.fullmatch(value.name) is not None
+
+
+def random_seed(number: int, position: int = 0) -> Any:
+    """The seed of a number up to `MOST`; `position` is that of the seed among the seeds of a program.
+
+    The second words of two seeds of a program differ by at least 2^32, the steps until they would be equal.
+    """
+    return np.array([number, position << 32], np.uint64)
+
+
+def drawn() -> int:
+    """A number for `random_seed` that the operating system draws."""
+    return secrets.randbits(32)

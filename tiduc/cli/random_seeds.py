@@ -1,0 +1,42 @@
+"""Seeds of random numbers: the option that gives them, and the remarks on programs that need one."""
+
+from collections.abc import Sequence
+
+import click
+
+from tiduc.cli.diagnostics import remark
+from tiduc.program import Program
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.random_seed import MOST, drawn, is_random_seed, random_seed
+from tiduc.runtime.signature import Signature, Value
+
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0, MOST),
+    metavar="INTEGER",
+    help="Seed of random inputs, by default 0, and of the random numbers that the program draws; 'run' draws the "
+    "latter seed by default.",
+)
+
+
+def remark_on_seeds(file: str, program: Program) -> None:
+    """Prints the inputs from which the program draws its random numbers, if it has any."""
+    names = [value.name for value in seeds_among(program.signature.inputs)]
+    if names:
+        remark(
+            file, f"draws random numbers from the input {' and '.join(names)}: equal seeds give equal numbers"
+        )
+
+
+def seeds_among(inputs: Sequence[Value]) -> list[Value]:
+    """The inputs that are seeds of random numbers."""
+    return [value for value in inputs if is_random_seed(value)]
+
+
+def seeds_of(file: str, signature: Signature, number: int | None) -> dict[str, Array]:
+    """The seeds of a program, by name, for a number that is given or, with a remark, drawn."""
+    seeds = seeds_among(signature.inputs)
+    if seeds and number is None:
+        number = drawn()
+        remark(file, f"draws random numbers; --seed {number} repeats them")
+    return {value.name: random_seed(number or 0, i) for i, value in enumerate(seeds)}
