@@ -13,6 +13,7 @@ from torch_mlir._mlir_libs import _stablehlo
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import bindings, progress, shardy
+from tiduc.dialect.aliases import check_sizes, may_share
 from tiduc.dialect.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
 from tiduc.dialect.foreign import foreign, of_another_compiler, of_python, oversized, without_words
@@ -196,11 +197,11 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         _check(text, file)
         if (spelled := _with_shardy(text)) is not None:
             module = _parsed(ir.Module.parse, spelled, _with(dialects, shardy.DIALECT), len(spelled))
-            check_resources(module, spelled, file)
+            _check_module(module, spelled, file)
             shardy.fold(module)
             return module
         module = _parsed(ir.Module.parse, text, dialects, len(text))
-        check_resources(module, text, file)
+        _check_module(module, text, file)
         _name_arguments(module, text, "-")
         return module
     except ir.MLIRError as error:
@@ -226,6 +227,13 @@ def _check(source: str | bytes, file: str | None) -> None:
         text = _text(source)
         if message := oversized(text):
             raise ParseError(message[0], _place(text, message[1], file))
+
+
+def _check_module(module: Any, source: str | bytes, file: str | None) -> None:
+    """`ParseError` where a module that MLIR has read would read other memory, or take exponential space as text."""
+    check_resources(module, source, file)
+    if may_share(source):
+        check_sizes(module, file)
 
 
 def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
@@ -320,7 +328,7 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
     with collected_messages() as messages, progress.time_limit(_seconds(len(artifact))):
         try:
             module = _stablehlo.deserialize_portable_artifact(context(), artifact)
-            check_resources(module, artifact, file)
+            _check_module(module, artifact, file)
             return module
         except ValueError as error:
             if not holds_shardy(artifact):
@@ -349,7 +357,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         _check(contents, str(path))
         # `parseFile`, unlike `parse`, makes locations that name the file.
         module = _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
-        check_resources(module, contents, str(path))
+        _check_module(module, contents, str(path))
         _name_arguments(module, contents, str(path))
         return module
     except ir.MLIRError as error:

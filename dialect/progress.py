@@ -119,8 +119,13 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+files: set[str] = set()
+"""The files that were recorded: those that the user named."""
+
+
 def work_on(file: str) -> None:
     """Records the file that the stages work on; "-" is standard input."""
+    files.add(file)
     size = _FILE.stop - _FILE.start
     _page[_FILE] = os.fsencode(file)[:size].ljust(size, b"\0")
 

@@ -1,6 +1,10 @@
 """Prepares a program for IREE's compiler: runs the pipeline and attaches the program's signature."""
 
+import os
+import re
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -21,7 +25,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
 from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import stage
+from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
@@ -31,6 +35,8 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
 """The fewest bytes of a program's arrays for which a further step of the compiler, to place them, pays."""
+_FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
+"""The names of files in locations."""
 
 
 class Prepared:
@@ -107,10 +113,14 @@ class Prepared:
         flags = (*attempt.flags, *(INLINED if kernels else ()), *self._flags)
         empty = Source("", self.target.name, f"@{self._program.name}", flags, threaded=attempt.threaded)
         if has_resources(module):
+            if _names_pipes(str(module.get_asm(enable_debug_info=True, large_resource_limit=16))):
+                run_passes(module, "builtin.module(strip-debuginfo)")
             return replace(empty, stablehlo=bytecode(module))
         workgroups = dict(map(declare_workgroup, copies))
         # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
         text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
+        if _names_pipes(text):
+            text = str(module.get_asm(assume_verified=True))
         source = replace(
             empty,
             stablehlo=text,
@@ -221,6 +231,16 @@ def _describe(module: Any, program: Lowered, device: str) -> None:
     for function in (first, *(each for each in rest if symbol(each) in program.others)):
         said = {REFLECTION: ir.StringAttr.get(reflection(signatures[symbol(function)])), **of_module}
         function.attributes["iree.reflection"] = ir.DictAttr.get(said)
+
+
+def _names_pipes(text: str) -> bool:
+    """Whether locations name pipes or devices: the compiler opens the file of a location to print its line."""
+    for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
+        name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
+        with suppress(OSError, ValueError):  # there is none
+            if not stat.S_ISREG(os.stat(name).st_mode):
+                return True
+    return False
 
 
 def _has_arrays_to_place(module: Any) -> bool:

@@ -26,6 +26,7 @@ LAYERS = {
         tuple(
             f"tiduc.dialect.{name}"
             for name in (
+                "aliases",
                 "artifacts",
                 "attributes",
                 "bindings",

@@ -15,8 +15,10 @@ import click
 from tiduc.cli.colours import is_coloured
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducWarning
+from tiduc.runtime.files import open_regular
 
 PATIENCE = 1.5  # seconds until progress appears
+_MOST_OF_SOURCE = 2**26  # bytes of a file in which a line is looked up
 _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 
 
@@ -71,14 +73,19 @@ def remark(file: str, message: str) -> None:
 
 
 def _source(place: str) -> list[str]:
-    """The source line at a place, and a caret below its column; nothing if the line cannot be read."""
+    """The source line at a place, and a caret below its column; nothing if the line cannot be read.
+
+    A program may name any file in a location. Only regular files that the user named are read, and of these the
+    beginning.
+    """
     match = _PLACE.fullmatch(place)
-    if not match or not int(match[2]):
+    if not match or not int(match[2]) or match[1] not in progress.files:
         return []
     number, column = int(match[2]), int(match[3])
     try:
-        with open(match[1], encoding="utf-8") as file:
-            line = next((text for i, text in enumerate(file, 1) if i == number), "").rstrip("\n")
+        with open_regular(match[1]) as file:
+            lines = file.read(_MOST_OF_SOURCE).split(b"\n", number)
+        line = lines[number - 1].decode().rstrip("\r") if len(lines) > number - 1 else ""
     except (OSError, ValueError):
         return []
     if not line or len(line) > 200:

@@ -1,0 +1,132 @@
+"""aliases: refuses attributes, types and locations that take exponential space when they are printed.
+
+    #a1 = [#a0, #a0]   #a2 = [#a1, #a1]   ...   #a40 = [#a39, #a39]
+
+MLIR keeps equal attributes once, so that these take little memory; the text of `#a40` has 2^40 copies of `#a0`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ParseError
+
+MOST = 2**16
+"""The most attributes, types and locations that one attribute, type or location may consist of."""
+
+_DEFINED = re.compile(rb"[#!][\w$.]+\s*=")
+# Strings, comments, the begin of an op, and aliases, with "=" where an alias is defined.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\w$.]+)(\s*=)?', re.DOTALL)
+
+
+def may_share(source: str | bytes) -> bool:
+    """Whether something in a text may be larger than `MOST`: aliases that name other aliases often enough.
+
+    Bytecode always may, since each attribute is in it once.
+    """
+    text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    if text.startswith(b"ML\xefR"):
+        return True
+    if not _DEFINED.search(text):
+        return False
+    named: dict[bytes, list[bytes]] = defaultdict(list)
+    defined = None
+    for match in _TOKENS.finditer(text):
+        if match[3]:
+            defined = match[2]
+        elif match[1]:
+            defined = None
+        elif match[2] and defined is not None:
+            named[defined].append(match[2])
+    sizes: dict[Any, int] = {}
+    return any(_size(alias, sizes, named.get) > MOST for alias in list(named))
+
+
+def check_sizes(module: Any, file: str | None) -> None:
+    """`ParseError` where something in a module consists of more than `MOST` parts."""
+    sizes: dict[Any, int] = {}
+    large: list[str] = []
+
+    def look(op: Any) -> Any:
+        if any(_size(x, sizes, _parts) > MOST for x in _of_op(op) if x not in sizes):
+            large.append(op.name)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    if large:
+        message = f"an attribute, type or location of {large[0]} consists of more than {MOST} others"
+        raise ParseError(message, file)
+
+
+def _of_op(op: Any) -> Iterator[Any]:
+    yield _Place(op.location)
+    for name in op.attributes:
+        yield op.attributes[name]
+    for y in op.results:
+        yield y.type
+    for region in op.regions:
+        for block in region.blocks:
+            for x in block.arguments:
+                yield x.type
+                yield _Place(x.location)
+
+
+def _parts(x: Any) -> Sequence[Any]:
+    """What an attribute, a type or a location consists of."""
+    match x:
+        case ir.ArrayAttr():
+            return list(x)
+        case ir.DictAttr():
+            return [named.attr for named in x]
+        case ir.TypeAttr():
+            return [x.value]
+        case ir.TupleType():
+            return [x.get_type(i) for i in range(x.num_types)]
+        case ir.FunctionType():
+            return [*x.inputs, *x.results]
+        case ir.RankedTensorType():
+            return [x.element_type] if x.encoding is None else [x.element_type, x.encoding]
+        case _Place(ir.FusedLoc() as location):
+            return [_Place(part) for part in location.locations]
+        case _Place(ir.CallSiteLoc() as location):
+            return [_Place(location.callee), _Place(location.caller)]
+        case _Place(ir.NameLoc() as location):
+            return [_Place(location.child_loc)]
+    return ()
+
+
+class _Place:
+    """A location that is hashable, as attributes and types are."""
+
+    __match_args__ = ("location",)
+
+    def __init__(self, location: Any) -> None:
+        self.location, self._attribute = location, location.attr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and self._attribute == other._attribute
+
+    def __hash__(self) -> int:
+        return hash(self._attribute)
+
+
+def _size(first: Any, sizes: dict[Any, int], parts_of: Any) -> int:
+    """The number of parts of something, itself included, at most `MOST` + 1; it is added to `sizes`."""
+    stack = [first]
+    while stack:
+        x = stack[-1]
+        parts = parts_of(x) or ()
+        if x in sizes and sizes[x] or not parts:
+            sizes.setdefault(x, 1)
+            stack.pop()
+        elif x in sizes:  # 0: its parts have been counted
+            sizes[x] = min(MOST + 1, 1 + sum(sizes[part] for part in parts))
+            stack.pop()
+        else:
+            sizes[x] = 0  # also ends cycles, which MLIR refuses
+            stack += [part for part in parts if part not in sizes]
+    return sizes[first]
