@@ -38,7 +38,7 @@ GROUPS: dict[str, list[Row]] = {
 }
 
 
-class _Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
@@ -50,7 +50,7 @@ class _Module(torch.nn.Module):  # type: ignore[misc,name-defined]
 def check(row: Row) -> None:
     """Raises where the function is refused, or a value or a gradient differs from PyTorch's."""
     name, function, inputs = row
-    model = tiduc.from_torch(_Module(function), tuple(inputs))
+    model = tiduc.from_torch(Module(function), tuple(inputs))
     inputs = [x.clone().requires_grad_() for x in inputs]
     outputs = torch.utils._pytree.tree_leaves(function(*inputs))
     floats = [y for y in outputs if y.is_floating_point() or y.is_complex()]

@@ -110,11 +110,23 @@ def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dyn
     from tiduc.models.torch.ops.before_export import Replacing
     from tiduc.models.torch.ops.own_derivatives import own_derivatives
 
+    inputs, keywords = _distinct(torch, (tuple(inputs), dict(keywords or {})))
     explained = located("PyTorch cannot export the module", TiducError, module)
     with explained, quiet(), own_derivatives(), Replacing():
-        return torch.export.export(
-            module, tuple(inputs), dict(keywords or {}), dynamic_shapes=dynamic_shapes, strict=False
-        )
+        return torch.export.export(module, inputs, keywords, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def _distinct(torch: Any, tree: Any) -> Any:
+    """The example inputs, with copies of repeated tensors, which PyTorch's export takes for one input."""
+    seen: set[int] = set()
+
+    def distinct(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and id(x) in seen:
+            return x.detach().clone()
+        seen.add(id(x))
+        return x
+
+    return torch.utils._pytree.tree_map(distinct, tree)
 
 
 def _array(torch: Any, tensor: Any) -> Array:

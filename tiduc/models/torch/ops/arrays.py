@@ -101,6 +101,22 @@ def unfold(x: Any, dim: int, size: int, step: int) -> Any:
     return rows.reshape(*x.shape[:dim], count, size, *x.shape[dim + 1 :]).movedim(dim + 1, -1)
 
 
+@decomposes(aten.roll.default)
+def roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
+    """Two parts, exchanged, or a gather along a dynamic dimension. Without dimensions, the flat tensor is rolled."""
+    if not dims:
+        return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        if not (isinstance(size, int) and isinstance(shift, int)):
+            count = torch.arange(size).amax() + 1
+            x = torch.index_select(x, dim, torch.remainder(torch.arange(size) - shift, count))
+        elif size and shift % size:
+            first = size - shift % size
+            x = torch.cat([x.narrow(dim, first, size - first), x.narrow(dim, 0, first)], dim)
+    return x.clone()
+
+
 @decomposes(aten.take.default)
 def take(x: Any, index: Any) -> Any:
     return torch.index_select(x.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
@@ -117,6 +133,12 @@ def block_diag(blocks: Any) -> Any:
     return torch.cat(rows)
 
 
+@decomposes(aten.put.default)
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    flat = x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate)
+    return flat.reshape(x.shape)
+
+
 # ---- sorting -----------------------------------------------------------------------------------------------
 
 
@@ -129,6 +151,12 @@ def _at(x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """The elements at one index a row, and the indices."""
     values = torch.gather(x, dim, index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+@decomposes(aten.topk.default)
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """In order, where any order is allowed."""
+    return NotImplemented if sorted else torch.topk(x, k, dim, largest)
 
 
 @decomposes(aten.kthvalue.default)
@@ -301,33 +329,6 @@ TABLE[aten.cummax.default] = lambda x, dim: _extremes(
 TABLE[aten.cummin.default] = lambda x, dim: _extremes(
     x, dim, lambda old, new: (new <= old) | torch.isnan(new)
 )
-
-
-# ---- distances ---------------------------------------------------------------------------------------------
-
-
-@decomposes(aten._cdist_forward.default)
-def cdist(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
-    return _norm(x.unsqueeze(-2) - y.unsqueeze(-3), p)
-
-
-@decomposes(aten._pdist_forward.default)
-def pdist(x: Any, p: float = 2.0) -> Any:
-    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    return _norm(torch.index_select(x, 0, rows) - torch.index_select(x, 0, columns), p)
-
-
-def _norm(x: Any, p: float) -> Any:
-    """The norm of the rows; its derivative at a zero row is zero, as in PyTorch."""
-    if p == 0:
-        return (x != 0).sum(-1).to(x.dtype)
-    if p == 1:
-        return torch.abs(x).sum(-1)
-    if p == float("inf"):
-        return torch.abs(x).amax(-1)
-    total = (x * x if p == 2 else torch.abs(x) ** p).sum(-1)
-    safe = torch.where(total == 0, 1, total)
-    return torch.where(total == 0, 0, torch.sqrt(safe) if p == 2 else safe ** (1 / p))
 
 
 # ---- functions with sizes that depend on data --------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Functions that `torch.export` cannot trace, in terms of functions that `torch.export` can trace."""
 
 from collections.abc import Callable
+from math import log, pi
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
@@ -58,11 +59,27 @@ def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: A
     return torch.where(inside.unsqueeze(-2), a, 0) @ b
 
 
+def _gaussian_nll_loss(
+    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """Without PyTorch's check that no variance is negative. Below `eps`, the slope of a variance is one."""
+    var = var * torch.ones_like(x) if isinstance(var, float) else var
+    if var.shape != x.shape and x.shape[:-1] == var.shape:
+        var = var.unsqueeze(-1)
+    elif var.dim() != x.dim() or torch.broadcast_shapes(var.shape, x.shape) != x.shape:
+        raise Unsupported("gaussian_nll_loss takes a variance of the shape of its input, or of its rows")
+    var = var.detach().clamp(min=eps) + (var - var.detach())
+    loss = 0.5 * (torch.log(var) + (x - target) ** 2 / var)
+    loss = loss + 0.5 * log(2 * pi) if full else loss
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
 _REPLACED: dict[Any, Callable[..., Any]] = {
     torch._grouped_mm: _grouped_mm,
     torch.cov: _cov,
     torch.linalg.lstsq: _lstsq,
     torch.nn.functional.ctc_loss: ctc_loss,
+    torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss,
     torch.nn.functional.grouped_mm: _grouped_mm,
 }
 """The functions that replace PyTorch's."""

@@ -146,6 +146,11 @@ def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
 TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.eye.m, aten.arange.default)}
 
 
+@decomposes(aten._assert_tensor_metadata.default)
+def assert_metadata(x: Any, *facts: Any, **keywords: Any) -> None:
+    """Nothing: an export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
+
+
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)
 @_of_complex
 def conj(x: Any) -> Any:
@@ -156,8 +161,11 @@ def conj(x: Any) -> Any:
 @decomposes(aten._to_copy.default, aten.to.dtype, aten.to.dtype_layout)
 def convert(x: Any, dtype: Any = None, *rest: Any, **keywords: Any) -> Any:
     dtype = keywords.get("dtype", dtype)
-    if not isinstance(dtype, torch.dtype) or x.dtype == dtype or not (dtype.is_complex or x.is_complex()):
+    dtype = dtype if isinstance(dtype, torch.dtype) else x.dtype
+    if not (dtype.is_complex or x.is_complex()):
         return NotImplemented
+    if x.dtype == dtype:
+        return x.clone()
     real, imaginary = parts(x) if x.is_complex() else (x, torch.zeros_like(x))
     real = real.to(_real(dtype))
     return together(real, imaginary.to(real.dtype)) if dtype.is_complex else real

@@ -80,5 +80,7 @@ def _scanned(first: Any, skips: Any, scores: Any, runs: Any) -> Any:
         new = torch.logsumexp(torch.stack([row, one, two]), 0) + score
         return (torch.where(runs, new, row), skips.clone()), score.sum()
 
-    (last, _), _ = torch._higher_order_ops.scan(step, (first, skips), (scores, runs))
+    with torch._C._AutoDispatchBelowAutograd():  # PyTorch traces no scan of tensors that have gradients
+        given = [x.clone() for x in (first, skips, scores, runs)]
+    (last, _), _ = torch._higher_order_ops.scan(step, tuple(given[:2]), tuple(given[2:]))
     return last

@@ -15,6 +15,7 @@ import numpy as np
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.torch.ops.calls import ELEMENTS, call, called
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
+from tiduc.runtime.arrays import Array
 
 Number = bool | int | float | complex
 
@@ -51,6 +52,13 @@ def _constant(sizes: Sequence[int], value: Number, dtype: Any) -> Callable[[Body
     """The function that emits the constant in a body."""
     element = ELEMENTS[str(dtype).removeprefix("torch.")]
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]
+
+
+def tabulated(array: Array) -> Any:
+    """The tensor of an array of i64 or f64, as a constant of the program: a decomposition can hold no other tensor."""
+    written = f'"0x{np.ascontiguousarray(array).tobytes().hex()}"'
+    element = ELEMENTS[str(array.dtype)]
+    return call("table", [], lambda body: [body.constant(written, array.shape, element)])
 
 
 def as_tensors(x: Any, y: Any) -> tuple[Any, Any]:

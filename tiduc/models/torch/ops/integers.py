@@ -37,12 +37,6 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     return close | (torch.isfinite(y) & (torch.abs(x - y) <= atol + rtol * torch.abs(y)))
 
 
-@decomposes(aten.roll.default)
-def roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
-    """Without dimensions, the elements of the flat tensor are moved."""
-    return NotImplemented if dims else torch.roll(x.flatten(), shifts, 0).reshape(x.shape)
-
-
 for _overload in (aten.__lshift__.Scalar, aten.__lshift__.Tensor):
     TABLE[_overload] = _shifted("shift_left")
 for _overload in (aten.__rshift__.Scalar, aten.__rshift__.Tensor):

@@ -49,8 +49,25 @@ def hardtanh(x: Any, low: Any = -1, high: Any = 1) -> Any:
 
 @decomposes(aten.elu.default)
 def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
-    below = where(x > 0, 0, x)  # keeps exp(x) from overflowing in the branch that is not selected
-    return where(x > 0, x * scale, torch.expm1(below * input_scale) * (alpha * scale))
+    """At zero, the first derivative is that of the part below, and the second derivative is zero."""
+    below = where(x < 0, x, 0)  # keeps exp(x) from overflowing in the branch that is not selected
+    above = where(x == 0, x * (alpha * input_scale), x) * scale
+    return where(x < 0, torch.expm1(below * input_scale) * (alpha * scale), above)
+
+
+@decomposes(aten.log_sigmoid_forward.default)
+def log_sigmoid_forward(x: Any) -> Any:
+    """-log(1 + exp(-x)), from exp(-|x|) in two smooth parts, so that the second derivative is right at zero."""
+    above, below = where(x > 0, x, 0), where(x > 0, 0, x)
+    y = where(x > 0, -torch.log1p(torch.exp(-above)), below - torch.log1p(torch.exp(below)))
+    return y, x.new_zeros([0])
+
+
+@decomposes(aten.rrelu.default)
+def rrelu(
+    x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
+) -> Any:
+    return NotImplemented if training else where(x > 0, x, x * ((lower + upper) / 2))
 
 
 @decomposes(aten.remainder.Scalar, aten.remainder.Tensor, aten.remainder.Scalar_Tensor)
@@ -61,29 +78,15 @@ def remainder(x: Any, y: Any) -> Any:
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-@decomposes(aten.std.correction)
-def std(x: Any, dim: Any = None, **keywords: Any) -> Any:
-    """The derivative of a standard deviation of zero is zero."""
-    return NotImplemented if x.is_complex() else _root(torch.var(x, dim, **keywords))
-
-
-@decomposes(aten.linalg_vector_norm.default)
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The derivative of the Euclidean norm of a zero vector is zero."""
-    if ord != 2 or x.is_complex() or x.dim() == 0:
-        return NotImplemented
-    x = x if dtype is None else x.to(dtype)
-    dims = list(range(x.dim())) if dim is None else dim
-    return _root((x * x).sum(dims, keepdim=keepdim))
-
-
-def _root(x: Any) -> Any:
-    """The square root, with the derivative zero at zero."""
-    return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
+def _between(y: Any, x: Any, above: Any) -> Any:
+    """y for x between -3 and 3, else 0 and `above`. The comparisons are with x, since y may be rounded at the ends."""
+    return where(x <= -3, 0, where(x >= 3, above, y))
 
 
 TABLE[aten.clamp_max.default] = lambda x, high: clamp(x, None, high)
-TABLE[aten.hardsigmoid.default] = lambda x: hardtanh(x / 6 + 0.5, 0, 1)
+TABLE[aten._prelu_kernel.default] = lambda x, weight: where(x > 0, x, x * weight)
+TABLE[aten.hardsigmoid.default] = lambda x: _between(x / 6 + 0.5, x, 1)
+TABLE[aten.hardswish.default] = lambda x: _between(x * (x + 3) / 6, x, x)
 TABLE[aten.leaky_relu.default] = lambda x, slope=0.01: where(x > 0, x, x * slope)
 TABLE[aten.relu.default] = lambda x: where(x <= 0, 0, x)
 TABLE[aten.selu.default] = lambda x: elu(x, _SELU_ALPHA, _SELU_SCALE)

@@ -94,7 +94,8 @@ def embedding_bag(
     rows, counts = torch.index_select(weight, 0, indices), inside.sum(-1, keepdim=True)
     if mode == 2:
         masked = torch.where(inside.unsqueeze(-1), rows, float("-inf"))
-        result = torch.where(counts > 0, masked.amax(1), 0)
+        first = torch.argmax(masked, 1, keepdim=True)  # of equal rows the first one has the derivative
+        result = torch.where(counts > 0, torch.gather(masked, 1, first).squeeze(1), 0)
     else:
         shares = inside.to(weight.dtype)
         shares = shares if per_sample_weights is None else shares * per_sample_weights

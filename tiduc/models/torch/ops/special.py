@@ -1,12 +1,16 @@
 """Decompositions of PyTorch's special functions into those of CHLO, and into series where CHLO has none."""
 
+from collections.abc import Callable
 from math import pi
 from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.complexes import unary
+from tiduc.models.torch.ops.fills import as_tensors
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
+
+where = torch.where
 
 
 def _binary(op: str, x: Any, y: Any) -> Any:
@@ -21,14 +25,82 @@ def _binary(op: str, x: Any, y: Any) -> Any:
     return call(op.rpartition(".")[2], [x, y], emit)
 
 
-TABLE[aten.digamma.default] = lambda x: unary("chlo.digamma", x)
-TABLE[aten.erf.default] = lambda x: unary("chlo.erf", x if x.is_floating_point() else x.float())
-TABLE[aten.erfc.default] = lambda x: unary("chlo.erfc", x)
-TABLE[aten.erfinv.default] = lambda x: unary("chlo.erf_inv", x)
-TABLE[aten.lgamma.default] = lambda x: unary("chlo.lgamma", x)
+def _unary(op: str) -> Callable[[Any], Any]:
+    """An elementwise op of CHLO, of which torch-mlir's expansion has another derivative at zero or at one."""
+    return lambda x: unary(op, x if x.is_floating_point() or x.is_complex() else x.float())
+
+
+for _name in ("acos", "acosh", "asin", "asinh", "atanh", "erf", "erfc"):
+    TABLE[getattr(aten, _name).default] = _unary(f"chlo.{_name}")
+TABLE[aten.erfinv.default] = _unary("chlo.erf_inv")
 TABLE[aten.polygamma.default] = lambda n, x: _binary("chlo.polygamma", float(n), x)
 TABLE[aten.special_zeta.default] = lambda x, y: _binary("chlo.zeta", x, y)
 TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2 * p - 1) * 2**0.5
+
+
+@decomposes(aten.digamma.default)
+def digamma(x: Any) -> Any:
+    """Its pole at zero has a sign, unlike those at negative integers."""
+    x = x if x.is_floating_point() else x.float()
+    is_zero = x == 0
+    return where(is_zero, -1 / where(is_zero, x, 1), unary("chlo.digamma", where(is_zero, 1, x)))
+
+
+@decomposes(aten.lgamma.default)
+def lgamma(x: Any) -> Any:
+    x = x if x.is_floating_point() else x.float()
+    is_zero = x == 0
+    return where(is_zero, -torch.log(where(is_zero, x, 1)), unary("chlo.lgamma", where(is_zero, 1, x)))
+
+
+@decomposes(aten.logit.default)
+def logit(x: Any, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), with x between eps and 1 - eps, where its derivative is not zero."""
+    x = x if x.is_floating_point() else x.float()
+    if eps is not None:
+        x = where(x < eps, eps, x)
+        x = where(x > 1 - eps, 1 - eps, x)
+    return torch.log(x) - torch.log1p(-x)
+
+
+@decomposes(aten.sinc.default)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x): the power series of the sine for |pi x| < 1, so that all derivatives are right at zero."""
+    x = pi * (x if x.is_floating_point() else x.float())
+    is_small = torch.abs(x) < 1
+    square, terms = where(is_small, x, 0) ** 2, 10
+    series = torch.ones_like(x)
+    for k in range(terms, 0, -1):
+        series = 1 - series * square / (2 * k * (2 * k + 1))
+    large = where(is_small, 1, x)
+    return where(is_small, series, torch.sin(large) / large)
+
+
+@decomposes(aten.special_entr.default)
+def entr(x: Any) -> Any:
+    """-x log(x), which is 0 at 0, with an infinite derivative, and -inf below."""
+    x = x if x.is_floating_point() else x.float()
+    is_zero = x == 0
+    inside = where(x > 0, x, 1)
+    result = where(x > 0, -inside * torch.log(inside), where(x < 0, float("-inf"), x))
+    return where(is_zero, torch.sqrt(where(is_zero, x, 1)), result)
+
+
+@decomposes(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
+def xlogy(x: Any, y: Any) -> Any:
+    return _scaled_log(*as_tensors(x, y), torch.log, 0)
+
+
+@decomposes(*(getattr(aten.special_xlog1py, name) for name in ("default", "self_scalar", "other_scalar")))
+def xlog1py(x: Any, y: Any) -> Any:
+    return _scaled_log(*as_tensors(x, y), torch.log1p, -1)
+
+
+def _scaled_log(x: Any, y: Any, log: Any, pole: float) -> Any:
+    """x log(y), which is zero for x = 0, with the derivative zero toward x at the pole and below."""
+    x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
+    is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
+    return where(is_zero, 0, x * log(where(is_zero, 1, y)))
 
 
 @decomposes(aten.gelu.default)
@@ -46,7 +118,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 def hypot(x: Any, y: Any) -> Any:
     """The root of x^2 + y^2, scaled by the larger of the two; its derivative at zero is NaN, as in PyTorch."""
     large = torch.maximum(torch.abs(x), torch.abs(y)).detach()
-    scale = torch.where((large == 0) | torch.isinf(large), 1, large)
+    scale = where((large == 0) | torch.isinf(large), 1, large)
     return scale * torch.sqrt((x / scale) ** 2 + (y / scale) ** 2)
 
 
@@ -54,12 +126,12 @@ def hypot(x: Any, y: Any) -> Any:
 def erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x); above 5, where erfc underflows, the continued fraction of erfc, from its 60th term."""
     is_large = x > 5
-    inside = torch.where(is_large, 0, x)
-    outside = torch.where(is_large, x, 6)
+    inside = where(is_large, 0, x)
+    outside = where(is_large, x, 6)
     fraction = outside
     for k in range(60, 0, -1):
         fraction = outside + (k / 2) / fraction
-    return torch.where(is_large, 1 / (pi**0.5 * fraction), torch.exp(inside * inside) * torch.erfc(inside))
+    return where(is_large, 1 / (pi**0.5 * fraction), torch.exp(inside * inside) * torch.erfc(inside))
 
 
 def _bessel(order: int, x: Any, scaled: bool) -> Any:
@@ -70,15 +142,15 @@ def _bessel(order: int, x: Any, scaled: bool) -> Any:
     limit, terms, late = 30.0, 60, 20
     size = x * torch.sign(x)
     is_large = size > limit
-    small, large = torch.where(is_large, 0, size), torch.where(is_large, size, limit)
+    small, large = where(is_large, 0, x), where(is_large, size, limit)
     n = torch.arange(1, terms + 1, dtype=x.dtype)
-    series = _sum((small * small / 4).unsqueeze(-1) / (n * (n + order))) * (small / 2) ** order
+    series = _sum((small * small / 4).unsqueeze(-1) / (n * (n + order))) * (small / 2 if order else 1)
     n = n[:late]
     tail = _sum(((2 * n - 1) ** 2 - 4 * order**2) / (8 * n * large.unsqueeze(-1))) / torch.sqrt(
         2 * pi * large
     )
-    y = torch.where(is_large, tail, series * torch.exp(-small))
-    y = y if order == 0 else y * torch.sign(x)
+    tail = tail if order == 0 else tail * torch.sign(x)
+    y = where(is_large, tail, series * torch.exp(-where(is_large, 0, size)))
     return y if scaled else y * torch.exp(size)
 
 

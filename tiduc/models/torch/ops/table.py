@@ -10,9 +10,11 @@ from tiduc.models.torch.ops import (
     kinks,
     linalg,
     networks,
+    norms,
     pooling,
     random,
     recurrent,
+    sampling,
     scatters,
     special,
 )
@@ -39,9 +41,11 @@ __all__ = [
     "kinks",
     "linalg",
     "networks",
+    "norms",
     "pooling",
     "random",
     "recurrent",
+    "sampling",
     "scatters",
     "special",
 ]

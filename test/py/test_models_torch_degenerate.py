@@ -1,0 +1,106 @@
+"""A sample of `test/sweep/torch_degenerate.py`: functions of PyTorch at zeros, ties, kinks and the ends of indices."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiduc
+
+torch = pytest.importorskip("torch")
+import torch_degenerate  # noqa: E402  it needs PyTorch
+from torch_gradients import Module  # noqa: E402
+
+SAMPLE = {
+    "elementwise functions": (
+        *(
+            f"torch.{name}"
+            for name in ("acosh", "asin", "asinh", "digamma", "lgamma", "logit", "sinc", "xlogy")
+        ),
+        *(f"special.{name}" for name in ("entr", "i1", "xlog1py")),
+        *(
+            f"functional.{name}"
+            for name in ("elu", "hardsigmoid", "hardswish", "logsigmoid", "prelu", "rrelu")
+        ),
+    ),
+    "norms and deviations": (
+        *(f"linalg.vector_norm ({p})" for p in (0, 0.5, 1, 1.5, 3, "inf", "-inf", -1)),
+        *("linalg.vector_norm (0.5, complex)", "linalg.vector_norm (3, scalar)", "torch.std"),
+        *("torch.dist (0.5)", "torch.cdist (0.5)", "torch.cdist (inf)", "functional.pairwise_distance (1.5)"),
+    ),
+    "indices": ("torch.put (accumulate)", "functional.embedding_bag (max, empty bags)"),
+    "pooling and sampling": (
+        *("functional.lp_pool1d (3.0)", "functional.adaptive_max_pool2d (9x8 to 4x3)"),
+        "functional.interpolate (bicubic, antialias, (3, 2))",
+    ),
+}
+"""Each of these was wrong, or was refused."""
+
+
+@pytest.mark.parametrize("group", SAMPLE)
+def test_functions_at_degenerate_inputs(group: str) -> None:
+    """Values, cotangents and second derivatives; one program has all functions of a group."""
+    rows = torch_degenerate.ROWS[group]
+    found = torch_degenerate.outcomes([rows[name] for name in SAMPLE[group]])
+    for name, of_kinds in zip(SAMPLE[group], found, strict=True):
+        assert of_kinds, name
+        for kind, (category, why) in of_kinds.items():
+            accepted = ("right", "finite", "other", *(["refused"] if kind == "empty" else []))
+            assert category in accepted, f"{name}, {kind}: {why}"
+
+
+ROLLS = ((0, 0), (3, 0), (-3, 0), (-7, 0), (8, 0), (-4, None), (7, None), ((1, -9), (0, 1)), ((2, 2), (0, 0)))
+"""Shifts of at least the size, which were refused, or moved nothing."""
+
+
+def rolls(x: Any) -> list[Any]:
+    return [torch.roll(x, shifts, dims) for shifts, dims in ROLLS]
+
+
+def test_rolls() -> None:
+    x = torch.arange(6.0).reshape(3, 2)
+    program = tiduc.from_torch(Module(rolls), (x,))
+    for got, wanted, shift in zip(program.compile()(x.numpy()), rolls(x), ROLLS, strict=True):
+        np.testing.assert_array_equal(got, wanted.numpy(), err_msg=str(shift))
+
+
+def test_rolls_along_a_dynamic_dimension() -> None:
+    """torch-mlir's own lowering gave an array that is too long where a shift exceeds the size."""
+    sizes = ({0: torch.export.Dim("n", min=2)},)
+
+    def function(x: Any) -> list[Any]:
+        return [torch.roll(x, shifts, dims) for shifts, dims in ROLLS if dims is not None]
+
+    vjp = tiduc.from_torch(
+        Module(lambda *xs: function(xs[0])), (torch.ones(3, 2),), dynamic_shapes=(sizes,)
+    ).vjp()
+    compiled = vjp.compile()
+    for n in (2, 5, 8):
+        x = torch.randn(n, 2, requires_grad=True)
+        wanted = function(x)
+        seeds = [torch.randn(n, 2) for _ in wanted]
+        wanted += torch.autograd.grad(wanted, x, seeds)
+        got = compiled(x.detach().numpy(), *(s.numpy() for s in seeds))
+        for y, expected in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_norms_on_the_default_engine() -> None:
+    """The gradient at zero vectors and zero components, in f32, as IREE computes it."""
+
+    def function(x: Any) -> Any:
+        norms = [torch.linalg.vector_norm(x, p, 1) for p in (0.5, 1, 1.5, 2, 3, float("inf"))]
+        return torch.stack(norms).sum()
+
+    x = torch.tensor([[0.0, 0, 0, 0], [0, 1, -2, 0], [3, 3, -3, 1], [0, 0, 0, 2]], requires_grad=True)
+    (wanted,) = torch.autograd.grad(function(x), x)
+    (got,) = tiduc.from_torch(Module(function), (x,)).grad().compile()(x.detach().numpy())
+    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_one_tensor_as_two_example_inputs() -> None:
+    """PyTorch's export computes with the last of the inputs alone."""
+    x = torch.ones(2)
+    program = tiduc.from_torch(Module(lambda x, y: 2 * x + 3 * y), (x, x))
+    (y,) = program.compile(engine="reference")(np.array([1, 2], np.float32), np.array([10, 20], np.float32))
+    np.testing.assert_array_equal(y, [32, 64])

@@ -1,0 +1,328 @@
+"""Functions of PyTorch at degenerate inputs: values and two orders of derivatives against `torch.autograd`, in f64.
+
+    PYTHONPATH=test/py python test/sweep/torch_degenerate.py RESULTS [--only PATTERN] [--again CATEGORY] [--page]
+
+Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points; on zeros; on ones,
+so that its inputs are equal; on its inputs rounded to integers; and on inputs without elements. The functions are those
+of `degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. Outcomes are written to RESULTS, a file
+with a line of JSON for each function; functions that RESULTS has are left out, unless their category is CATEGORY.
+Prints what is not right, and counts. `--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 where
+anything is wrong. Takes about 25 minutes.
+"""
+
+import argparse
+import json
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from degenerate_functions import ELEMENTWISE, INDICES, LINEAR, NORMS, REDUCTIONS
+from degenerate_layers import LAYERS, LOSSES, POOLS
+from torch_gradients import GROUPS, Module
+from torch_mathematics import Row, draw
+from worker import Worker, answer_requests
+
+import tiduc
+
+TOLERANCE = 1e-7
+"""The greatest difference, relative to the greatest finite entry."""
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "as given": lambda x: x,
+    "zeros": torch.zeros_like,
+    "ones": torch.ones_like,
+    "integers": lambda x: x if x.is_complex() else torch.round(x) + 0.0,
+    "empty": lambda x: x[:0] if x.dim() else x,
+}
+"""The inputs, from those of a row."""
+
+ROWS: dict[str, dict[str, Row]] = {
+    group: {f"{row[0]}": row for row in rows}
+    for group, rows in {
+        "elementwise functions": ELEMENTWISE,
+        "norms and deviations": NORMS,
+        "reductions": REDUCTIONS,
+        "indices": INDICES,
+        "linear algebra": LINEAR,
+        "losses": LOSSES,
+        "pooling and sampling": POOLS,
+        "layers": LAYERS,
+        **{
+            f"{group} of `torch_gradients.py`": rows
+            for group, rows in GROUPS.items()
+            if group != "control flow"
+        },
+    }.items()
+}
+
+RIGHT, BETTER, OTHER = "right", "finite", "other"
+"""Categories: equal to PyTorch's; finite where PyTorch's is NaN; accepted for the reason in `ACCEPTED`."""
+
+CATEGORIES = {
+    RIGHT: "equal to PyTorch's values and derivatives",
+    BETTER: "a derivative is finite where PyTorch's is NaN, and equal elsewhere",
+    OTHER: "a second derivative differs for a reason that the second table gives",
+    "refused": "tiduc refuses the program",
+    "wrong": "a value or a derivative differs",
+}
+"""What each category of the page means."""
+
+ACCEPTED: dict[str, str] = {
+    r"(torch|special)\.(xlogy|xlog1py)": "the mixed second derivative at the pole is zero, and PyTorch's infinite",
+    r"functional\.prelu": "PyTorch's second derivative at zero is that of the other side than its first derivative",
+    r"functional\.softplus.*": "the second derivative at the threshold is that below it, and PyTorch's that above it",
+}
+"""The reasons why second derivatives may differ from PyTorch's, by a regular expression for the function's name."""
+
+
+# ---- functions, many in one program -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of inputs of one shape, with PyTorch's results for some kinds of them."""
+
+    name: str
+    function: Any
+    inputs: Sequence[Any]
+    wanted: dict[str, "Reference"]
+    found: dict[str, tuple[str, str]]
+    """The category and the reason for each kind of inputs, which `settle` adds."""
+
+
+def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
+    """The category and the reason for each row, and each kind of inputs that PyTorch accepts."""
+    found: list[dict[str, tuple[str, str]]] = [{} for _ in rows]
+    by_order: dict[int, list[Case]] = {}
+    for row, own in zip(rows, found, strict=True):
+        for order, case in cases(row, own):
+            by_order.setdefault(order, []).append(case)
+    for order, some in by_order.items():
+        settle(some, order)
+    return found
+
+
+def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]:
+    """The row's cases, each with the highest order of PyTorch's derivatives."""
+    name, function, given = row
+    grouped: dict[Any, Case] = {}
+    for kind, change in KINDS.items():
+        inputs = [change(x) for x in given]
+        if kind == "empty" and (all(x.numel() for x in inputs) or name.startswith("functional.pdist")):
+            continue  # PyTorch's derivative of an empty pdist divides integers by zero, and ends the process
+        try:
+            wanted = Reference(function, inputs)
+        except Exception:  # noqa: BLE001  PyTorch has no value here
+            continue
+        key = len(wanted.arguments) // 2, *(x.shape for x in inputs)
+        grouped.setdefault(key, Case(name, function, inputs, {}, found)).wanted[kind] = wanted
+    return [(key[0], case) for key, case in grouped.items()]
+
+
+def settle(some: Sequence[Case], order: int) -> None:
+    """Judges the cases, by one program with their derivatives; where that fails, by two programs of half of them."""
+    try:
+        program = compiled(some, order)
+        results = {}
+        for kind in KINDS:
+            if any(kind in case.wanted for case in some):
+                now = [case.wanted.get(kind) or next(iter(case.wanted.values())) for case in some]
+                groups = zip(*(wanted.arguments for wanted in now), strict=True)
+                got = iter(program(*(x for group in groups for own in group for x in own)))
+                results[kind] = [
+                    [list(islice(got, len(own[i]))) for own in (w.results for w in now)]
+                    for i in range(len(now[0].results))
+                ]
+    except Exception as error:  # noqa: BLE001  any exception but these is a fault of tiduc's
+        if len(some) > 1:
+            settle(some[: len(some) // 2], order)
+            settle(some[len(some) // 2 :], order)
+            return
+        category = "refused" if isinstance(error, tiduc.TiducError) else "wrong"
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        some[0].found.update(dict.fromkeys(some[0].wanted, (category, why)))
+        return
+    for kind, groups in results.items():
+        for case, *got in zip(some, *groups, strict=True):
+            if kind in case.wanted:
+                case.found[kind] = judged(case.name, case.wanted[kind].results, got)
+
+
+def compiled(some: Sequence[Case], order: int) -> Any:
+    """The program of the cases with their derivatives."""
+    counts = [len(case.inputs) for case in some]
+
+    def together(*tensors: Any) -> list[Any]:
+        rest = iter(tensors)
+        return [case.function(*islice(rest, count)) for case, count in zip(some, counts, strict=True)]
+
+    program = tiduc.from_torch(Module(together), tuple(x.clone() for case in some for x in case.inputs))
+    for _ in range(order):
+        program = program.vjp()
+    return program.compile(engine="xla")
+
+
+class Reference:
+    """PyTorch's values, and derivatives of both orders for random cotangents, as far as PyTorch has them."""
+
+    def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
+        xs = [x.clone().requires_grad_() for x in inputs]
+        outputs = torch.utils._pytree.tree_leaves(function(*xs))
+        self.arguments, self.results = [arrays(xs)], [arrays(outputs)]
+        floats = [y for y in outputs if y.is_floating_point() or y.is_complex()]
+        seeds = [seed(y, 0).requires_grad_() for y in floats]
+        pairs = [(y, s) for y, s in zip(floats, seeds, strict=True) if y.requires_grad]
+        if not pairs:
+            return
+        cotangents = pulled(pairs, xs, create_graph=True)
+        self.arguments.append(arrays(seeds))
+        self.results.append(arrays(cotangents))
+        of_floats, of_cotangents = ([seed(y, 1) for y in some] for some in (floats, cotangents))
+        given = zip((*floats, *cotangents), (*of_floats, *of_cotangents), strict=True)
+        try:
+            second = pulled([(y, s) for y, s in given if y.requires_grad], [*xs, *seeds])
+        except RuntimeError:
+            return  # PyTorch has no second derivative
+        self.arguments += [arrays(of_floats), arrays(of_cotangents)]
+        self.results += [arrays(second[: len(xs)]), arrays(second[len(xs) :])]
+
+
+def pulled(pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Any], create_graph: bool = False) -> Any:
+    """The cotangents of the inputs, from pairs of an output and its cotangent."""
+    outputs, given = zip(*pairs, strict=True)
+    return torch.autograd.grad(outputs, inputs, given, create_graph=create_graph, materialize_grads=True)
+
+
+def seed(y: Any, order: int) -> Any:
+    """A random cotangent of y, another one for each order."""
+    part = draw(*y.shape, order + 2)[..., order]
+    return (torch.complex(part, draw(*y.shape, order + 3)[..., order]) if y.is_complex() else part).to(
+        y.dtype
+    )
+
+
+def arrays(tensors: Sequence[Any]) -> list[Any]:
+    return [y.detach().resolve_conj().resolve_neg().numpy() for y in tensors]
+
+
+def judged(name: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
+    """The category and the reason. Where a value is NaN, its input is outside of the function's domain."""
+    category, why = RIGHT, ""
+    outside = np.isnan(wanted[0][0]) if wanted[0] else np.zeros([])
+    for group, (expected, actual) in enumerate(zip(wanted, got, strict=True)):
+        for i, (y, x) in enumerate(zip(expected, map(np.asarray, actual), strict=True)):
+            is_free = (
+                np.isnan(y) | (outside.shape == y.shape and outside) if group else np.zeros(y.shape, bool)
+            )
+            if group > 1 and x.shape == y.shape:
+                is_free |= np.isnan(x) & np.isinf(y)
+            verdict = difference(x, y, is_free)
+            if verdict == BETTER:
+                category, why = BETTER, why or PARTS[group]
+            elif verdict:
+                accepted = any(re.fullmatch(pattern, name) for pattern in ACCEPTED) and group > 1
+                return OTHER if accepted else "wrong", f"{PARTS[group]}, array {i}: {verdict}"
+    return category, why
+
+
+PARTS = ("value", "cotangent", "second derivative", "second derivative toward a cotangent")
+
+
+def difference(x: Any, y: Any, is_free: Any) -> str:
+    """The empty text where x equals y; `BETTER` where only free elements are other numbers."""
+    if x.shape != y.shape:
+        return f"shape {x.shape}, expected {y.shape}"
+    finite = np.isfinite(y)
+    if y.dtype == bool:
+        x, y = x.astype(int), y.astype(int)
+    largest = float(np.max(np.abs(y[finite]), initial=1.0))
+    with np.errstate(invalid="ignore"):
+        is_near = (np.abs(x - y) <= TOLERANCE * largest) | (x == y) | (np.isnan(x) & np.isnan(y))
+    is_wrong = ~(is_near | is_free)
+    if np.any(is_wrong):
+        first = [tuple(map(int, place)) for place in np.argwhere(is_wrong)[:4]]
+        return ", ".join(f"{at}: {x[at]:.6g} for {y[at]:.6g}" for at in first)
+    return BETTER if np.any(is_free & np.isfinite(x) & ~is_near) else ""
+
+
+# ---- all functions ------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument(
+        "--only", default="", help="only functions whose names this regular expression matches"
+    )
+    parser.add_argument("--again", action="append", default=[], help="run functions of this category again")
+    parser.add_argument("--together", type=int, default=16, help="how many functions one program has")
+    parser.add_argument("--page", action="store_true", help="write docs/torch_degenerate.md from the results")
+    given = parser.parse_args()
+    known = read(given.results)
+    if given.page:
+        raise NotImplementedError
+    wanted = [
+        (group, name)
+        for group, rows in ROWS.items()
+        for name in rows
+        if re.search(given.only, name) and is_open(known.get((group, name), {}), given.again)
+    ]
+    worker = Worker([sys.executable, __file__, "--worker"])
+    for start in range(0, len(wanted), given.together):
+        some = wanted[start : start + given.together]
+        answer = worker.asked(some, 600)
+        answers = (
+            [worker.asked([each], 300) for each in some] if isinstance(answer, str) else [[a] for a in answer]
+        )
+        for (group, name), each in zip(some, answers, strict=True):
+            (own,) = [{"as given": ("wrong", each)}] if isinstance(each, str) else each
+            known[group, name] = own
+            with given.results.open("a") as file:
+                print(json.dumps({"group": group, "name": name, "outcomes": own}), file=file)
+            report(group, name, own)
+    worker.close()
+    counts = Counter(category for answer in known.values() for category, _ in answer.values())
+    print(dict(counts))
+    return int(bool(counts["wrong"]))
+
+
+def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:
+    return not found or any(category in again for category, _ in found.values())
+
+
+def report(group: str, name: str, found: dict[str, tuple[str, str]]) -> None:
+    """Prints what is wrong or refused, once for all kinds of inputs with one fault."""
+    reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for kind, (category, why) in found.items():
+        if category in ("wrong", "refused"):
+            reported.setdefault((category, why.partition(",")[0]), []).append((kind, why))
+    for (category, _), some in reported.items():
+        print(
+            f"{category:8} {group}: {name} ({', '.join(kind for kind, _ in some)}): {some[0][1]}", flush=True
+        )
+
+
+def read(results: Path) -> dict[tuple[str, str], dict[str, tuple[str, str]]]:
+    """The last outcomes of each function, by group and name."""
+    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    return {
+        (each["group"], each["name"]): each["outcomes"]
+        for each in lines
+        if each["name"] in ROWS.get(each["group"], {})
+    }
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # PyTorch's, about functions that it is going to remove
+    if sys.argv[1:] == ["--worker"]:
+        answer_requests(lambda request: outcomes([ROWS[group][name] for group, name in request]))
+    else:
+        sys.exit(main())

@@ -1,0 +1,94 @@
+"""Decompositions of PyTorch's norms and distances, so that their derivative at zeros equals PyTorch's.
+
+A norm is the root of a sum of powers. Zeros are selected before each power and each root, so that no derivative is the
+product of zero and infinity.
+"""
+
+from math import inf
+from typing import Any
+
+from tiduc.models.torch.ops.complexes import parts
+from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+where = torch.where
+
+
+@decomposes(aten.linalg_vector_norm.default)
+def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    x = x if dtype is None else x.to(dtype)
+    if x.dim() == 0:
+        return vector_norm(x.reshape(1), ord).reshape([])
+    dims = list(range(x.dim())) if dim is None or dim == [] else dim
+    return _norm(x, ord, dims, keepdim)
+
+
+@decomposes(
+    aten.norm.Scalar, aten.norm.ScalarOpt_dim, aten.norm.ScalarOpt_dtype, aten.norm.ScalarOpt_dim_dtype
+)
+def norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return vector_norm(x, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@decomposes(aten.dist.default)
+def dist(x: Any, y: Any, p: Any = 2) -> Any:
+    return vector_norm(x - y, p)
+
+
+@decomposes(aten.pairwise_distance.default)
+def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    return vector_norm(x - y + eps, p, [-1], keepdim)
+
+
+@decomposes(aten._cdist_forward.default)
+def cdist(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
+    return _distance(x.unsqueeze(-2) - y.unsqueeze(-3), p)
+
+
+@decomposes(aten._pdist_forward.default)
+def pdist(x: Any, p: float = 2.0) -> Any:
+    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return _distance(torch.index_select(x, 0, rows) - torch.index_select(x, 0, columns), p)
+
+
+@decomposes(aten.std.correction)
+def std(x: Any, dim: Any = None, **keywords: Any) -> Any:
+    """The derivative of a standard deviation of zero is zero."""
+    return NotImplemented if x.is_complex() else root(torch.var(x, dim, **keywords))
+
+
+def root(x: Any) -> Any:
+    """The square root, with the derivative zero at zero."""
+    return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
+
+
+def _distance(x: Any, p: float) -> Any:
+    """The norm of each row. Each coordinate that attains the greatest distance has the slope one, as in PyTorch."""
+    if p != inf or x.shape[-1] == 0:
+        return _norm(x, p, [-1], False)
+    size = torch.abs(x)
+    fixed = size.detach()
+    greatest = fixed.amax(-1, keepdim=True)
+    moves = where((fixed == greatest) & torch.isfinite(fixed), size - fixed, 0)
+    return greatest.squeeze(-1) + moves.sum(-1)
+
+
+def _norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
+    """The norm along the dimensions: the derivative at a zero vector, and at a zero component for p <= 1, is zero."""
+    if p == 0:
+        kind = torch.abs(x).dtype
+        return (x != 0).to(kind).sum(dims, keepdim=keepdim)
+    if p == 2:
+        squares = sum(part * part for part in (parts(x) if x.is_complex() else (x,)))
+        return root(squares.sum(dims, keepdim=keepdim))
+    size = torch.abs(x)
+    if p in (inf, -inf):
+        return size.amax(dims, keepdim=keepdim) if p > 0 else size.amin(dims, keepdim=keepdim)
+    if p == 1:
+        return size.sum(dims, keepdim=keepdim)
+    total = _power(size, p).sum(dims, keepdim=keepdim)
+    return _power(total, 1 / p)
+
+
+def _power(x: Any, p: float) -> Any:
+    """The power of a number that is not negative, with the derivative zero at zero."""
+    return where(x == 0, 0.0 if p > 0 else inf, where(x == 0, 1, x) ** p)

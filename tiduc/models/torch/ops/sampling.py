@@ -1,0 +1,83 @@
+"""Decompositions of PyTorch's pooling and resizing to given sizes, into gathers and products with constant matrices."""
+
+from collections.abc import Callable, Sequence
+from math import floor, inf
+from typing import Any
+
+import numpy as np
+
+from tiduc.models.interpolation import table
+from tiduc.models.torch.ops.fills import tabulated
+from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
+from tiduc.runtime.arrays import Array
+
+# ---- adaptive maxima ---------------------------------------------------------------------------------------
+
+
+@decomposes(*(getattr(aten, f"adaptive_max_pool{rank}d").default for rank in (1, 2, 3)))
+def adaptive_max_pool(x: Any, sizes: Sequence[int]) -> Any:
+    """The first maximum of each window, and its place in the flat image; NaN counts as a maximum."""
+    image = x.shape[-len(sizes) :]
+    if not all(isinstance(n, int) for n in image):
+        return NotImplemented
+    places, inside = _windows(image, sizes)
+    flat, (count, most) = x.flatten(-len(sizes)), places.shape
+    found = torch.index_select(flat, -1, tabulated(places.flatten())).unflatten(-1, (count, most))
+    found = torch.where(tabulated(inside.astype(np.int64)) != 0, found, -inf)
+    first = torch.argmax(found, -1, keepdim=True)
+    values = torch.gather(found, -1, first).squeeze(-1)
+    at = torch.gather(tabulated(places).expand(found.shape), -1, first).squeeze(-1)
+    return values.unflatten(-1, sizes), at.unflatten(-1, sizes)
+
+
+def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
+    """The places of the elements of each window in the flat image, and which are in the window: (windows, elements)."""
+    places, inside = np.zeros([1, 1], np.int64), np.ones([1, 1], bool)
+    for n, count in zip(image, sizes, strict=True):
+        ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
+        taps = np.arange(max(last - first for first, last in ends))
+        own = np.array([np.minimum(first + taps, n - 1) for first, _ in ends])
+        is_own = np.array([first + taps < last for first, last in ends])
+        places = _crossed(places * n, own, np.add)
+        inside = _crossed(inside, is_own, np.logical_and)
+    return places, inside
+
+
+def _crossed(outer: Array, inner: Array, combine: Callable[[Any, Any], Any]) -> Array:
+    """Each row of `outer` with each row of `inner`, and their elements likewise."""
+    crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
+    result: Array = crossed.reshape(len(outer) * len(inner), -1)
+    return result
+
+
+# ---- resizing with antialiasing ----------------------------------------------------------------------------
+
+
+def _resized(mode: str) -> Callable[..., Any]:
+    def emit(x: Any, sizes: Any, align_corners: bool, factors: Any = None) -> Any:
+        image = x.shape[-2:]
+        if not all(isinstance(n, int) for n in image):
+            return NotImplemented
+        sizes = sizes or [floor(n * factor) for n, factor in zip(image, factors, strict=True)]
+        for axis, (n, m) in enumerate(zip(image, sizes, strict=True)):
+            factor = m / n if factors is None else factors[axis]
+            if align_corners:
+                factor = (m - 1) / (n - 1) if m > 1 and n > 1 else inf
+            weights, _ = table(n, m, factor, None, {**_ATTRIBUTES, "mode": mode})
+            matrix = tabulated(np.asarray(weights)).to(x.dtype)
+            x = matrix @ x if axis == 0 else x @ matrix.mT
+        return x
+
+    return emit
+
+
+_ATTRIBUTES = {
+    "coordinate_transformation_mode": "half_pixel",
+    "antialias": 1,
+    "exclude_outside": 1,
+    "cubic_coeff_a": -0.5,
+}
+"""ONNX's attributes of Resize for PyTorch's `interpolate(antialias=True)`."""
+
+TABLE[aten._upsample_bilinear2d_aa.vec] = _resized("linear")
+TABLE[aten._upsample_bicubic2d_aa.vec] = _resized("cubic")
