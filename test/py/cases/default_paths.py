@@ -1,0 +1,290 @@
+"""What a user runs, as the user gets it: command lines, files of each kind, names of the Python interface, examples.
+
+`test_default_paths.py` runs them in processes of their own, on the default engine, target and executor. It also checks
+that the tables are complete: each option of each command, each name of `tiduc`, `tiduc.runtime` and `tiduc.eager`, and
+each script in `examples`.
+"""
+
+FILES = {
+    "f.mlir": """func.func @main(%a: tensor<f64>, %x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.multiply %a, %x : tensor<f64>
+  %1 = stablehlo.exponential %0 : tensor<f64>
+  return %1 : tensor<f64>
+}
+""",
+    "v.mlir": """func.func @main(%w: tensor<4x4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = stablehlo.tanh %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+""",
+    "loss.mlir": """func.func @main(%w: tensor<4xf32>, %x: tensor<8x4xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %1 = stablehlo.multiply %0, %0 : tensor<8xf32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+""",
+    "loop.mlir": """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %n = stablehlo.constant dense<9> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %c = %x) : tensor<i32>, tensor<f64>
+  cond {
+    %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.add %i, %one : tensor<i32>
+    %2 = stablehlo.sine %c : tensor<f64>
+    stablehlo.return %1, %2 : tensor<i32>, tensor<f64>
+  }
+  return %0#1 : tensor<f64>
+}
+""",
+    "uses.mlir": """func.func private @other(%x: tensor<f64>) -> tensor<f64>
+func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  %0 = func.call @other(%x) : (tensor<f64>) -> tensor<f64>
+  return %0 : tensor<f64>
+}
+""",
+    "library/other.mlir": """func.func @other(%x: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.sine %x : tensor<f64>
+  return %0 : tensor<f64>
+}
+""",
+    "diagnosed.mlir": """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  // expected-error @+1 {{use of undeclared SSA value name}}
+  return %y : tensor<f64>
+}
+""",
+    "reproducer.mlir": """func.func @main(%x: tensor<f64>) -> tensor<f64> {
+  return %x : tensor<f64>
+}
+{-#
+  external_resources: {
+    mlir_reproducer: {
+      pipeline: "builtin.module(cse)",
+      disable_threading: true,
+      verify_each: true
+    }
+  }
+#-}
+""",
+    "rules.py": "from tiduc import OPSET\n",
+    "passes.py": "PASSES = []\n",
+    "interesting.sh": '#!/bin/sh\ngrep -q exponential "$1" && exit 1\nexit 0\n',
+}
+"""Files of the folder in which the lines run, beside `net.onnx`, `net.npz`, `digits.onnx` and `mlp.mlir`."""
+
+COMMANDS: dict[str, str] = {
+    "jvp": "f.mlir",
+    "vjp": "f.mlir",
+    "grad": "f.mlir",
+    "hvp": "f.mlir",
+    "split": "f.mlir",
+    "train-step": "digits.onnx --loss softmax-cross-entropy",
+    "jacobian": "v.mlir",
+    "hessian": "f.mlir",
+    "laplacian": "f.mlir",
+    "jet": "f.mlir --order 3",
+    "batch": "f.mlir --batch-size 3",
+    "import": "digits.onnx",
+    "opt": "f.mlir",
+    "link": "uses.mlir library/other.mlir",
+    "shard": "loss.mlir --mesh data=4 --shard x=data",
+    "reduce": "f.mlir --test ./interesting.sh",
+    "compile": "f.mlir",
+    "run": "f.mlir --input 2 --input 0.5",
+    "size": "f.vmfb",
+    "cache": "info",
+    "targets": "",
+    "calibrate": "",
+    "check": "f.mlir",
+    "view": "f.mlir",
+    "explain": "f.mlir",
+    "ops": "",
+    "passes": "",
+    "dialect": "",
+}
+"""The arguments of each command without options; options of a group follow in one line, or stand in place of these."""
+
+VALUES: dict[str, str] = {
+    "--accumulate": "2",
+    "--batch": "3",
+    "--batch-size": "4",
+    "--beta1": "0.8",
+    "--beta2": "0.99",
+    "--budget": "min",
+    "--clip-norm": "1",
+    "--compile-memory": "8000",
+    "--compile-timeout": "600",
+    "--constant": "k=1xi64=0",
+    "--decay": "*.weight",
+    "--derivative": "vjp",
+    "--dtype": "as-is",
+    "--dump-intermediates": "stages",
+    "--emit": "bytecode",
+    "--engine": "reference",
+    "--entry": "main",
+    "--epsilon": "1e-7",
+    "--expect": "mlp_f32.npz",
+    "--format": "text",
+    "--freeze": "*.bias",
+    "--graph": "main",
+    "--in-axes": "none",
+    "--input": "random",
+    "--iree-flag": "--iree-opt-level=O2",
+    "--lapack": "loops",
+    "--load-passes": "passes.py",
+    "--loop-memory": "log",
+    "--loss": "mse",
+    "--memory": "min",
+    "--mesh": "data=4",
+    "--mlir-elide-elementsattrs-if-larger": "8",
+    "--mlir-pass-pipeline-crash-reproducer": "failed.mlir",
+    "--mlir-print-ir-after": "lower",
+    "--mlir-print-ir-before": "cse",
+    "--mlir-print-ir-tree-dir": "tree",
+    "--mode": "forward",
+    "--modes": "fwd,rev",
+    "--momentum": "0.8",
+    "--optimizer": "adamw",
+    "--order": "2",
+    "--out-axes": "0",
+    "--output": "written",
+    "--parameters": "w.safetensors",
+    "--pass-pipeline": "tidu-import,tidu-linearize,cse",
+    "--rtol": "1e-3",
+    "--rules": "rules.py",
+    "--run-reproducer": "",
+    "--search-path": "library",
+    "--seed": "3",
+    "--shard": "x=data",
+    "--size": "batch=4",
+    "--sparsity": "auto",
+    "--state": "state.npz",
+    "--stop-after": "import",
+    "--target": "cpu-threads",
+    "--test": "./interesting.sh",
+    "--test-arg": "exponential",
+    "--test-timeout": "60",
+    "--timeout": "60",
+    "--train": "*",
+    "--weight-decay": "0.1",
+    "--weights": "weights.npz",
+    "--wrt": "0",
+}
+"""A value of each option that takes one."""
+
+GROUPS: tuple[tuple[str, ...], ...] = (
+    ("--lift-constants", "--relu", "--straight-through", "--trust", "--size", "--constant"),
+    ("--entry", "--wrt", "--rules", "--inline", "--loop-memory", "--memory", "--output", "--emit"),
+    ("--mlir-print-ir-after-all", "--timing", "--mlir-print-ir-before-all", "--mlir-print-ir-module-scope"),
+    ("--mlir-print-ir-after", "--mlir-print-ir-before", "--mlir-pass-statistics", "--mlir-print-debuginfo"),
+    ("--stop-after",),
+    ("--json",),
+    ("--batch", "--conjugate"),
+    ("--value",),
+    ("--cache", "--compile-timeout", "--compile-memory", "--lapack"),
+    ("--no-cache", "--no-fast", "--no-fold", "--no-verify-each"),
+    ("--target", "--fast", "--iree-flag", "--dump-intermediates"),
+    ("--engine", "--seed", "--dtype", "--modes", "--rtol", "--order"),
+    ("--expect",),
+    (
+        "--optimizer",
+        "--beta1",
+        "--beta2",
+        "--epsilon",
+        "--weight-decay",
+        "--decay",
+        "--clip-norm",
+        "--accumulate",
+    ),
+    ("--momentum", "--train", "--freeze", "--state", "--loss"),
+    ("--mode", "--sparsity", "--derivatives", "--in-axes", "--out-axes", "--batch-size"),
+    ("--weights",),
+    ("--parameters",),
+    (
+        "--pass-pipeline",
+        "--dump-pass-pipeline",
+        "--verify-each",
+        "--verify-roundtrip",
+        "--allow-unregistered-dialect",
+    ),
+    (
+        "--load-passes",
+        "--split-input-file",
+        "--mlir-print-op-generic",
+        "--mlir-elide-elementsattrs-if-larger",
+    ),
+    ("--emit-bytecode", "--mlir-print-ir-after-change", "--mlir-print-ir-after-failure"),
+    ("--mlir-print-ir-tree-dir", "--mlir-pass-pipeline-crash-reproducer"),
+    ("--list-passes",),
+    ("--show-dialects",),
+    ("--verify-diagnostics",),
+    ("--run-reproducer",),
+    ("--search-path",),
+    ("--mesh",),
+    ("--shard",),
+    ("--test", "--test-arg", "--timeout", "--test-timeout"),
+    ("--derivative", "--graph", "--fold", "--format"),
+    ("--budget",),
+    ("--markdown",),
+    ("--irdl",),
+    ("--input",),
+)
+"""Options that a line combines; a line has those of them that its command has."""
+
+OTHERWISE: dict[tuple[str, str], str] = {
+    ("batch", "--in-axes"): "batch f.mlir --batch-size 3 --in-axes a=0 --out-axes 0",
+    ("batch", "--batch-size"): "batch f.mlir --batch-size 3",
+    ("check", "--expect"): "check mlp_f32.mlir --expect mlp_f32.npz",
+    ("calibrate", "--target"): "calibrate --target cpu -o rates.json",
+    (
+        "compile",
+        "--entry",
+    ): "compile f.mlir --entry main --rules rules.py --memory min --emit vmfb -o out.vmfb",
+    ("compile", "--parameters"): "compile v.mlir --parameters w.safetensors -o out.vmfb",
+    ("compile", "--stop-after"): "compile f.mlir --stop-after legalize",
+    ("grad", "--batch"): "grad f.mlir --conjugate",
+    ("import", "--emit"): "import digits.onnx --emit text -o out.mlir",
+    (
+        "import",
+        "--lift-constants",
+    ): "import dynamic.onnx --lift-constants --relu --straight-through --trust --size batch=4 "
+    "--constant k=1xi64=2",
+    ("jet", "--derivatives"): "jet f.mlir --order 3 --derivatives --wrt x",
+    ("jacobian", "--mode"): "jacobian v.mlir --wrt x --mode reverse --sparsity auto",
+    ("opt", "--run-reproducer"): "opt reproducer.mlir --run-reproducer",
+    ("opt", "--verify-diagnostics"): "opt diagnosed.mlir --verify-diagnostics",
+    (
+        "opt",
+        "--load-passes",
+    ): "opt f.mlir --load-passes passes.py --split-input-file --cse --mlir-print-op-generic "
+    "--mlir-elide-elementsattrs-if-larger 8",
+    ("run", "--input"): "run f.vmfb --input random --input 1",
+    ("run", "--parameters"): "run v.mlir --parameters w.safetensors --input 4xf32=1,2,3,4",
+    ("run", "--weights"): "run imported.mlir --weights imported.npz --input random",
+    ("shard", "--mesh"): "shard loss.mlir --mesh data=4 --shard x=data",
+    (
+        "split",
+        "--entry",
+    ): "split f.mlir --entry main --wrt 0 --rules rules.py --loop-memory log --memory min -o parts",
+    (
+        "train-step",
+        "--straight-through",
+    ): "train-step dynamic.onnx --trust --size batch=4 --constant k=1xi64=2 --straight-through --loss mse",
+    (
+        "train-step",
+        "--momentum",
+    ): "train-step digits.onnx --loss softmax-cross-entropy --optimizer momentum --momentum 0.8 "
+    "--train * --freeze *.bias --state state.npz",
+    (
+        "view",
+        "--entry",
+    ): "view f.mlir --entry main --wrt 0 --rules rules.py --inline --loop-memory log --memory -o v.txt",
+    ("view", "--derivative"): "view f.mlir --derivative vjp --format svg --fold --graph main -o out.svg",
+}
+"""Lines for a command and the first option of a group, where the options need other arguments or exclude each other."""
