@@ -58,7 +58,10 @@ def test_from_float8(results: Results, of: str) -> None:
     wide = x.astype(np.float64)
     for y in floats:
         np.testing.assert_array_equal(y.astype(np.float64), wide)
-    np.testing.assert_array_equal(half, x.astype(np.float16))
+    exact = x.astype(np.float16)
+    # Code for CPUs without instructions for f16 (x86-64-v2 and older) has 0 for all subnormal numbers.
+    flushed = np.where(np.abs(wide) < np.finfo(np.float16).smallest_normal, 0 * exact, exact)
+    np.testing.assert_array_equal(half, flushed if np.array_equal(half, flushed, equal_nan=True) else exact)
     for y in results[1][4:]:
         info = np.iinfo(y.dtype)
         np.testing.assert_array_equal(
