@@ -8,6 +8,7 @@ from cases.dynamic_programs import CASES, SCALAR, XX, X, a, program, reduce, siz
 from harness.dynamic_shapes import refined, run
 from harness.exports import exported_dynamic
 from harness.sources import source_of
+from harness.variants import named
 
 from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported
@@ -183,7 +184,7 @@ def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
 
     p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))
     if target not in ("cpu", "cpu-threads"):
-        assert "tensor<?x64xf32>" in str(source_of(p, target=target).stablehlo)
+        assert "tensor<?x64xf32>" in str(source_of(p, named(target)).stablehlo)
         return
     compiled = p.compile(target)
     for n in (3, 300):

@@ -154,7 +154,7 @@ def test_arrays_that_no_memory_holds_are_refused_for_iree() -> None:
 }}"""
     program = tiduc.load(text)
     with pytest.raises(Unsupported, match="no machine has the memory") as raised:
-        source_of(program, "cpu")
+        source_of(program)
     assert raised.value.location == "-:1:1"
     with pytest.raises(Unsupported, match="more than MLIR allows"):
         program.jvp()
@@ -169,7 +169,7 @@ def test_a_reduction_of_more_elements_than_mlir_allows_has_a_place() -> None:
   return %0 : tensor<f64>
 }}"""
     with pytest.raises(Unsupported, match="more than MLIR allows") as raised:
-        source_of(tiduc.load(text), "cpu")
+        source_of(tiduc.load(text))
     assert raised.value.location == "-:3:24"
 
 
@@ -332,7 +332,7 @@ def test_clamped_indices_take_no_more_memory_than_their_limits() -> None:
     : (tensor<{n}x4xf64>, tensor<{n}xi64>) -> tensor<{n}x4xf64>
   return %0 : tensor<{n}x4xf64>
 }}"""
-    assert "clamp" in str(source_of(tiduc.load(text), "cpu").stablehlo)
+    assert "clamp" in str(source_of(tiduc.load(text)).stablehlo)
 
 
 def test_attribute_with_elements_of_128_bits() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from harness.convolutions import of_any_size
 from harness.sources import source_of
+from harness.variants import named
 from harness.xla import by_xla
 
 import tiduc
@@ -120,7 +121,7 @@ def test_random_convolutions(kind: str, target: str, seed: int) -> None:
     arguments = [RNG.normal(size=shape) for pair in shapes for shape in pair]
     program = load(joined(programs))
     with of_any_size(), patch.object(channels_first, "_CHANNELS", 3):
-        assert str(source_of(program, target=target).stablehlo).count('"flow.dispatch"(') >= 4
+        assert str(source_of(program, named(target)).stablehlo).count('"flow.dispatch"(') >= 4
         compiled = program.compile(target=target)
     for text, y, expected in zip(
         programs, compiled(*arguments), evaluate(program.text, arguments), strict=True

@@ -10,6 +10,7 @@ import pytest
 from cases.random_loops import RandomLoops
 from harness.one_module import compiled_together
 from harness.sources import source_of, sources_of
+from harness.variants import THREADS, THREADS_HERE
 from numpy.typing import NDArray
 
 import tiduc
@@ -167,11 +168,11 @@ def expected(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 def source(text: str) -> Any:
     """The source of a program whose loops the host runs."""
-    return source_of(tiduc.from_module(tiduc.parse(text)), target="cpu-threads")
+    return source_of(tiduc.from_module(tiduc.parse(text)), THREADS)
 
 
 def compiled(text: str) -> tiduc.Executable:
-    return tiduc.Executable(compile_source(source(text)))
+    return tiduc.Executable(compile_source(source_of(tiduc.from_module(tiduc.parse(text)), THREADS_HERE)))
 
 
 def check_on_iree(call: tiduc.Executable, text: str, *arguments: Array) -> None:
@@ -221,9 +222,10 @@ def test_no_copies() -> None:
 def test_alternative() -> None:
     """If IREE rejects the program, it is compiled with IREE's copies of carries."""
     loop = LOOPS["rising"]
-    _, copying, *_ = sources_of(tiduc.load(loop.text), target="cpu-threads")
+    _, copying, *_ = sources_of(tiduc.load(loop.text), THREADS)
     assert TOPOLOGY not in str(copying.stablehlo)
-    call = tiduc.Executable(compile_source(copying))
+    _, second, *_ = sources_of(tiduc.load(loop.text), THREADS_HERE)
+    call = tiduc.Executable(compile_source(second))
     for x, y in zip(call(*loop.arguments), results(loop)[1], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-14)
 

@@ -9,6 +9,7 @@ from cases.loop_gradients import grad, random
 from cases.looping import drawn, looping
 from harness.one_module import Joined, compiled_as_one, selected
 from harness.sources import source_of, sources_of
+from harness.variants import HERE, THREADS
 from harness.xla import by_xla
 from jax import lax
 from numpy.typing import NDArray
@@ -250,7 +251,7 @@ def test_gradients_with_checkpoints_are_kernels() -> None:
     text = grad(f, arguments, "sqrt")
     source = source_of(tiduc.load(text))
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2
-    actual = tiduc.Executable(compile_source(source))(*arguments)
+    actual = tiduc.Executable(compile_source(source_of(tiduc.load(text), HERE)))(*arguments)
     for y, expected in zip(actual, by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
@@ -272,7 +273,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
     text = grad(f, arguments, "sqrt")
     source = source_of(tiduc.load(text))
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 3
-    actual = tiduc.Executable(compile_source(source))(*arguments)
+    actual = tiduc.Executable(compile_source(source_of(tiduc.load(text), HERE)))(*arguments)
     for y, expected in zip(actual, by_xla(text, arguments), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
 
@@ -339,7 +340,7 @@ def test_kernels_are_for_one_thread() -> None:
     vmfb = tiduc.load(LOOPS["turned"]).compile().vmfb
     with pytest.raises(TiducError, match="compiled for one thread"):
         tiduc.runtime.load(vmfb, devices=["local-task"])
-    threads = source_of(tiduc.load(LOOPS["turned"]), "cpu-threads")
+    threads = source_of(tiduc.load(LOOPS["turned"]), THREADS)
     assert isinstance(threads.stablehlo, str) and "flow.dispatch" not in threads.stablehlo
 
 

@@ -2,11 +2,13 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from harness.allocations import allocated
 from harness.sources import source_of
+from harness.variants import HERE
 
 import tiduc
 from tiduc.backends.iree import placement
@@ -70,13 +72,13 @@ def source() -> tuple[Source, list[np.ndarray]]:
     rng = np.random.default_rng(0)
     program = tiduc.load("examples/mlp_f32.mlir").grad(value=True)
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) for x in program.signature.inputs]
-    return source_of(program), arguments
+    return source_of(program, HERE), arguments
 
 
 def test_a_gradient_takes_less_memory() -> None:
     given, arguments = source()
     assert given.places_arrays
-    by_iree = Source(given.stablehlo, given.target, given.name, given.flags, workgroups=given.workgroups)
+    by_iree = replace(given, places_arrays=False)
     modules = [compile_source(each) for each in (given, by_iree)]
     memory = [allocated(module, arguments) for module in modules]
     assert memory[0] < memory[1] - 7

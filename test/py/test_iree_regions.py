@@ -13,6 +13,7 @@ from harness import xla
 from harness.allocations import allocated
 from harness.exports import exported
 from harness.sources import source_of
+from harness.variants import named
 from jax import lax
 from test_memory_budget import network
 
@@ -201,8 +202,8 @@ def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donate
     program = tiduc.load(text)
     others = tuple(entry for entry in pipeline.PIPELINE if entry.function is not late_results)
     with patch.object(pipeline, "PIPELINE", others):
-        without = source_of(program, target).stablehlo
-    assert source_of(program, target).stablehlo != without
+        without = source_of(program, named(target)).stablehlo
+    assert source_of(program, named(target)).stablehlo != without
     compiled = program.compile(target)
     for _ in range(2):
         for a, e in zip(compiled(*flat), expected, strict=True):

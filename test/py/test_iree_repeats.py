@@ -6,6 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from harness.sources import source_of
+from harness.variants import AVX512, HERE
 
 import tiduc
 from tiduc.backends.iree import pipeline
@@ -42,15 +43,15 @@ def network(layers: int) -> str:
     return f"func.func @main(%x0: {KIND}, {inputs}) -> {KIND} {{\n{''.join(lines)}  return %x{layers} : {KIND}\n}}"
 
 
-def source(text: str) -> Source:
-    return source_of(tiduc.load(text))
+def source(text: str, cpu: str = AVX512) -> Source:
+    return source_of(tiduc.load(text), cpu)
 
 
-def without_repeats(text: str) -> Source:
+def without_repeats(text: str, cpu: str = AVX512) -> Source:
     """The source of a program without functions of repeats."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not repeats)
     with patch.object(pipeline, "PIPELINE", entries):
-        return source(text)
+        return source(text, cpu)
 
 
 def test_layers_are_one_function() -> None:
@@ -62,8 +63,9 @@ def test_layers_are_one_function() -> None:
     assert functions and ours.text.count(b"call @repeated_") > 2 * functions
     rng, inputs = np.random.default_rng(0), tiduc.load(text).signature.inputs
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) / 12 for x in inputs]
-    results = tiduc.Executable(compile_source(ours, cached=False))(*arguments)
-    expected = tiduc.Executable(compile_source(plain, cached=False))(*arguments)
+    here, without = source(text, HERE), without_repeats(text, HERE)
+    results = tiduc.Executable(compile_source(here, cached=False))(*arguments)
+    expected = tiduc.Executable(compile_source(without, cached=False))(*arguments)
     for x, y in zip(results, expected, strict=True):
         np.testing.assert_array_equal(x, y)
     scheduled, as_before = (compile_until(each, "stream") for each in (ours, plain))
@@ -95,12 +97,10 @@ def test_ops_in_regions_read_the_same_values() -> None:
 """
         for i in range(12)
     )
-    program = source(
-        f"func.func @main(%x0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x12 : {KIND}\n}}"
-    )
-    assert program.repeats
+    text = f"func.func @main(%x0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x12 : {KIND}\n}}"
+    assert source(text).repeats
     x, w = np.random.default_rng(0).standard_normal((2, 131, 131)).astype(np.float32) / 131
-    (result,) = tiduc.Executable(compile_source(program, cached=False))(x, w)
+    (result,) = tiduc.Executable(compile_source(source(text, HERE), cached=False))(x, w)
     for i in range(12):
         product = x @ w
         x = np.exp(product) - product if i % 3 else product - np.exp(product)
@@ -119,12 +119,10 @@ def test_inputs_that_are_equal_in_some_copies() -> None:
 """
         for i in range(6)
     )
-    program = source(
-        f"func.func @main(%x0: {KIND}, %y0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x6 : {KIND}\n}}"
-    )
-    assert program.repeats
+    text = f"func.func @main(%x0: {KIND}, %y0: {KIND}, %w: {KIND}) -> {KIND} {{\n{lines}  return %x6 : {KIND}\n}}"
+    assert source(text).repeats
     x, y, w = np.random.default_rng(0).standard_normal((3, 131, 131)).astype(np.float32) / 14
-    (result,) = tiduc.Executable(compile_source(program, cached=False))(x, y, w)
+    (result,) = tiduc.Executable(compile_source(source(text, HERE), cached=False))(x, y, w)
     for i in range(6):
         x = np.tanh(x @ ((y if i == 0 else x) @ w) @ w + w)
     np.testing.assert_allclose(result, x, rtol=1e-2, atol=1e-3)
@@ -155,12 +153,10 @@ def test_inputs_that_iree_finds_to_be_equal(name: str) -> None:
     )
     names = ["x0", *(f"{letter}{i}" for i in range(6) for letter in "pq")]
     head = ", ".join(f"%{each}: {KIND}" for each in names)
-    program = source(
-        f"func.func @main({head}) -> {KIND} {{\n{ONE_VALUE[name]}\n{lines}  return %x6 : {KIND}\n}}"
-    )
-    assert program.text.count(b"call @repeated_0(") == 5
+    text = f"func.func @main({head}) -> {KIND} {{\n{ONE_VALUE[name]}\n{lines}  return %x6 : {KIND}\n}}"
+    assert source(text).text.count(b"call @repeated_0(") == 5
     arrays = np.random.default_rng(0).random((13, 131, 131), np.float32) / 65
-    (result,) = tiduc.Executable(compile_source(program, cached=False))(*arrays)
+    (result,) = tiduc.Executable(compile_source(source(text, HERE), cached=False))(*arrays)
     x, *weights = arrays
     weights[-2:] = [np.full_like(x, 0.5)] * 2 if "constant" in name else [weights[-2]] * 2
     for p, q in zip(weights[::2], weights[1::2], strict=True):

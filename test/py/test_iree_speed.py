@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness.one_module import Joined, compiled_as_one, selected
 from harness.sources import source_of
+from harness.variants import named
 from harness.xla import by_xla
 
 import tiduc
@@ -103,7 +104,7 @@ def test_convolutions(name: str, convolutions: Joined) -> None:
     x, w = (rng.integers(-4, 5, sizes).astype(np.float32) for sizes in (image, kernel))
     program = tiduc.load(convolved.text)
     for target in ("cpu:skylake-avx512", "cpu:haswell", "cpu:x86-64", "aarch64"):
-        source = str(source_of(program, target).stablehlo)
+        source = str(source_of(program, named(target)).stablehlo)
         assert '"flow.dispatch"(' in source and "stablehlo.convolution" not in source
     np.testing.assert_array_equal(convolutions[name](x, w)[0], by_xla(program.text, [x, w])[0])
 
@@ -192,7 +193,7 @@ def sums_of_products() -> str:
 def test_sums_of_products_in_lanes(target: str, others: Joined) -> None:
     """Products and sums are rounded separately, even without fused multiply-add."""
     program = tiduc.load(sums_of_products())
-    source = source_of(program, target).stablehlo
+    source = source_of(program, named(target)).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
     a, b = RNG.standard_normal((2, 64, 400)).astype(np.float32)
     a[0], b[1, 2], b[2, 3] = -0.0, np.nan, np.inf

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from harness.convolutions import of_any_size
 from harness.sources import source_of, sources_of
+from harness.variants import named
 
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_kernels
@@ -142,8 +143,8 @@ def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
     arguments += [RNG.normal(size=y.shape).astype(y.dtype) for y in evaluate(text, arguments)]
     program = load(text).vjp()
     with in_vectors():
-        source, compiled = source_of(program, target=target), program.compile(target=target)
-        *_, without = sources_of(program, target=target)
+        source, compiled = source_of(program, named(target)), program.compile(target=target)
+        *_, without = sources_of(program, named(target))
         assert "flow.executable" not in str(without.stablehlo)
     assert str(source.stablehlo).count('"flow.dispatch"(') >= 3 * len(cases)
     for y, right in zip(compiled(*arguments), evaluate(program.text, arguments), strict=True):

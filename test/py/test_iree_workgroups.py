@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.sources import source_of
+from harness.variants import AVX512, HERE
 
 import tiduc
 from tiduc.backends.iree import compile as compilation
@@ -40,9 +41,14 @@ LOOP = PRODUCT.replace("%x: tensor", "%n: tensor<i32>, %x: tensor").replace(
 X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
 
 
-def source(text: str) -> Source:
-    """The source of a program whose dispatches compile: it has no alternative."""
-    return source_of(tiduc.load(text))
+def source(text: str, cpu: str = AVX512) -> Source:
+    """The source of a program whose dispatches compile."""
+    return source_of(tiduc.load(text), cpu)
+
+
+def in_one_piece(source: Source) -> Source:
+    """A source whose functions of workgroups the compiler gets at once, not last."""
+    return replace(source, stablehlo=source.whole, workgroups={})
 
 
 def result(source: Source, *arguments: Any) -> Any:
@@ -62,16 +68,16 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     monkeypatch.setattr(compilation, "run_within", recorded)
     apart, arguments = source(text), (X,) if text == PRODUCT else (np.int32(2), X)
     assert len(apart.workgroups) == 1
-    ours = result(apart, *arguments)
+    compile_source(apart, cached=False)
     *before, after, _ = [i for i, (command, _) in enumerate(runs) if "--compile-from=vm" not in command]
     assert not any(b"vector.fma" in runs[i][1] for i in before)
     command, whole = runs[after]
     assert "--compile-from=stream" in command and b"vector.fma" in whole
     assert len(runs) == 7
-    expected = X @ X if text == PRODUCT else X @ X @ X @ X
+    expected, here = X @ X if text == PRODUCT else X @ X @ X @ X, source(text, HERE)
+    ours = result(here, *arguments)
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5 * abs(expected).max())
-    together = replace(apart, stablehlo=apart.whole, workgroups={})
-    np.testing.assert_array_equal(result(together, *arguments), ours)
+    np.testing.assert_array_equal(result(in_one_piece(here), *arguments), ours)
 
 
 def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,10 +98,11 @@ def test_functions_of_modules_with_resources() -> None:
     text = PRODUCT.replace("%x, %x", "%w, %x").replace(
         "  %y", f'  %w = stablehlo.constant dense_resource<"w"> : {KIND}\n  %y'
     )
-    whole = source(f'{text} {{-# dialect_resources: {{ builtin: {{ "w": "0x{resource}" }} }} #-}}')
+    text = f'{text} {{-# dialect_resources: {{ builtin: {{ "w": "0x{resource}" }} }} #-}}'
+    whole = source(text)
     assert isinstance(whole.stablehlo, bytes) and not whole.workgroups
     assert any("inline" in flag for flag in whole.flags)
-    np.testing.assert_allclose(result(whole, X), weights @ X, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(result(source(text, HERE), X), weights @ X, rtol=0, atol=2e-5)
 
 
 def test_text_after_a_phase_has_the_functions() -> None:

@@ -63,5 +63,10 @@ def test_the_workflow_runs_the_commands_of_the_readme() -> None:
     commands = [
         line.removeprefix("      - run: ") for line in WORKFLOW.read_text().splitlines() if "- run: " in line
     ]
-    assert commands == ["sh examples/run", "sh test/run", "sh test/run", "sh .ci/run"]  # the second one on older CPUs
+    assert commands == [
+        "sh examples/run",
+        "sh test/run",
+        "sh test/run",
+        "sh .ci/run",
+    ]  # the second one on older CPUs
     assert all(f"\n{command} " in readme for command in commands[:2])

@@ -1,6 +1,8 @@
 """The rings of tests: which tests need PyTorch, the counts of sweeps, the page that a full run writes."""
 
+import ast
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +122,52 @@ def test_each_sweep_is_listed() -> None:
     listed = {line.split("`")[1].removesuffix(".py") for line in rows.splitlines() if line.startswith("| `")}
     scripts = {each for each in listed if (ROOT / "test" / "sweep" / f"{each}.py").is_file()}
     assert scripts == {sweep.name for sweep in SWEEPS if "/" not in sweep.name}
+
+
+TEXTS = ("stablehlo", "text", "whole", "workgroups", "flags")
+"""The fields of a source that depend on the target's CPU."""
+
+
+def looks_at_this_machine(tree: ast.AST) -> Iterator[int]:
+    """The lines that ask for the source of a program for this machine's CPU, to look at its text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING:
+            target = next((each.value for each in node.keywords if each.arg == "target"), None)
+            target = node.args[1] if len(node.args) > 1 else target
+            if isinstance(target, ast.Constant) and target.value in ("cpu", "cpu-threads"):
+                yield node.lineno
+            if isinstance(target, ast.Name) and target.id == "target":  # a parameter, which may be `cpu`
+                yield node.lineno
+        if isinstance(node, ast.Attribute) and node.attr in TEXTS and isinstance(node.value, ast.Call):
+            names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
+            if names & {"HERE", "THREADS_HERE"}:
+                yield node.lineno
+
+
+ASKING = ("source_of", "sources_of")
+
+
+@pytest.mark.parametrize(
+    "code, lines",
+    [
+        ("source_of(program).stablehlo", []),
+        ("source_of(program, 'cpu')", [1]),
+        ("x = 1\nsources_of(program, target='cpu-threads')", [2]),
+        ("source_of(program, target).stablehlo", [1]),
+        ("source_of(program, named(target)).stablehlo", []),
+        ("run(source_of(program, HERE))", []),
+        ("str(source_of(program, HERE).stablehlo)", [1]),
+        ("source_of(program, 'cuda').flags", []),
+    ],
+)
+def test_what_looks_at_this_machine(code: str, lines: list[int]) -> None:
+    assert list(looks_at_this_machine(ast.parse(code))) == lines
+
+
+def test_no_test_looks_at_text_for_this_machine() -> None:
+    found = [
+        f"{path.name}:{line}"
+        for path in sorted((ROOT / "test" / "py").glob("test_*.py"))
+        for line in looks_at_this_machine(ast.parse(path.read_text()))
+    ]
+    assert found == [], "name a CPU of harness/variants.py"
