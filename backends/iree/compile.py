@@ -22,13 +22,10 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.placement import FINISH, SCHEDULE
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import AS_BYTECODE, ends_unverified, in_steps
+from tiduc.backends.iree.steps import VM, Step, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.versions import warn_of_another_version
-from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
-from tiduc.backends.iree.vm.references import may_branch
-from tiduc.dialect.artifacts import BYTECODE
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
 from tiduc.dialect.progress import during, report
 from tiduc.runtime import cache
@@ -188,44 +185,29 @@ def _ended(
 ) -> Ended:
     """Runs the compiler on a program and says how it ended; `is_last` says whether the program has no other source.
 
-    For SPIR-V, for programs with loops or conditionals, and for threads, the compiler runs to VM text, which `vm/`
-    rewrites, and from there to a module. Bytecode for threads alone is not rewritten, since it has large constants,
-    whose text takes long. Programs that `in_steps` leaves unverified run to VM code, and the compiler verifies that
-    when it reads it. If it is the only compiler, its progress is reported.
+    If it is the only compiler, its progress is reported. For SPIR-V, a program may be compiled again, so that it is
+    recorded in each run.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
+        recorded: list[str] = []
+        with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
 
-        def run(*more: str) -> Ended:
-            with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
+            def run(command: list[str], program: bytes, step: Step) -> Ended:
+                if step.begin == VM:
+                    ended = run_within([*command, *recorded], program, limits, environment, stop)
+                    # The lines that its diagnostics name are those of VM code.
+                    return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
+                flags = (*recorded, *seen.flags)
+                ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
+                if step.end == VM and target.spirv and not recorded and copies_bound_arrays(ended.output):
+                    recorded.extend(RECORD_EACH_RUN)
+                    return run(command, program, step)
+                return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
-                def step(program: bytes, *command: str) -> Ended:
-                    return run_within(
-                        [*command, *seen.flags], program, limits, environment, stop, seen.errors
-                    )
-
-                ended = in_steps(source, step, command, more, is_last)
-            return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
-
-        rewrites = may_branch(source.text) or (source.threaded and not source.text.startswith(BYTECODE))
-        if not rewrites and not target.spirv:
-            if not ends_unverified(source):
-                return run()
-            ended = run("--compile-to=vm", AS_BYTECODE)
-            program = ended.output
-        else:
-            ended = run("--compile-to=vm")
-            if target.spirv and copies_bound_arrays(ended.output):
-                command += RECORD_EACH_RUN
-                ended = run("--compile-to=vm")
-            program = rewritten(ended.output, source.threaded)
-        if ended.code == 0 and program:
-            ended = run_within([*command, "--compile-from=vm"], program, limits, environment, stop)
-            # The lines that its diagnostics name are those of VM code.
-            return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
-        return ended
+            return in_steps(source, target, command, run, is_last)
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

@@ -1,21 +1,15 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
-A program whose arrays are placed takes seven runs, each up to a phase:
-
-    global-optimization    unverified; writes bytecode
-    flow                   unverified; functions of repeats are inlined in the text
-    stream, first half     verified; arrays are placed in the text
-    stream                 verified; functions of workgroups are put into the text
-    executable-targets     verified; writes bytecode
-    vm                     unverified; writes bytecode, or text that `vm/` rewrites
-    module                 verified
-
-`compile.py` runs the last step. Programs without arrays to place take fewer runs, and small ones one verified run. A
-verified run verifies all ops after each pass. An unverified run verifies them when it reads its input, and when it
-prints text. The text between runs has no locations of the program.
+`STEPS` lists the runs, in parts. A program takes all of them if its arrays are placed in memory. Other programs change
+less between the runs: where nothing changes, a step is one run with the next step. A verified run verifies all ops
+after each pass. An unverified run verifies them when it reads its input, and when it prints text. If a step of a part
+fails or prints invalid ops, one verified run takes the place of the part. The text between runs has no locations of
+the program.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from iree.compiler.tools.binaries import find_tool
 
@@ -24,102 +18,56 @@ from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.joined import inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.targets import Target
+from tiduc.backends.iree.vm import rewritten
+from tiduc.backends.iree.vm.references import may_branch
+from tiduc.dialect.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"
 """The phases before IREE makes dispatches, after it made them, after their order and the memory are decided, and after
 each executable is in LLVM's dialect or another of its target."""
 
-_ALONE = "--mlir-disable-threading"
-"""For phases whose passes run over one large function, so that threads of the compiler take time and save none."""
+ALLOCATING = "stream, first half"
+"""Where IREE has decided which arrays share an allocation; this is no phase of its own."""
 
-_UNVERIFIED = "--verify=false"
-"""The compiler then verifies ops only when it reads a program, text or bytecode, and when it prints text."""
-
-AS_BYTECODE = "--emit-mlir-bytecode"
-"""For a program that only the next run of the compiler reads: it takes less time than text."""
-
-_GENERIC = b'"builtin.module"'
-"""How a module begins, after aliases, in MLIR's generic form."""
+VM, MODULE = "vm", "module"
+"""The phase that ends with code for IREE's virtual machine, and the end."""
 
 _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """How flags of users begin that change the phase `stream`, for which `placement.py` has pipelines."""
 
+_GENERIC = b'"builtin.module"'
+"""How a module begins, after aliases, in MLIR's generic form."""
 
-def in_steps(
-    source: Source,
-    step: Callable[..., Ended],
-    command: Sequence[str],
-    last: Sequence[str],
-    is_last: Callable[[], bool],
-) -> Ended:
-    """Compiles a program; the last run of the compiler also has the flags `last`.
 
-    `step` runs a command on a program. The compiler stops where the text of the program changes. Functions of repeats
-    are inlined after the phase that makes dispatches. Then arrays are placed, and last, functions of workgroups are put
-    into the text, since each pass until then would verify them. If a later run rejects the last source of a program,
-    which `is_last` tells, one run of the whole program follows. It compiles some programs that IREE rejects in parts,
-    and its diagnostics name places of the program.
+class Changes(NamedTuple):
+    """What changes in a program between the runs.
+
+    `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
+    workgroups are put in. `vm`: the code of the host is rewritten.
     """
-    text, begin = source.text, list[str]()
-    places = places_arrays(source)
-    if source.repeats or places:
-        ended = _dispatched(text, step, command)
-        if ended.code != 0:
-            return ended
-        text, begin = inlined(ended.output), [f"--compile-from={DISPATCHED}"]
-    if ends_unverified(source):
-        scheduled = scheduled_with_places(source, text, step) if places else None
-        ended = scheduled or step(text, *command, *begin, f"--compile-to={SCHEDULED}")
-        if ended.code == 0:
-            ended = _finished(with_workgroups(ended.output, source.workgroups), step, command, last)
-    else:
-        ended = step(text, *command, *begin, *last)
-    is_rejected = ended.code != 0 and "error: " in ended.errors
-    if is_rejected and (begin or ends_unverified(source)) and is_last():
-        return step(source.whole, *command, *last)
-    return ended
 
+    repeats: bool
+    places: bool
+    workgroups: bool
+    vm: bool
 
-def _dispatched(text: bytes, step: Callable[..., Ended], command: Sequence[str]) -> Ended:
-    """Runs the phases that make dispatches of a program, in two parts.
+    @staticmethod
+    def of(source: Source, target: Target) -> "Changes":
+        """The changes of a program."""
+        # Bytecode has large constants, whose text takes long.
+        threads = source.threaded and not source.text.startswith(BYTECODE)
+        vm = target.spirv or may_branch(source.text) or threads
+        return Changes(source.repeats, places_arrays(source), bool(source.workgroups), vm)
 
-    IREE verifies all ops after each pass, which takes two fifths of the time. Here the compiler verifies ops only when
-    it reads a program or prints text. IREE makes invalid ops of some StableHLO; these ops last until the end of the
-    first part, and would become wrong values in the second. If a part fails or prints invalid ops, one verified run of
-    the phases follows, whose diagnostics name places of the program.
-    """
-    whole, unverified = f"--compile-to={DISPATCHED}", (*command, _ALONE, _UNVERIFIED)
-    ended = step(text, *unverified, f"--compile-to={OPTIMIZED}", AS_BYTECODE)
-    if ended.code == 0:
-        ended = step(ended.output, *unverified, f"--compile-from={OPTIMIZED}", whole)
-    return ended if ended.code is None or _is_valid(ended) else step(text, *command, whole)
+    @property
+    def in_flow(self) -> bool:
+        return self.repeats or self.places
 
-
-def _finished(text: bytes, step: Callable[..., Ended], command: Sequence[str], last: Sequence[str]) -> Ended:
-    """Runs the phases after the one that schedules dispatches, in two parts; the last run also has the flags `last`.
-
-    The passes of the second part visit the whole module, and change little but the code of the host. A verified run
-    verifies the kernels, which are large and final, after each of these passes. Here the compiler verifies all ops when
-    the second part begins, and `last` ends the second part at VM code, which is verified when it is read. If the second
-    part fails, one verified run of the phases follows.
-    """
-    begin = f"--compile-from={SCHEDULED}"
-    ended = step(text, *command, begin, f"--compile-to={LOWERED}", AS_BYTECODE)
-    if ended.code != 0:
-        return ended
-    ended = step(ended.output, *command, _UNVERIFIED, f"--compile-from={LOWERED}", *last)
-    return ended if ended.code is None or _is_valid(ended) else step(text, *command, begin, *last)
-
-
-def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has succeeded and printed valid ops: MLIR prints others in its generic form."""
-    return ended.code == 0 and not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output
-
-
-def ends_unverified(source: Source) -> bool:
-    """Whether the run that `in_steps` ends with is unverified, so that it has to stop at VM code."""
-    return bool(source.workgroups) or places_arrays(source)
+    @property
+    def in_stream(self) -> bool:
+        return self.workgroups or self.places
 
 
 def places_arrays(source: Source) -> bool:
@@ -127,17 +75,197 @@ def places_arrays(source: Source) -> bool:
     return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
 
 
-def scheduled_with_places(source: Source, text: bytes, step: Callable[..., Ended]) -> Ended | None:
-    """Runs the phase that schedules dispatches, and places the arrays in its midst; None if a part of it fails.
+@dataclass(frozen=True)
+class Step:
+    """A run of IREE's compiler from the phase `begin`, or from StableHLO if that is empty, to the phase `end`.
 
-    `text` is the program after the phase before, and `step` runs a command on a program.
+    The compiler stops at the end if `stops` holds for the changes of a program; otherwise the next step is part of the
+    run. `change` is done after the step, except to bytecode, which the step writes if `bytecode` holds. A step with a
+    `pipeline` runs its passes alone. With `one_thread`, the compiler starts no threads: the passes run over one large
+    function, so that threads take time and save none.
     """
-    options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-    command = find_tool("iree-opt"), *options, _ALONE, "-", "-o", "-"
-    ended = step(text, *command, f"--pass-pipeline={SCHEDULE}")
-    if ended.code == 0:
-        program = ended.output.decode("utf-8", "surrogateescape")
-        program = hosted(program) or program
-        text = (placed(program) or program).encode("utf-8", "surrogateescape")
-        ended = step(text, *command, f"--pass-pipeline={FINISH}")
-    return ended if ended.code == 0 else None
+
+    name: str
+    begin: str
+    end: str
+    stops: Callable[[Changes], bool]
+    verified: bool = True
+    bytecode: Callable[[Changes], bool] = lambda changes: False
+    one_thread: bool = False
+    pipeline: str = ""
+    change: Callable[[bytes, Source], bytes] = lambda text, source: text
+
+    def command(self, compiler: Sequence[str], source: Source, changes: Changes) -> list[str]:
+        """The command of the run; `compiler` is IREE's compiler with the flags of the program."""
+        flags = ["--mlir-disable-threading"] if self.one_thread else []
+        if self.pipeline:
+            options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
+            return [
+                find_tool("iree-opt"),
+                *options,
+                *flags,
+                "-",
+                "-o",
+                "-",
+                f"--pass-pipeline={self.pipeline}",
+            ]
+        flags += [] if self.verified else ["--verify=false"]
+        flags += [f"--compile-from={self.begin}"] if self.begin else []
+        flags += [] if self.end == MODULE else [f"--compile-to={self.end}"]
+        return [*compiler, *flags, *(["--emit-mlir-bytecode"] if self.bytecode(changes) else [])]
+
+
+def _with_places(text: bytes, source: Source) -> bytes:
+    """A program with its arrays placed in memory."""
+    program = text.decode("utf-8", "surrogateescape")
+    program = hosted(program) or program
+    return (placed(program) or program).encode("utf-8", "surrogateescape")
+
+
+STEPS = (
+    # IREE verifies all ops after each pass, which takes two fifths of the time. It makes invalid ops of some StableHLO;
+    # these ops last until the end of the first step, and would become wrong values in the second.
+    (
+        Step(
+            "optimize",
+            "",
+            OPTIMIZED,
+            stops=lambda changes: changes.in_flow,
+            verified=False,
+            bytecode=lambda changes: True,
+            one_thread=True,
+        ),
+        Step(
+            "make dispatches",
+            OPTIMIZED,
+            DISPATCHED,
+            stops=lambda changes: changes.in_flow,
+            verified=False,
+            one_thread=True,
+            change=lambda text, source: inlined(text),
+        ),
+    ),
+    # Functions of workgroups are put in last, since each pass until then would verify them.
+    (
+        Step(
+            "schedule dispatches",
+            DISPATCHED,
+            ALLOCATING,
+            stops=lambda changes: changes.places,
+            one_thread=True,
+            pipeline=SCHEDULE,
+            change=_with_places,
+        ),
+        Step(
+            "allocate arrays",
+            ALLOCATING,
+            SCHEDULED,
+            stops=lambda changes: changes.in_stream,
+            one_thread=True,
+            pipeline=FINISH,
+            change=lambda text, source: with_workgroups(text, source.workgroups),
+        ),
+    ),
+    # The passes of the second step visit the whole module, and change little but the code of the host. A verified run
+    # verifies the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
+    (
+        Step(
+            "lower executables",
+            SCHEDULED,
+            LOWERED,
+            stops=lambda changes: changes.in_stream,
+            bytecode=lambda changes: True,
+        ),
+        Step(
+            "lower the code of the host",
+            LOWERED,
+            VM,
+            stops=lambda changes: changes.in_stream or changes.vm,
+            verified=False,
+            bytecode=lambda changes: not changes.vm,
+            change=lambda text, source: rewritten(text, source.threaded),
+        ),
+    ),
+    (Step("write the module", VM, MODULE, stops=lambda changes: True),),
+)
+"""The runs of IREE's compiler, in parts."""
+
+SCHEDULING = STEPS[1]
+"""The part that places arrays."""
+
+Run = Callable[[list[str], bytes, Step], Ended]
+"""Runs the command of a step on a program."""
+
+Part = Sequence[Step]
+
+
+def parts_of(changes: Changes) -> list[Part]:
+    """The runs for a program with these changes, in parts."""
+    parts: list[Part] = []
+    open_: tuple[Step, ...] = ()  # steps at whose ends the compiler does not stop
+    for part in STEPS:
+        steps: list[Step] = []
+        for step in part:
+            if step.stops(changes):
+                steps.append(_one((*open_, step)) if open_ else step)
+                open_ = ()
+            else:
+                open_ = (*open_, step)
+        if steps:
+            parts.append(steps)
+    return parts
+
+
+def _one(steps: Part) -> Step:
+    """One verified run in place of these steps."""
+    name = ", ".join(step.name for step in steps)
+    return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipeline="")
+
+
+def in_steps(
+    source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
+) -> Ended:
+    """Compiles a program; `run` runs a command.
+
+    If a run after the phase that makes dispatches rejects the last source of a program, which `is_last` tells, one run
+    of the whole program follows. It compiles some programs that IREE rejects in parts, and its diagnostics name places
+    of the program.
+    """
+    changes = Changes.of(source, target)
+    parts = parts_of(changes)
+
+    def through(part: Part, program: bytes) -> Ended:
+        return run_part(part, program, source, changes, compiler, run)
+
+    at_end = parts.pop() if parts[-1][0].begin == VM else []
+    ended, several = Ended(0, source.text, ""), len(parts) > 1
+    for part in parts:
+        ended = through(part, ended.output)
+        if ended.code != 0:
+            break
+    # The run that makes dispatches has been done again, verified, if it failed.
+    is_rejected = ended.code and "error: " in ended.errors and part[-1].end != DISPATCHED
+    if several and is_rejected and is_last():
+        ended = through([_one([step for each in parts for step in each])], source.whole)
+    return through(at_end, ended.output) if at_end and ended.code == 0 and ended.output else ended
+
+
+def run_part(
+    part: Part, program: bytes, source: Source, changes: Changes, compiler: Sequence[str], run: Run
+) -> Ended:
+    """Runs the steps of a part on a program, or one verified run if one of several fails or prints invalid ops."""
+    ended = Ended(0, program, "")
+    for step in part:
+        ended = run(step.command(compiler, source, changes), ended.output, step)
+        if ended.code is None or (ended.code != 0 and len(part) == 1):
+            return ended
+        if ended.code != 0 or (len(part) > 1 and not _is_valid(ended)):
+            return run_part([_one(part)], program, source, changes, compiler, run)
+        if not step.bytecode(changes):
+            ended = replace(ended, output=step.change(ended.output, source))
+    return ended
+
+
+def _is_valid(ended: Ended) -> bool:
+    """Whether a run of the compiler has printed valid ops: MLIR prints others in its generic form."""
+    return not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output

@@ -19,10 +19,10 @@ from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.static.host import Function, Host, global_name
-from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, places_arrays, scheduled_with_places
+from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
-from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
+from tiduc.runtime.process import Limits, run_within, scratch_folder
 from tiduc.runtime.signature import Signature, TensorType
 
 _TYPES = {
@@ -115,13 +115,15 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
 
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
     """The program after its dispatches are scheduled, with its arrays placed; None if a step of that fails."""
-
-    def step(program: bytes, *command: str) -> Ended:
-        return run_within(command, program, limits, environment_of_compilers(folder))
-
-    dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
-    ended = scheduled_with_places(source, dispatched, step)
-    return replace(source, stablehlo=ended.output, workgroups={}, repeats=False) if ended else None
+    program = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
+    changes = Changes.of(source, target)
+    for step in SCHEDULING:
+        command = step.command([], source, changes)
+        ended = run_within(command, program, limits, environment_of_compilers(folder))
+        if ended.code != 0:
+            return None
+        program = step.change(ended.output, source)
+    return replace(source, stablehlo=program, workgroups={}, repeats=False)
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
