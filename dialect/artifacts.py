@@ -20,7 +20,9 @@ for dialect in (chlo, sdy, stablehlo):
     dialect.register_dialect(context)
 with context:
     read = stablehlo.deserialize_portable_artifact if {portable} else lambda _, contents: ir.Module.parse(contents)
-    sys.stdout.write(read(context, contents).operation.get_asm(enable_debug_info=True))
+    text = read(context, contents).operation.get_asm(enable_debug_info=True)
+with open(1, "wb", closefd=False) as out:  # standard output may have no buffer, and writes a part then
+    out.write(text.encode("utf-8", "surrogateescape"))
 """
 _SECONDS = 120
 BYTECODE = b"ML\xefR"

@@ -1,5 +1,6 @@
 """`python -m tiduc`, and the command `tiduc`."""
 
+import io
 import os
 import signal
 import sys
@@ -21,7 +22,19 @@ def main() -> None:
 def _work() -> int:
     from tiduc.cli import attend, run
 
+    _buffer_output()
     return run(loaded=attend)
+
+
+def _buffer_output() -> None:
+    """Gives standard output a buffer where Python has none (PYTHONUNBUFFERED, `python -u`).
+
+    A write to a descriptor may write a part only, as on a full disk. A buffer writes until all is written or an error
+    is raised; Python ignores the count.
+    """
+    if sys.stdout is not None and isinstance(sys.stdout.buffer, io.RawIOBase):
+        own = sys.stdout
+        sys.stdout = open(1, "w", encoding=own.encoding, errors=own.errors, buffering=1, closefd=False)
 
 
 def _occupy_closed_streams() -> None:

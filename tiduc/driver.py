@@ -122,8 +122,8 @@ class _Shared:
     def ended(self, status: int, arrived: list[int]) -> int:
         """The exit status of the driver, given that of its worker."""
         said = _contents(self._said)
-        with suppress(OSError):
-            os.write(2, said)
+        with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all, unlike `os.write`
+            errors.write(said)
         if self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED:
             return os.WEXITSTATUS(status)
         if arrived:

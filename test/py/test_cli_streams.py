@@ -148,3 +148,22 @@ def test_colours_of_tables_and_files(capfd: Any) -> None:
     assert "\x1b[" in capfd.readouterr().out
     assert run(["--color=always", "passes", "-o", "passes.txt"]) == 0
     assert "\x1b[" not in Path("passes.txt").read_text()
+
+
+@linux
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_does_not_fit(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write to a descriptor may write a part: the rest follows, or the command fails."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    lines = [f"  %v{i + 1} = stablehlo.sine %v{i} : tensor<f64>" for i in range(4000)]
+    body = "\n".join([*lines, "  return %v4000 : tensor<f64>"])
+    Path("g.mlir").write_text(f"func.func @main(%v0: tensor<f64>) -> tensor<f64> {{\n{body}\n}}")
+    expected = shell("tiduc opt g.mlir -o h.mlir; cat h.mlir").stdout
+    assert len(expected) > 2**17
+    slow = "import sys, time; time.sleep(0.5); sys.stdout.buffer.write(sys.stdin.buffer.read())"
+    assert shell(f"tiduc opt g.mlir | {sys.executable} -c '{slow}'").stdout == expected
+    assert shell("tiduc opt g.mlir | head -c 1; echo ${PIPESTATUS[0]}").stdout == b"m141\n"
+    done = shell("ulimit -f 64; tiduc opt g.mlir > cut.mlir")  # as on a full disk: 64 KiB are written
+    assert done.returncode == 1 and done.stderr == b"<stdout>: error: cannot write: File too large\n"
+    done = shell("ulimit -f 1; tiduc opt --help > cut.txt")
+    assert done.returncode == 1 and b"File too large" in done.stderr

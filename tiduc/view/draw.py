@@ -65,14 +65,20 @@ def main() -> int:
         return 3
     if sys.argv[1] == "png":
         (source,) = json.load(sys.stdin)
-        sys.stdout.buffer.write(pygraphviz.AGraph(string=source).draw(format="png", prog="dot"))
+        _say(pygraphviz.AGraph(string=source).draw(format="png", prog="dot"))
         return 0
     pictures = []
     for source in json.load(sys.stdin):
         text = pygraphviz.AGraph(string=source).draw(format="svg", prog="dot").decode()
         pictures.append(text[text.index("<svg") :])
-    json.dump(pictures, sys.stdout)
+    _say(json.dumps(pictures).encode())
     return 0
+
+
+def _say(data: bytes) -> None:
+    """Writes all of the data to standard output, which may have no buffer (PYTHONUNBUFFERED)."""
+    with open(1, "wb", closefd=False) as out:
+        out.write(data)
 
 
 if __name__ == "__main__":
