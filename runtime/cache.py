@@ -4,7 +4,8 @@
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
 A process runs machine code from the cache. The folder must therefore belong to the user, and other
-users must not be able to write to it or to a folder above it; otherwise the cache is not used, with a warning.
+users must not be able to write to it or to a folder above it; otherwise the cache is not used, with a warning. An entry
+that belongs to another user is not used either.
 Entries are written atomically. A damaged entry is detected when it is read, and removed. The least recently used
 entries are removed first when the cache exceeds its size.
 
@@ -13,6 +14,7 @@ entries are removed first when the cache exceeds its size.
     TIDUC_CACHE_DAYS   the days that an unused entry is kept. Default: 30
 """
 
+import errno
 import functools
 import hashlib
 import math
@@ -20,18 +22,17 @@ import os
 import platform
 import re
 import secrets
-import stat
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from iree.compiler.version import VERSION
 
 from tiduc.dialect.errors import RequestError, TiducError, TiducWarning
-from tiduc.runtime.files import read_regular
+from tiduc.runtime.private_folder import Folder, NotPrivate, opened
 
 _LAYOUT = b"tiduc cache 8\n"  # increment when keys or entries change
 _DIGEST = hashlib.sha256().digest_size
@@ -77,42 +78,18 @@ def folder() -> Path | None:
     return None
 
 
-def distrusted(place: Path) -> str | None:
-    """Why modules in this folder are not safe to run, because others could have written them; None if they are.
-
-    The folder must belong to the user, each folder above it to the user or root, and others must not be able to write
-    there. A folder above may have the sticky bit, like /tmp: others cannot rename files there that they do not own.
-    """
-    if os.name != "posix":
-        return None
-    for path in _from_root(place):
-        try:
-            status = os.lstat(path)
-        except OSError:  # missing, or not usable anyway
-            continue
-        itself, user = path == os.path.realpath(place), os.geteuid()
-        if status.st_uid != user and (itself or status.st_uid != 0):
-            return f"{path} belongs to another user"
-        sticky = status.st_mode & stat.S_ISVTX and not itself
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
-            return f"others may write to {path} (chmod go-w changes that)"
-    return None
-
-
-def _from_root(place: Path) -> list[str]:
-    """All folders above the folder, from the root, then the folder; symbolic links are resolved."""
-    real = Path(os.path.realpath(place))
-    return [str(path) for path in (*reversed(real.parents), real)]
-
-
-def _trusted() -> Path | None:
-    """The folder, or None if the cache is off or the folder is not trusted; warns once if it is not trusted."""
+@contextmanager
+def _opened(make: bool = False) -> Iterator[Folder]:
+    """The open folder. OSError where the cache is off or not to be used; warns once if the folder is not trusted."""
     place = folder()
-    reason = distrusted(place) if place is not None else None
-    if reason is not None:
+    if place is None:
+        raise FileNotFoundError(errno.ENOENT, "the cache is off")
+    try:
+        with opened(place, make) as own:
+            yield own
+    except NotPrivate as reason:
         _warn(f"the cache of compiled modules is not used: {reason}")
-        return None
-    return place
+        raise PermissionError(errno.EPERM, str(reason)) from None
 
 
 @functools.cache
@@ -168,18 +145,17 @@ def this_cpu() -> str:
 
 def read(key: str) -> bytes | None:
     """The module of this key; None if it is missing or damaged. Raises RequestError for a wrong variable."""
-    place = _trusted()
-    if place is None:
+    if folder() is None:
         return None
     limit, _ = _limit(), _days()  # check both variables before a long compilation
-    path = place / f"{key}.vmfb"
-    with suppress(OSError):
-        contents = read_regular(path, limit)
+    name = f"{key}.vmfb"
+    with suppress(OSError), _opened() as own:
+        contents = own.read(name, limit)
         module = contents[_DIGEST:]
         if module and _digest(key, module) == contents[:_DIGEST]:
-            os.utime(path)  # marks it as used
+            own.mark_used(name)
             return module
-        path.unlink()
+        own.remove(name)
     return None
 
 
@@ -192,53 +168,60 @@ def _digest(key: str, module: bytes) -> bytes:
 
 def write(key: str, module: bytes) -> None:
     """Adds a module, and removes old and excess entries; a system error only means that nothing is added."""
-    place = _trusted()
-    if place is None:
-        return
-    with suppress(OSError, TiducError):
-        for path in _from_root(place):  # `os.makedirs` would make missing parents writable by others
-            if not os.path.lexists(path):
-                with suppress(FileExistsError):
-                    os.mkdir(path, 0o700)
-        unfinished = place / f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
-        try:
-            with open(unfinished, "xb", opener=_private) as file:
-                file.write(_digest(key, module) + module)
-            os.replace(unfinished, place / f"{key}.vmfb")
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
-        _prune(place)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    with suppress(OSError, TiducError), _opened(make=True) as own:
+        unfinished = f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
+        own.write(f"{key}.vmfb", _digest(key, module) + module, unfinished)
+        _prune(own)
 
 
 def clear() -> int:
     """Removes all entries; their number. Raises TiducError if the folder is not trusted, or for a system error."""
-    place = folder()
-    reason = distrusted(place) if place is not None else None
-    if reason is not None:
-        raise TiducError(f"nothing is removed: {reason}", str(place))
     removed = 0
-    for entry, _ in _entries(place) if place else ():
-        try:
-            os.unlink(entry)
-            removed += 1
-        except FileNotFoundError:  # another process was faster
-            pass
-        except OSError as error:
-            raise TiducError(f"cannot remove: {error.strerror or error}", entry.path) from error
+    if (place := folder()) is None:
+        return removed
+    try:
+        with _readable(place) as own:
+            if own is None:
+                return removed
+            for name, _ in _entries(own):
+                try:
+                    own.remove(name)
+                    removed += 1
+                except FileNotFoundError:  # another process was faster
+                    pass
+                except OSError as error:
+                    raise TiducError(
+                        f"cannot remove: {error.strerror or error}", str(place / name)
+                    ) from error
+    except NotPrivate as reason:
+        raise TiducError(f"nothing is removed: {reason}", str(place)) from None
     return removed
 
 
 def info() -> Info:
-    """The cache's folder, contents and limits."""
+    """The cache's folder, contents and limits; a folder that is not trusted is not read."""
     place = folder()
-    sizes = [status.st_size for _, status in _entries(place)] if place else []
-    return Info(place, distrusted(place) if place else None, len(sizes), sum(sizes), _limit(), _days())
+    refused, sizes = None, list[int]()
+    if place is not None:
+        try:
+            with _readable(place) as own:
+                sizes = [status.st_size for _, status in _entries(own)] if own else []
+        except NotPrivate as reason:
+            refused = str(reason)
+    return Info(place, refused, len(sizes), sum(sizes), _limit(), _days())
+
+
+@contextmanager
+def _readable(place: Path) -> Iterator[Folder | None]:
+    """The open folder, None if nothing was kept yet. Raises TiducError for a system error, and NotPrivate."""
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(opened(place))
+        except FileNotFoundError:
+            own = None
+        except OSError as error:
+            raise TiducError(f"cannot read: {error.strerror or error}", str(place)) from error
+        yield own
 
 
 def _limit() -> int:
@@ -262,32 +245,24 @@ def _number(variable: str, default: float) -> float:
     return number
 
 
-def _entries(
-    place: Path, name: re.Pattern[str] = _ENTRY
-) -> Iterator[tuple["os.DirEntry[str]", os.stat_result]]:
+def _entries(own: Folder, name: re.Pattern[str] = _ENTRY) -> list[tuple[str, os.stat_result]]:
     """The files in the folder whose names match `name`. Raises TiducError for a system error."""
     try:
-        with os.scandir(place) as files:
-            for entry in files:
-                with suppress(FileNotFoundError):  # removed meanwhile
-                    if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                        yield entry, entry.stat(follow_symlinks=False)
-    except FileNotFoundError:  # nothing was kept yet
-        pass
+        return [(found, status) for found, status in own.files() if name.fullmatch(found)]
     except OSError as error:
-        raise TiducError(f"cannot read: {error.strerror or error}", str(place)) from error
+        raise TiducError(f"cannot read: {error.strerror or error}", str(own.path)) from error
 
 
-def _prune(place: Path) -> None:
+def _prune(own: Folder) -> None:
     """Removes old entries, and the least recently used entries beyond the size limit."""
     now, left = time.time(), _limit()
-    for entry, status in _entries(place, _UNFINISHED):
+    for name, status in _entries(own, _UNFINISHED):
         if now - status.st_mtime > _ABANDONED:
             with suppress(OSError):
-                os.unlink(entry)
-    stats = [(status.st_mtime, status.st_size, entry.path) for entry, status in _entries(place)]
-    for used, size, path in sorted(stats, reverse=True):
+                own.remove(name)
+    stats = [(status.st_mtime, status.st_size, name) for name, status in _entries(own)]
+    for used, size, name in sorted(stats, reverse=True):
         left -= size
         if left < 0 or now - used > _days() * 86400:
             with suppress(OSError):
-                os.unlink(path)
+                own.remove(name)

@@ -86,22 +86,15 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from error
 
 
-def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
-    """All bytes of a regular file. Raises OSError for a symbolic link, another kind of file, or more than `limit`."""
-    with open_regular(path, os.O_NOFOLLOW if hasattr(os, "O_NOFOLLOW") else 0) as file:
-        is_larger = os.fstat(file.fileno()).st_size > limit  # found before the read, which would fill memory
-        contents = b"" if is_larger else file.read(limit + 1)
-    if is_larger or len(contents) > limit:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    return contents
+def open_regular(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> BinaryIO:
+    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without blocking.
 
-
-def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
-    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without blocking."""
+    `folder` is the descriptor of the folder that a relative path is in; by default that of the current folder.
+    """
 
     def opener(name: str, mode: int) -> int:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        return os.open(name, mode | flags | getattr(os, "O_NONBLOCK", 0))
+        return os.open(name, mode | flags | getattr(os, "O_NONBLOCK", 0), dir_fd=folder)
 
     file = open(path, "rb", opener=opener)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import warnings
@@ -12,7 +13,7 @@ import pytest
 
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError, TiducWarning
-from tiduc.runtime import cache
+from tiduc.runtime import cache, private_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="about the permissions of POSIX")
 KEY, OTHER = "0" * 64, "1" * 64
@@ -89,6 +90,50 @@ def test_a_link_to_a_folder_is_looked_at_where_it_leads(folder: Path, tmp_path: 
         cache.write(KEY, b"module")
 
 
+@pytest.mark.parametrize("of_parent", [False, True])
+def test_the_folder_that_was_checked_is_used(
+    folder: Path, of_parent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that leads elsewhere after the check, as a link that its owner turns, leads to no other entry."""
+    cache.write(KEY, b"module")
+    monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "theirs" / "cache"))
+    cache.write(KEY, b"another")
+    monkeypatch.setenv("TIDUC_CACHE", str(folder))
+    check = private_folder._check
+    turned = folder.parent if of_parent else folder
+
+    def checked(part: Path, status: os.stat_result, itself: bool) -> None:
+        check(part, status, itself)
+        if itself and not turned.is_symlink():
+            turned.rename(tmp_path / "away")
+            turned.symlink_to(tmp_path / "theirs" / ("" if of_parent else "cache"))
+
+    monkeypatch.setattr(private_folder, "_check", checked)
+    assert cache.read(KEY) == b"module"
+
+
+def test_an_entry_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write(KEY, b"module")
+    entry = folder / f"{KEY}.vmfb"
+    if os.geteuid() == 0:
+        os.chown(entry, 1234, 1234)
+    else:
+        fstat = os.fstat
+
+        def of_another(descriptor: int) -> os.stat_result:
+            status = fstat(descriptor)
+            values = list(status)
+            if stat.S_ISREG(status.st_mode):
+                values[stat.ST_UID] += 1
+            return os.stat_result(values)
+
+        monkeypatch.setattr(os, "fstat", of_another)
+    assert cache.read(KEY) is None and entry.exists()
+    if os.geteuid() == 0:
+        cache.write(KEY, b"again")
+        assert cache.read(KEY) == b"again"
+
+
 def test_missing_folders_are_made_for_the_user_alone(folder: Path) -> None:
     umask = os.umask(0)
     try:
@@ -160,7 +205,7 @@ def test_clear_leaves_files_that_are_not_the_caches(folder: Path) -> None:
 def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write(OTHER, b"module")
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "replace", full)

@@ -1,0 +1,138 @@
+"""A folder in which nobody else can write: the folder that is checked is the folder that is used.
+
+    /  ->  home  ->  me  ->  .cache  ->  tiduc        each opened in the one before, not by its path, then checked
+
+A path can lead elsewhere between a check and a use, since others may turn a link that is theirs. Files are therefore
+read and written in an open folder, whose own descriptor was checked. Systems other than POSIX have neither such
+descriptors nor the permissions that are checked; there the path is used.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiduc.runtime.files import open_regular
+
+_POSIX = os.name == "posix"
+_SEARCH = getattr(os, "O_PATH", os.O_RDONLY)  # reading a folder above may be forbidden
+
+
+class NotPrivate(Exception):
+    """Others could write in a folder; the message says why."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An open folder: its path, and its descriptor, None where the system has none."""
+
+    path: Path
+    descriptor: int | None
+
+    def place(self, name: str) -> dict[str, Any]:
+        """The arguments that name a file of the folder to functions of `os`."""
+        if self.descriptor is None:
+            return {"path": self.path / name}
+        return {"path": name, "dir_fd": self.descriptor}
+
+    def read(self, name: str, limit: int) -> bytes:
+        """All bytes of a regular file of this user. OSError for a link, another owner, or more than `limit` bytes."""
+        place = self.place(name)
+        with open_regular(place["path"], getattr(os, "O_NOFOLLOW", 0), place.get("dir_fd")) as file:
+            status = os.fstat(file.fileno())
+            if _POSIX and status.st_uid != os.geteuid():
+                raise PermissionError(errno.EPERM, "belongs to another user")
+            # Found before the read, which would fill memory.
+            contents = b"" if status.st_size > limit else file.read(limit + 1)
+        if max(status.st_size, len(contents)) > limit:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return contents
+
+    def write(self, name: str, contents: bytes, unfinished: str) -> None:
+        """Writes a file for this user alone, under the name `unfinished` until it is whole."""
+
+        def private(_: str, flags: int) -> int:
+            return os.open(**self.place(unfinished), flags=flags, mode=0o600)
+
+        try:
+            with open(unfinished, "xb", opener=private) as file:
+                file.write(contents)
+            if self.descriptor is None:
+                os.replace(self.path / unfinished, self.path / name)
+            else:
+                os.replace(unfinished, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except BaseException:
+            with suppress(OSError):
+                self.remove(unfinished)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+        os.unlink(**self.place(name))
+
+    def mark_used(self, name: str) -> None:
+        """Sets the times of a file to the present time."""
+        os.utime(**self.place(name))
+
+    def files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """The regular files of the folder, by name."""
+        with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry.name, entry.stat(follow_symlinks=False)
+
+
+@contextmanager
+def opened(path: Path, make: bool = False) -> Iterator[Folder]:
+    """A folder that only this user can write to; with `make`, missing folders are made for the user alone.
+
+    The folder must belong to the user, each folder above it to the user or root, and others must not be able to write
+    there. A folder above may have the sticky bit, like /tmp: others cannot rename files there that they do not own.
+    Raises NotPrivate otherwise, and OSError for a folder that is missing or cannot be opened.
+    """
+    real = Path(os.path.realpath(path))
+    if not _POSIX:
+        if make:
+            real.mkdir(parents=True, exist_ok=True)
+        yield Folder(real, None)
+        return
+    descriptor: int | None = None
+    try:
+        for part in (*reversed(real.parents), real):
+            inner = _open(part, part == real, descriptor, make)
+            if descriptor is not None:
+                os.close(descriptor)
+            descriptor = inner
+            _check(part, os.fstat(descriptor), part == real)
+        yield Folder(real, descriptor)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _open(part: Path, itself: bool, above: int | None, make: bool) -> int:
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | (os.O_RDONLY if itself else _SEARCH)
+    name = part if above is None else part.name
+    if make and above is not None:
+        with suppress(FileExistsError):
+            try:
+                return os.open(name, flags, dir_fd=above)
+            except FileNotFoundError:
+                os.mkdir(
+                    name, 0o700, dir_fd=above
+                )  # `os.makedirs` would make folders that others may write to
+    return os.open(name, flags, dir_fd=above)
+
+
+def _check(part: Path, status: os.stat_result, itself: bool) -> None:
+    user = os.geteuid()
+    if status.st_uid != user and (itself or status.st_uid != 0):
+        raise NotPrivate(f"{part} belongs to another user")
+    sticky = status.st_mode & stat.S_ISVTX and not itself
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
+        raise NotPrivate(f"others may write to {part} (chmod go-w changes that)")
