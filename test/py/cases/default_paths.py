@@ -129,6 +129,7 @@ VALUES: dict[str, str] = {
     "--engine": "reference",
     "--entry": "main",
     "--epsilon": "1e-7",
+    "--equal-within": "8",
     "--expect": "mlp_f32.npz",
     "--format": "text",
     "--freeze": "*.bias",
@@ -179,7 +180,7 @@ VALUES: dict[str, str] = {
 """A value of each option that takes one."""
 
 GROUPS: tuple[tuple[str, ...], ...] = (
-    ("--lift-constants", "--relu", "--straight-through", "--trust", "--size", "--constant"),
+    ("--lift-constants", "--relu", "--equal-within", "--straight-through", "--trust", "--size", "--constant"),
     ("--entry", "--wrt", "--rules", "--inline", "--loop-memory", "--memory", "--output", "--emit"),
     ("--mlir-print-ir-after-all", "--timing", "--mlir-print-ir-before-all", "--mlir-print-ir-module-scope"),
     ("--mlir-print-ir-after", "--mlir-print-ir-before", "--mlir-pass-statistics", "--mlir-print-debuginfo"),
@@ -189,7 +190,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--value",),
     ("--cache", "--compile-timeout", "--compile-memory", "--lapack"),
     ("--no-cache", "--no-fast", "--no-fold", "--no-verify-each"),
-    ("--target", "--fast", "--iree-flag", "--dump-intermediates"),
+    ("--target", "--fast", "--iree-flag", "--dump-intermediates", "--verbose"),
     ("--engine", "--seed", "--dtype", "--modes", "--rtol", "--order"),
     ("--expect",),
     (
@@ -253,7 +254,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
     (
         "import",
         "--lift-constants",
-    ): "import dynamic.onnx --lift-constants --relu --straight-through --trust --size batch=4 "
+    ): "import dynamic.onnx --lift-constants --equal-within 8 --relu --straight-through --trust --size batch=4 "
     "--constant k=1xi64=2",
     ("jet", "--derivatives"): "jet f.mlir --order 3 --derivatives --wrt x",
     ("jacobian", "--mode"): "jacobian v.mlir --wrt x --mode reverse --sparsity auto",
