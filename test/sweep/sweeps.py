@@ -42,6 +42,12 @@ def _plugin(name: str, *needs: str) -> Sweep:
 
 
 SWEEPS: tuple[Sweep, ...] = (
+    _sweep(  # the longest begins first
+        "random_networks",
+        "--count 200 --first {seed}",
+        "--count 1000 --journal {journal}",
+        "jax",
+    ),
     _sweep("accepted", "--filter stablehlo.s", ""),
     _plugin("batch_rules"),
     _sweep("faults", "add_predicates vulkan/sine dynamic/gather_unsigned", ""),
@@ -61,12 +67,6 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("onnx_backend", "--every 40 --jobs 2", "--jobs 2", "onnx"),
     _sweep(
         "random_loops", "--of vjp,arrays --count 6 --first {seed}", "--count 150 --journal {journal}", "jax"
-    ),
-    _sweep(
-        "random_networks",
-        "--count 200 --first {seed} --journal {journal}",
-        "--count 1000 --journal {journal}",
-        "jax",
     ),
     _sweep("random_products", "--seconds 45 --first {seed}", "--seconds 1800 --first {seed}", "jax"),
     _sweep("seeded_errors", "--every 12", ""),
