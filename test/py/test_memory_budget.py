@@ -394,20 +394,3 @@ def test_pass_takes_a_budget() -> None:
     module = program.flat
     tiduc.run_pipeline(module, "tidu-rematerialize{memory=0.35x}")
     assert BARRIER in str(module)
-
-
-def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
-    """Each layer reads the one before it twice, so that 2**40 paths lead through the ops that compilers fuse."""
-    ops, x = list[str](), "%x"
-    for i in range(40):
-        ops.append(f"%a{i} = stablehlo.sine {x} : tensor<1000xf64>")
-        ops.append(f"%b{i} = stablehlo.exponential %a{i} : tensor<1000xf64>")
-        ops.append(f"%c{i} = stablehlo.multiply %a{i}, %b{i} : tensor<1000xf64>")
-        x = f"%c{i}"
-    body = "\n".join(ops)
-    text = f"func.func @main(%x: tensor<1000xf64>) -> tensor<1000xf64> {{\n{body}\nreturn {x} : tensor<1000xf64>\n}}"
-    vjp = tiduc.load(text).vjp()
-    argument, ct = np.linspace(-1, 1, 1000), np.ones(1000)
-    wanted = vjp.compile(engine="reference")(argument, ct)
-    for y, y_wanted in zip(vjp.rematerialize("min").compile(engine="reference")(argument, ct), wanted, strict=True):
-        np.testing.assert_array_equal(y, y_wanted)
