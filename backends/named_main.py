@@ -5,6 +5,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.context import stage
+from tiduc.dialect.functions import functions_in
 
 
 @stage
@@ -16,6 +17,6 @@ def text_with_main(module: Any) -> str:
 def with_main(module: Any) -> tuple[Any, Any]:
     """A copy of an `ir.Module`, and the copy's first function, renamed to `main`."""
     copy = module.operation.clone().operation
-    function = next(iter(copy.regions[0].blocks[0].operations)).operation
+    function = functions_in(copy)[0]
     function.attributes["sym_name"] = ir.StringAttr.get("main")
     return copy, function

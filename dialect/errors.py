@@ -87,6 +87,10 @@ class TiducWarning(UserWarning):
     """A warning for the user; the command goes on."""
 
 
+class TiducRemark(TiducWarning):
+    """A remark for the user, on a result that is right but not as good as it could be."""
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message; its type if the message is empty."""
     return (str(error).strip() or type(error).__name__).partition("\n")[0]

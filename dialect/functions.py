@@ -35,6 +35,11 @@ def symbol(op: Any) -> str:
     return str(name.value) if isinstance(name, ir.StringAttr) else ""
 
 
+def callee(call: Any) -> str:
+    """The name of the function that a `func.call` calls."""
+    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+
+
 def unused_symbol(body: Any, names: Iterable[str]) -> str:
     """The first of the names that no op of a module's body has."""
     taken = {symbol(op) for op in operations(body)}

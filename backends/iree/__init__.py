@@ -14,7 +14,7 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
     vm/               workarounds applied to the text of IREE's VM module
     static/           static libraries, which need no runtime of IREE's
 
-`pipeline.py` has all passes in order.
+`pipeline.py` has all passes in order. `marks.py` has the copies that IREE merges with no other value.
 """
 
 from tiduc.backends.iree.pipeline import legalize_for_iree

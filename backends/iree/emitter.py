@@ -24,9 +24,9 @@ EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other ta
 DYNAMIC = "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
 
-STORED, DISTINCT, HIDDEN = "tidu.stored", "tidu.distinct", "tidu.hidden"
-"""The attributes of barriers: those that only keep IREE from fusing ops, only from merging equal ops, or from knowing a
-number of which only the sign matters."""
+STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
+"""The attributes of barriers: those that only keep IREE from fusing ops, those of one hidden number each, and those
+that `marks.number_marks` makes of these."""
 
 DEFAULT = Settings()
 
@@ -228,13 +228,9 @@ class Emitter(RegionBuilder):
         """The value behind a barrier that only keeps the compiler from fusing ops: `stored_values` replaces it."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
-    def distinct(self, x: Any) -> Any:
-        """The value behind a barrier that keeps the compiler from merging equal ops: `stored_values` replaces it."""
-        return self.emit("stablehlo.optimization_barrier", (x,), x.type, {DISTINCT: ir.UnitAttr.get()})
-
-    def hidden(self, number: int) -> Any:
-        """A number, at least 0, of which IREE knows nothing: `stored_values` replaces it by another one, at least 0."""
-        value = self.table(number, signless(32))
+    def hidden(self) -> Any:
+        """The number 0, of which IREE knows nothing; no two such numbers are one value (`marks.py`)."""
+        value = self.table(0, signless(32))
         return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
 

@@ -12,6 +12,14 @@ after most other arrays have been read. Results are placed by the time at which 
 still to be written lie side by side. Arrays then take the smallest gap that is free while they are live, in the memory
 of results or else in an allocation of their own. An array is hosted only if one region uses it, and if only dispatches
 and fills do. The text is that of `placement.py`, which places the arrays that are left.
+
+The pass relies on the invariants of packs in `placement.py`, and on these, which it checks, too:
+
+- each execution region is of the form that `_EXECUTE` describes, and its steps, which begin with `stream.cmd.`, run in
+  order; ops of one step may run at once;
+- a use of an array is no longer than the array's slice of the pack, and so is a result;
+- results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that names
+  it, a result from the first step that names it to the end of the region.
 """
 
 import re
@@ -21,8 +29,8 @@ from itertools import count as numbers_from
 from typing import NamedTuple
 
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.invariants import require
 from tiduc.backends.iree.placement import (
-    CONSTANT,
     FUNCTION,
     PACK,
     SLICE,
@@ -30,6 +38,9 @@ from tiduc.backends.iree.placement import (
     Fixed,
     Places,
     aligned,
+    check_packs,
+    check_places,
+    constants,
     live_bytes,
     lowest,
 )
@@ -47,7 +58,10 @@ _EXECUTE = re.compile(
 _OPERAND = re.compile(r"(%\w+) as (%\w+): !stream\.resource<(\w+)>\{(%[\w#]+)\}")
 _STEP = re.compile(r"^      (?=stream\.cmd\.)", re.MULTILINE)
 _NAME, _PART, _PLACE = re.compile(r"%\w+(?:#\d+)?"), re.compile(r"%\w+#\d+"), re.compile(r"(%\w+)\[")
-_SUBVIEW = re.compile(r"(%\w+) = stream\.resource\.subview (%\w+)\[(%\w+)#(\d+)\]")
+_SUBVIEW = re.compile(
+    r"(%\w+) = stream\.resource\.subview (%\w+)\[(%\w+)#(\d+)\]"
+    r" : !stream\.resource<\w+>\{%[\w#]+\} -> !stream\.resource<\w+>\{(%\w+)\}"
+)
 _ALLOCATION = re.compile(
     r"^    (%\w+), %\w+ = stream\.resource\.alloca [^\n]*!stream\.resource<external>\{(%\w+)#0\} =>",
     re.MULTILINE,
@@ -64,12 +78,15 @@ class _Function:
     def __init__(self, text: str) -> None:
         self.text = text
         self.packs = {pack[1]: pack for pack in PACK.finditer(text)}
-        self.sizes = {name: int(n) for name, n in CONSTANT.findall(text)}
+        self.sizes = constants(text)
         allocations = {(each[1], each[2]): each.start() for each in _ALLOCATION.finditer(text)}
         self.results: dict[str, tuple[int, str, str, int]] = {}
         self.names: dict[str, list[str]] = {}  # by pack: the subviews
-        for name, base, pack, i in _SUBVIEW.findall(text):
+        for name, base, pack, i, size in _SUBVIEW.findall(text):
             if (base, pack) in allocations and pack in self.packs:
+                *_, given = SLICE.findall(self.packs[pack][2])[int(i) - 1]
+                is_within = size == given or self.sizes.get(size, 1) <= self.sizes.get(given, 0)
+                require(is_within, "a result is no longer than its slice of the pack")
                 self.results[name] = allocations[base, pack], base, pack, int(i)
                 self.names.setdefault(pack, []).append(name)
         self.named, self.second = Counter[str](), dict[str, int]()
@@ -100,6 +117,7 @@ def hosted(module: str) -> str | None:
 
     Takes time in proportion to the text, and to the square of the number of arrays and results of each region.
     """
+    check_packs(module)
     texts, end = list[str](), 0
     for match in FUNCTION.finditer(module):
         text = _in_function(match[0])
@@ -113,7 +131,10 @@ def _in_function(text: str) -> str | None:
     """A function with arrays of its execution regions in the memory of results; None if no region gains enough."""
     function = _Function(text)
     changes = _Changes([], {}, {}, set())
-    for number, execute in enumerate(_EXECUTE.finditer(text)):
+    executions = list(_EXECUTE.finditer(text))
+    is_known = len(executions) == text.count("stream.cmd.execute ")
+    require(is_known, "an execution region has operands and steps in the form that the pass knows")
+    for number, execute in enumerate(executions):
         region = _region(function, execute, changes.packs)
         if region is not None:
             _in_region(function, region, number, changes)
@@ -158,7 +179,10 @@ def _in_region(function: _Function, region: _Region, number: int, changes: _Chan
         Fixed(start, start + aligned(sizes[x]), first, steps)
         for start, first, (*_, x) in zip(places.starts, region.written, of_results, strict=True)
     ]
-    starts = lowest(both, [*fixed, Fixed(end, end, 0, steps)]).starts
+    placed = lowest(both, [*fixed, Fixed(end, end, 0, steps)])
+    starts = placed.starts
+    check_places(both, placed, fixed)
+    _check_uses(function, region, arrays)
     moved = {i: start for i, start in enumerate(starts, 1) if start < end}
     left = [array for i, array in enumerate(arrays, 1) if i not in moved]
     if live_bytes(arrays) - live_bytes(left) >= _GAIN:
@@ -182,7 +206,8 @@ def _region(function: _Function, execute: re.Match[str], changed: Collection[str
     if len(transient) != 1 or not found or transient[0][1] in changed:
         return None
     _, base, pack = min(found)
-    steps = _STEP.split(execute[2])[1:]
+    before, *steps = _STEP.split(execute[2])
+    require(not before.strip(), "steps begin with 'stream.cmd.'")
     first: dict[str, int] = {}
     for i, step in enumerate(steps):
         for name in _PLACE.findall(step):
@@ -221,6 +246,16 @@ def _may_move(function: _Function, region: _Region, count: int) -> list[bool]:
     ours = Counter(int(use[1]) for use in _use(region).finditer(region.execute[2]))
     named = [function.named[f"{region.of_arrays[1]}#{i}"] for i in range(1, count + 1)]
     return [n > 0 and ours[i] == n for i, n in enumerate(named, 1)]
+
+
+def _check_uses(function: _Function, region: _Region, arrays: list[Array]) -> None:
+    """Checks that the uses of arrays by dispatches and fills are no longer than the arrays."""
+    for use in _use(region).finditer(region.execute[2]):
+        length = function.sizes.get(use[2].partition("]")[0])
+        require(
+            length is not None and length <= arrays[int(use[1]) - 1].bytes,
+            "a use is no longer than its array",
+        )
 
 
 def _lifetimes(region: _Region, count: int) -> list[tuple[int, int]]:

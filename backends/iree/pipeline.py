@@ -40,6 +40,7 @@ from tiduc.backends.iree.faults.single_iterations import simplify_loops
 from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
 from tiduc.backends.iree.faults.wide_fusions import separate_wide_fusions
 from tiduc.backends.iree.faults.windows import distinguish_windows
+from tiduc.backends.iree.marks import number_marks
 from tiduc.backends.iree.missing.composites import expand_composites
 from tiduc.backends.iree.patterns import apply_patterns
 from tiduc.backends.iree.refused import check
@@ -87,7 +88,7 @@ PIPELINE = (
     Entry(
         "speed",
         select_reruns,
-        "Makes selects of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
+        "Makes marks of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
         on="all",
     ),
     Entry(
@@ -150,6 +151,7 @@ PIPELINE = (
     Entry("legal", distinguish_fills),
     Entry("legal", separate_steps),
     Entry("legal", write_results_last, takes_settings=True),
+    Entry("legal", number_marks),
     Entry(
         "loops",
         loops_to_kernels,
@@ -159,6 +161,12 @@ PIPELINE = (
         "carries",
         carries_in_place,
         "Lets loops on the host update carries in place; carries that share memory are copied.",
+        on="all",
+    ),
+    Entry(
+        "regions",
+        number_marks,
+        "Makes the hidden numbers of marks results of one barrier, so that IREE merges none of them.",
         on="all",
     ),
     Entry(

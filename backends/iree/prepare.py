@@ -30,7 +30,6 @@ from tiduc.dialect.costs import size_in_bytes
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.functions import functions_in, symbol, within
-from tiduc.dialect.graph import operations
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
@@ -104,7 +103,7 @@ class Prepared:
             kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels
         ]
         _describe(module, self._program, attempt.device)
-        repeats = any(NEVER_INLINED in op.attributes for op in operations(module.regions[0].blocks[0]))
+        repeats = any(NEVER_INLINED in op.attributes for op in functions_in(module))
         repeats = repeats and not has_resources(module)
         if not repeats:
             self._without_repeats.add((attempt.settings, attempt.stages))

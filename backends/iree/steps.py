@@ -15,7 +15,8 @@ from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR
 from tiduc.backends.iree.hosting import hosted
-from tiduc.backends.iree.joined import inlined, with_workgroups
+from tiduc.backends.iree.invariants import unless_broken
+from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
 from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
@@ -118,8 +119,20 @@ class Step:
 def _with_places(text: bytes, source: Source) -> bytes:
     """A program with its arrays placed in memory."""
     program = text.decode("utf-8", "surrogateescape")
-    program = hosted(program) or program
-    return (placed(program) or program).encode("utf-8", "surrogateescape")
+    program = unless_broken(hosted, program) or program
+    return (unless_broken(placed, program) or program).encode("utf-8", "surrogateescape")
+
+
+class _NotInlined(Exception):
+    """The functions of repeats of a program cannot be inlined in its text."""
+
+
+def _inlined(text: bytes, source: Source) -> bytes:
+    """A program with its functions of repeats inlined."""
+    whole = unless_broken(inlined, text) if source.repeats else text
+    if whole is None:
+        raise _NotInlined
+    return whole
 
 
 STEPS = (
@@ -142,7 +155,7 @@ STEPS = (
             stops=lambda changes: changes.in_flow,
             verified=False,
             one_thread=True,
-            change=lambda text, source: inlined(text),
+            change=_inlined,
         ),
     ),
     # Functions of workgroups are put in last, since each pass until then would verify them.
@@ -229,8 +242,18 @@ def in_steps(
 
     If a run after the phase that makes dispatches rejects the last source of a program, which `is_last` tells, one run
     of the whole program follows. It compiles some programs that IREE rejects in parts, and its diagnostics name places
-    of the program.
+    of the program. If functions of repeats cannot be inlined in the text, IREE inlines them first.
     """
+    try:
+        return _in_steps(source, target, compiler, run, is_last)
+    except _NotInlined:
+        plain = may_be_inlined(source.text).decode("utf-8", "surrogateescape")
+        return _in_steps(replace(source, stablehlo=plain, repeats=False), target, compiler, run, is_last)
+
+
+def _in_steps(
+    source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
+) -> Ended:
     changes = Changes.of(source, target)
     parts = parts_of(changes)
 

@@ -18,7 +18,7 @@ from tiduc.backends.iree.fast.channels_first import Shape
 from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.image_parts import Tile
 from tiduc.backends.iree.fast.planes import Planes
-from tiduc.backends.iree.fast.select_reruns import before_rerun, select_reruns
+from tiduc.backends.iree.fast.select_reruns import select_reruns
 from tiduc.backends.iree.fast.toward_kernels import Sums
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
@@ -219,25 +219,6 @@ def test_reruns_of_reversals(stride: int) -> None:
     )
     (reshaped,) = re.findall(rf"{dispatch.split(', ')[4]} = stablehlo.reshape (%\w+) ", str(module))
     assert reshaped == reverse[2]
-
-
-@pytest.mark.parametrize(
-    ("direction", "number", "chosen"), [("GE", 0, 0), ("GE", 7, 0), ("GE", -1, None), ("GT", 7, None)]
-)
-def test_before_rerun(direction: str, number: int, chosen: int | None) -> None:
-    """The value behind a select is found only if the hidden number is not negative."""
-    module = parse(f"""func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {{
-      %0 = stablehlo.constant dense<{number}> : tensor<i32>
-      %1 = stablehlo.constant dense<0> : tensor<2xi32>
-      %2 = stablehlo.optimization_barrier %0 : tensor<i32>
-      %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<i32>) -> tensor<2xi32>
-      %4 = stablehlo.compare {direction}, %3, %1 : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
-      %5 = stablehlo.select %4, %x, %y : tensor<2xi1>, tensor<2xf32>
-      return %5 : tensor<2xf32>
-    }}""")
-    block = module.body.operations[0].regions[0].blocks[0]
-    (selected,) = block.operations[len(block.operations) - 1].operands
-    assert before_rerun(selected) == (selected if chosen is None else block.arguments[chosen])
 
 
 def test_equal_convolutions_share_code() -> None:

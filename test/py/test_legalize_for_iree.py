@@ -1,5 +1,6 @@
 """`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE alone."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from harness.one_module import Joined, joined, selected
 from numpy.typing import NDArray
 
 import tiduc
-from tiduc.backends.iree import legalize_for_iree
+from tiduc.backends.iree import legalize_for_iree, pipeline
 from tiduc.backends.iree.compile import compile_module
+from tiduc.backends.iree.settings import Settings
+from tiduc.cli import run
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.runtime.run import Executable
@@ -156,3 +159,47 @@ def test_functions_of_constants() -> None:
 def test_signs_of_zeros(rewritten: Joined) -> None:
     (y,) = rewritten["atan2"](*WRONG["atan2"].arguments)
     assert not np.signbit(y[0])
+
+
+@pytest.mark.parametrize("entry", pipeline.PIPELINE, ids=lambda entry: entry.name)
+def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
+    """A mesh of devices comes first, as JAX exports it, and a function without a body, such as an import, second."""
+    module = parse("""
+      sdy.mesh @mesh = <["a"=1]>
+      func.func private @tiduc_lapack.f(tensor<3xf32>) -> tensor<3xf32>
+      func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<i32>) {
+        %0 = stablehlo.sine %x : tensor<3xf32>
+        %1 = stablehlo.optimization_barrier {tidu.recomputed} %0 : tensor<3xf32>
+        %2 = stablehlo.optimization_barrier {tidu.stored} %1 : tensor<3xf32>
+        %3:2 = stablehlo.while(%i = %n, %c = %2) : tensor<i32>, tensor<3xf32>
+          cond {
+            %4 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %4 : tensor<i1>
+          } do {
+            %5 = stablehlo.add %i, %i : tensor<i32>
+            %6 = stablehlo.cosine %c : tensor<3xf32>
+            stablehlo.return %5, %6 : tensor<i32>, tensor<3xf32>
+          }
+        return %3#1, %3#0 : tensor<3xf32>, tensor<i32>
+      }""")
+    stage(entry.run)(module, Settings(cpu=entry.on != "CUDA", cuda=entry.on == "CUDA", vectors="512x32"))
+    module.operation.verify()
+
+
+def test_a_program_with_a_mesh(tmp_path: Path) -> None:
+    """The command compiles it, for a static library, too, whose function has the name of the program."""
+    path = tmp_path / "wave.mlir"
+    path.write_text("""
+      sdy.mesh @mesh = <["a"=1]>
+      func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+        %0 = stablehlo.sine %x : tensor<3xf32>
+        return %0 : tensor<3xf32>
+      }""")
+    x = np.arange(3, dtype=np.float32)
+    for fast in (True, False):
+        (y,) = tiduc.load(path).compile(fast=fast)(x)
+        np.testing.assert_allclose(y, np.sin(x), rtol=1e-6)
+    assert run(["compile", str(path), "-o", str(tmp_path / "wave.vmfb")]) == 0
+    library = ["--target", "aarch64", "--emit", "static-library", "-o", str(tmp_path / "wave.o")]
+    assert run(["compile", str(path), *library]) == 0
+    assert "wave(" in (tmp_path / "wave.h").read_text()

@@ -14,7 +14,7 @@ import click
 
 from tiduc.cli.colours import is_coloured
 from tiduc.dialect import progress
-from tiduc.dialect.errors import TiducError, TiducWarning
+from tiduc.dialect.errors import TiducError, TiducRemark, TiducWarning
 from tiduc.runtime.files import open_regular
 
 PATIENCE = 1.5  # seconds until progress appears
@@ -112,12 +112,15 @@ def about(file: str) -> Iterator[None]:
 
 @contextmanager
 def warnings_reported() -> Iterator[None]:
-    """Prints tiduc's warnings in the block as `warning: message`, without a line of source."""
+    """Prints tiduc's warnings and remarks in the block as `warning: message`, without a line of source."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *more: Any, **options: Any) -> None:
-            if issubclass(category, TiducWarning):
+            if issubclass(category, TiducRemark):
+                if not is_quiet():
+                    click.echo(click.style("remark: ", fg="blue", bold=True) + str(message), err=True)
+            elif issubclass(category, TiducWarning):
                 click.echo(click.style("warning: ", fg="magenta", bold=True) + str(message), err=True)
             else:
                 others(message, category, *more, **options)

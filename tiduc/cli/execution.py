@@ -216,7 +216,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
 @compiling
 @observing_options
 @VERBOSE
-@watched(iree_passes=[entry.name for entry in PIPELINE])
+@watched(iree_passes=list(dict.fromkeys(entry.name for entry in PIPELINE)))
 @writes("The file to write, or, for several FILEs, the folder for NAME.vmfb of each NAME.mlir.")
 def _compile(
     files: tuple[str, ...],

@@ -2,7 +2,7 @@
 
     %r = while(%s = %0) { %t = dynamic_update_slice %s, %row, %i; return %t }
     ->  module attributes {stream.topology = ...}
-        %1 = select %hidden > 0, %0, 0                              an array of the loop's own
+        %1 = a mark of %0 (`marks.py`)                              an array of the loop's own
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
 IREE loses track of the device that holds a loop's carries, and copies a carry before each read or update: n iterations
@@ -13,7 +13,7 @@ With the topology, IREE updates a carry in place even if other values share its 
 loops of a module:
 
 - A carry that only a chain of updates reads, whose last result becomes the carry's next value, is updated in place. Its
-  initial value x is copied first: a select between x and another array, whose condition IREE does not know.
+  initial value is copied first, to an array that IREE merges with no other.
 - Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
@@ -23,13 +23,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_static, signless, within
+from tiduc.backends.iree.emitter import Emitter, is_static, within
 from tiduc.backends.iree.fast.carries import updates_between
 from tiduc.backends.iree.fast.kernels import KERNEL
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.faults.updates_in_place import COMPUTED, copied, may_be, size, updated
-from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.marks import marked
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import context, stage
 from tiduc.dialect.dependences import reached
@@ -43,9 +43,6 @@ _ONE_DEVICE = (
     "{transparent_access = true, unified_memory = true})]>"
 )
 """The program has one device, which IREE names `__device_0`; the link says that it shares memory with itself."""
-
-_FIRST = 2 * 10**6
-"""The first number of the selects of this pass; `select_reruns` and `stored_values` have lower ones."""
 
 _WHILE = "stablehlo.while"
 _CALLS = {"func.call", "stablehlo.composite"}
@@ -65,15 +62,15 @@ def carries_in_place(module: Any) -> int:
         return 0
     chains = {(loop, i): _chain(loop, i) for loop in loops for i in range(len(loop.operands))}
     carries = {key: chain for key, chain in chains.items() if _is_updated_alone(*key, chain)}
-    in_place, numbers = set(itertools.chain.from_iterable(carries.values())), itertools.count(_FIRST)
+    in_place = set(itertools.chain.from_iterable(carries.values()))
     for op in ops:
         for i in updated(op):
             x = op.operands[i]
             if x not in in_place and _may_be_carry(x):
-                op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x, next(numbers))
+                op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
     for loop, i in carries:
         b = Emitter(ir.InsertionPoint(loop), loop.location)
-        loop.operands[i] = _new_array(b, loop.operands[i], next(numbers))
+        loop.operands[i] = marked(b, loop.operands[i])
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
     return len(loops)
@@ -107,18 +104,6 @@ def _chain(loop: Any, i: int) -> list[Any]:
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]
-
-
-def _new_array(b: Emitter, x: Any, number: int) -> Any:
-    """An array with the elements of x that no other value shares; `number` differs from call to call.
-
-    IREE knows neither the number nor that it is positive, so that it merges no two of these arrays.
-    """
-    value, zero = splat(x), b.zero(x.type)
-    is_zero = value is not None and value == splat(zero)
-    (hidden,) = b.barrier(b.table(number, signless(32)))
-    is_positive = b.compare(b.broadcast_in_dim(hidden, [], x.type.shape), 0, "GT")
-    return b.select(is_positive, x, b.constant(1, x) if is_zero else zero)
 
 
 # ---- values that may be carries ----------------------------------------------------------------------------------

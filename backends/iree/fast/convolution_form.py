@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import Emitter
 from tiduc.backends.iree.fast.patches import Along, patches, zero
-from tiduc.backends.iree.fast.select_reruns import before_rerun
+from tiduc.backends.iree.marks import before_mark
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.types import element, shape
 from tiduc.dialect.windows import (
@@ -115,7 +115,7 @@ class Convolution:
             spatial = self.layout.kernel[2:]
             if shape(w)[min(ends) :] == shape(self.w)[min(ends) :] and places <= set(spatial):
                 w, turned = reverse.operands[0], turned ^ {spatial.index(d) for d in places}
-        w = b.reshape(before_rerun(w), shape(self.w))
+        w = b.reshape(before_mark(w), shape(self.w))
         return replace(self, w=w, reversed=tuple(sorted(turned)))
 
     @property

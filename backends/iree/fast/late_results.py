@@ -17,7 +17,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import DISTINCT, STORED, Emitter
+from tiduc.backends.iree.emitter import STORED, Emitter
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.context import stage
@@ -62,11 +62,7 @@ def _ends_region(op: Any) -> bool:
     """Whether IREE ends an execution region at an op; barriers of constants are at the start of the function."""
     if op.name != _BARRIER:
         return op.name in _ENDS_REGIONS
-    return (
-        STORED not in op.attributes
-        and DISTINCT not in op.attributes
-        and not all(map(is_constant, op.operands))
-    )
+    return STORED not in op.attributes and not all(map(is_constant, op.operands))
 
 
 def _graph(function: Any, ops: list[Any], last: Any) -> Graph:

@@ -37,6 +37,7 @@ from tiduc.backends.iree.faults.updates_in_place import copied, is_carry
 from tiduc.backends.iree.known import splat
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.functions import functions_in
 from tiduc.dialect.graph import captured, operations
 from tiduc.dialect.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
 from tiduc.dialect.types import element, shape
@@ -53,7 +54,7 @@ def loops_to_kernels(module: Any) -> int:
 
     `legalize_for_iree` must have legalized the module for a CPU.
     """
-    return sum(map(_within, operations(module.operation.regions[0].blocks[0])))
+    return sum(map(_within, functions_in(module)))
 
 
 def _within(op: Any) -> int:

@@ -4,12 +4,13 @@
 
 IREE merges equal ops and computes constants. It may also find that an op with one operand beside constants changes
 nothing: such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product
-or a kernel has an origin of its own, which equal ops share.
+or a kernel has an origin of its own, which equal ops share. Each hidden number of a mark (`marks.py`) has its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tiduc.backends.iree.emitter import NUMBERS
 from tiduc.backends.iree.fast.workgroups import DISPATCH
 from tiduc.backends.iree.known import known_number
 from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
@@ -25,6 +26,9 @@ def origins(arguments: Iterable[Any], ops: Iterable[Any]) -> dict[Any, tuple[Any
     for op in ops:
         if op.name in ("stablehlo.constant", "arith.constant"):
             found[op.results[0]] = CONSTANT, op.attributes["value"]
+            continue
+        if NUMBERS in op.attributes:
+            found.update({y: ("hidden", n) for n, y in enumerate(op.results)})
             continue
         given = [found[x] for x in op.operands]
         behind = list(dict.fromkeys(each for each in given if each[0] != CONSTANT))

@@ -27,7 +27,7 @@ from tiduc.backends.iree.faults.functions import NEVER_INLINED
 from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
-from tiduc.dialect.functions import new_function
+from tiduc.dialect.functions import functions_in, new_function
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
@@ -79,9 +79,9 @@ class Part(NamedTuple):
 )
 @stage
 def repeats(module: Any) -> int:
-    """Makes functions of the repeats in the first function of a module, in place; gives their number."""
+    """Makes functions of the repeats in the first function with a body, in place; gives their number."""
     body = module.operation.regions[0].blocks[0]
-    block = next(op for op in operations(body) if op.name == "func.func").regions[0].blocks[0]
+    block = next(op.regions[0].blocks[0] for op in functions_in(module) if len(op.regions[0].blocks))
     ops = _ops(block)
     if has_resources(module) or not _seem_to_repeat(ops):
         return 0

@@ -8,37 +8,28 @@ which IREE frees after the last use of any of them; within a region, it reuses m
 `flow.tensor.reshape` is an op of IREE's own, which copies nothing. IREE fuses ops before it replaces the reshape of
 StableHLO by that op, too, and folds the two. The program computes the same values with or without this pass.
 
-Passes mark such barriers by `Emitter.stored`. Barriers that keep IREE from merging equal ops, which passes mark by
-`Emitter.distinct`, become selects, as in `select_reruns`; each tests for a number of its own, since the ops are equal.
-Barriers of constants move to the start of the function, where no value is live. Other barriers stay, as do those of
-arrays that StableHLO and `flow` give different types.
+`Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
+Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
 
 In each call, IREE allocates and fills an array for a single number behind a barrier, and awaits that, but it stores
 arrays of different numbers in the module. A constant integer behind a barrier therefore becomes the first of two. With
-40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`. The numbers that selects
-compare with 0 become the first elements of the results of one barrier, which takes one array many times. IREE knows
-nothing of each result, so that it merges no two of them; it compiles one constant instead of hundreds.
+40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`.
 """
 
-from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import DISTINCT, HIDDEN, STORED, Emitter, rewriting, signless, within
-from tiduc.backends.iree.fast.select_reruns import hidden_number, selected
+from tiduc.backends.iree.emitter import STORED, rewriting, within
 from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.marks import BARRIER
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import context, stage
-from tiduc.dialect.dependences import defined_by, in_block
-from tiduc.dialect.graph import operations
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.functions import functions_in, replace
 from tiduc.dialect.types import element, shape, with_shape
 
-BARRIER = "stablehlo.optimization_barrier"
 _RESHAPE = "flow.tensor.reshape"
-_FIRST = 10**6
-"""The first number of the selects of this pass; those of `select_reruns` begin with 0."""
 
 
 @slow("Plans the memory of the values of one execution region only, and ends a region at each barrier.")
@@ -46,34 +37,17 @@ _FIRST = 10**6
 def stored_values(module: Any) -> int:
     """Replaces the barriers in place; gives their number."""
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
-    numbers = count(_FIRST)
-    for function in operations(module.operation.regions[0].blocks[0]):
-        for op in _barriers(function):
-            is_stored = STORED in op.attributes and not _is_of_constants(op, function)
-            if (is_stored or DISTINCT in op.attributes) and _has_equal_types(op.results[0].type):
-                _replace(op, function, next(numbers))
-        _hide_at_once([op for op in _barriers(function) if HIDDEN in op.attributes], function.regions[0])
-        for op in _barriers(function):
+    count = 0
+    for function in functions_in(module):
+        for op in within(function, (BARRIER,)):
             if _is_of_constants(op, function):
                 _move_to_start(op, function.regions[0].blocks[0])
                 _store_beside_another(op)
-    return next(numbers) - _FIRST
-
-
-def _barriers(function: Any) -> list[Any]:
-    return within(function, (BARRIER,))
-
-
-def _replace(op: Any, function: Any, number: int) -> None:
-    """Replaces a marked barrier of one array."""
-    (x,) = op.operands
-    with rewriting(op) as b:
-        if STORED in op.attributes:
-            y = _apart(b, x)
-        else:
-            y = selected(b, hidden_number(b, function, number), x)
-    op.results[0].replace_all_uses_with(y)
-    op.erase()
+            elif STORED in op.attributes and _has_equal_types(op.results[0].type):
+                with rewriting(op) as b:
+                    replace(op, [_apart(b, op.operands[0])])
+                count += 1
+    return count
 
 
 def _is_of_constants(op: Any, function: Any) -> bool:
@@ -88,27 +62,6 @@ def _move_to_start(op: Any, block: Any) -> None:
         first = block.operations[0].operation
         if each.operation != first:
             each.operation.move_before(first)
-
-
-def _hide_at_once(ops: Sequence[Any], body: Any) -> None:
-    """Replaces the barriers of one hidden number each by one barrier, in the first block of a function's body.
-
-    Its results are cut where they are used, so that the ops of equal layers look alike.
-    """
-    if not ops:
-        return
-    block = body.blocks[0]
-    first = Emitter(ir.InsertionPoint.at_block_begin(block), ops[0].location)
-    arrays = first.barrier(*[first.table([0, 1], signless(32))] * len(ops))
-    for op, array in zip(ops, arrays, strict=True):
-        for use in list(op.results[0].uses):
-            reader, place = use.owner, in_block(use.owner, block)
-            with rewriting(reader if place is None else place) as b:
-                reader.operands[use.operand_number] = b.reshape(b.cut(array, 0, 0, 1), [])
-        number = op.operands[0].owner
-        op.erase()
-        if not list(number.results[0].uses):
-            number.erase()
 
 
 def _store_beside_another(op: Any) -> None:

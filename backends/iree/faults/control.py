@@ -153,7 +153,8 @@ def _separated(b: Emitter, op: Any) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            op.operands[i] = copied(b, x) if x.type.shape else b.barrier(x)[0]
+            (stored,) = b.barrier(x)  # after the loop before, so that the copy is not made together with x
+            op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
 def _with_computed_sizes(b: Emitter, op: Any) -> None:

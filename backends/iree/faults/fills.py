@@ -1,8 +1,8 @@
-"""distinguish_fills: gives each padding by 64-bit numbers other than zero a number of its own. separate_steps: puts a
+"""distinguish_fills: marks each 64-bit number other than zero by which an op pads (`marks.py`). separate_steps: puts a
 barrier between two paddings, if one of them pads between elements.
 
-    %y = pad %x, %v                    %b = select (compare GE, %o, 0), %v, 0;  %y = pad %x, %b
-    %z = pad %a, %v            ->      %c = select (compare GE, %p, 0), %v, 0;  %z = pad %a, %c
+    %y = pad %x, %v                    %m = a mark of %v;  %y = pad %x, %m
+    %z = pad %a, %v            ->      %n = a mark of %v;  %z = pad %a, %n
 
 IREE lowers a padding to a fill of the whole result and an update in place. It merges fills of equal sizes by equal
 numbers, also those for constants whose elements are equal. It then copies or repeats the fill for each update. But it
@@ -13,9 +13,6 @@ has a pattern.
 
 IREE pads the operands of a reduce_window in the same way, by its initial values.
 
-IREE merges barriers of equal numbers, too. Therefore each number is behind a select that depends on a hidden number of
-its own, as in `stored_values`.
-
     %y = pad %x, %v, interior = [1]                 %y = pad %x, %v, interior = [1]
     %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
                                                     %z = pad %b, %v, low = [1]
@@ -25,16 +22,15 @@ a `dynamic_update_slice` of such an array for a padding.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import rewriting, within
-from tiduc.backends.iree.fast.select_reruns import selected
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.fusions import store_operand
 from tiduc.backends.iree.known import known_number
+from tiduc.backends.iree.marks import marked
 from tiduc.dialect.dependences import defined_by, reached
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
 from tiduc.dialect.types import bits
@@ -43,9 +39,6 @@ from tiduc.dialect.windows import window_of
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
 """Ops that IREE lowers to updates, and the operand with the elements that they write."""
 _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
-
-_FIRST = 2 * 10**6
-"""The first hidden number of this pass; those of `stored_values` begin with 10**6."""
 
 
 @wrong(
@@ -57,16 +50,15 @@ _FIRST = 2 * 10**6
     "pads_by_one_number",
 )
 def distinguish_fills(module: Any) -> None:
-    """Puts a select before each 64-bit number, in place, by which an op pads; not before constants of zero.
+    """Marks each 64-bit number, in place, by which an op pads, but for constants of zero.
 
     Fills may become equal only after IREE has simplified the program, so that the pass does not compare numbers.
     """
-    hidden = count(_FIRST)
     for op in within(module.operation):
         for i in _numbers(op):
             if bits(op.operands[i]) >= 64 and not _is_zero(op.operands[i]):
                 with rewriting(op) as b:
-                    op.operands[i] = selected(b, b.hidden(next(hidden)), op.operands[i])
+                    op.operands[i] = marked(b, op.operands[i])
 
 
 @wrong(

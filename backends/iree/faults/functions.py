@@ -12,7 +12,7 @@ from typing import Any
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.context import stage
-from tiduc.dialect.graph import operations
+from tiduc.dialect.functions import functions_in
 
 NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
@@ -25,7 +25,7 @@ NEVER_INLINED = "no_inline"
 @stage
 def allow_inlining(module: Any) -> int:
     """Lets IREE inline the functions of a module, in place; gives the number of functions that were not inlined."""
-    kept = [op for op in operations(module.operation.regions[0].blocks[0]) if NEVER_INLINED in op.attributes]
+    kept = [op for op in functions_in(module) if NEVER_INLINED in op.attributes]
     for op in kept:
         del op.attributes[NEVER_INLINED]
     return len(kept)

@@ -22,22 +22,24 @@ loop on the host copies them before each update, unless `carries_in_place` has i
 inside a dispatch keeps the order of its ops.
 """
 
+import functools
+import math
 from collections import defaultdict
-from itertools import count
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.emitter import HIDDEN, Emitter, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.concatenations import Numbers
 from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic.arrays import repeated, sizes_of
+from tiduc.backends.iree.marks import marked
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.traits import CONTROL, FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import terminator
+from tiduc.dialect.traits import COMPLEX_PARTS, CONTROL, FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.types import bits, element, is_dynamic, shape
 
 _VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
@@ -66,8 +68,7 @@ DONATED = "iree.abi.output"
 )
 def updates_after_reads(module: Any) -> None:
     """Puts the copies into a module, in place."""
-    numbers = count(1)
-    for function in operations(module.operation.regions[0].blocks[0]):
+    for function in functions_in(module):
         ops = within(function)
         if not any(updated(op) for op in ops):
             continue
@@ -76,7 +77,7 @@ def updates_after_reads(module: Any) -> None:
             for i in updated(op):
                 x = op.operands[i]
                 if _is_kept(op, x) or (not is_carry(x) and _is_read_later(arrays.readers(x, op), op)):
-                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x, next(numbers))
+                    op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 
 def updated(op: Any) -> range:
@@ -94,7 +95,7 @@ class _Arrays:
     """The arrays of a function, and the ops that read them. Views and equal values are one array."""
 
     def __init__(self, ops: list[Any]) -> None:
-        self._numbers = Numbers(through_barriers=True)
+        self._numbers = _Numbers()
         self._uses: dict[int, list[Any]] = defaultdict(list)
         for op in ops:
             self._numbers.note(op)
@@ -130,6 +131,55 @@ class _Arrays:
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
+class _Numbers:
+    """Value numbering: values that the same ops compute from equal operands share a number.
+
+    An array, its views and its real and imaginary parts share a number, too, and so do the operand and the result of
+    a barrier, unless the barrier hides a number.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Any, int] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, x: Any) -> int:
+        """The number of a value; a new number if `note` has not seen the op that defines it."""
+        return self._of.setdefault(x, len(self._of))
+
+    def note(self, op: Any) -> None:
+        """Numbers the results of an op, from the numbers of its operands."""
+        before = [self.of(x) for x in op.operands]
+        if op.name == _BARRIER:
+            if HIDDEN not in op.attributes:
+                self._of.update(zip(op.results, before, strict=True))
+            return
+        settings = _settings(op)
+        for i, y in enumerate(op.results):
+            if op.name in COMPLEX_PARTS or (op.name in _VIEWS and _kind(y) == _kind(op.operands[0])):
+                self._of[y] = before[0]
+            else:
+                key = op.name, i, settings, _kind(y), tuple(before)
+                self._of[y] = self._known.setdefault(key, len(self._of))
+
+
+def _kind(x: Any) -> Hashable:
+    """The element type and the number of elements of an array; the type of any other value."""
+    return _kind_of(x.type)
+
+
+@functools.cache
+def _kind_of(type_: Any) -> tuple[Hashable, ...]:
+    if not isinstance(type_, ir.RankedTensorType) or is_dynamic(type_):
+        return (type_,)
+    return type_.element_type, math.prod(type_.shape)
+
+
+def _settings(op: Any) -> Hashable:
+    """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
+    nested = [(inner.name, inner.attributes) for inner in (within(op) if len(op.regions) else [op])]
+    return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
+
+
 def _is_read_later(readers: list[Any], update: Any) -> bool:
     """Whether IREE may compute the values of a reader after an update, or again after the update."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
@@ -142,20 +192,10 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
     return any(op not in awaited for op in reached(readers, users))
 
 
-def copied(b: Emitter, x: Any, number: int = 0) -> Any:
-    """A copy of an array; zeros of static shape are returned as they are, since IREE fills a new array.
-
-    IREE merges equal copies, also a copy before a loop with one in the loop; different numbers keep them apart.
-    """
-    scalar, value = ir.RankedTensorType.get([], element(x)), splat(x)
-    zero = b.constant(0, scalar)
-    if value is not None and value == splat(zero):
-        return x
-    # A select whose condition is known only at run time is a copy each time.
-    (hidden,) = b.barrier(b.table(number, signless(32)))
-    always, sizes = b.compare(hidden, b.constant(number, hidden), "EQ"), sizes_of(b, x)
-    # A scalar condition would choose one of two arrays and copy none.
-    return b.select(repeated(b, always, sizes), x, repeated(b, zero, sizes))
+def copied(b: Emitter, x: Any) -> Any:
+    """A copy of an array to update; zeros are returned as they are, since IREE fills a new array for each update."""
+    zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
+    return x if value is not None and value == splat(zero) else marked(b, x)
 
 
 def is_carry(x: Any) -> bool:

@@ -11,6 +11,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, rewriting, signless, within
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.known import splat
+from tiduc.backends.iree.marks import marked
 from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape, mapped
 from tiduc.backends.iree.missing.staged_reductions import in_stages
 from tiduc.backends.iree.refused import refused
@@ -129,14 +130,15 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 @crash(
-    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a barrier makes two.",
+    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a mark makes two.",
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: Any) -> None:
-    """Puts a barrier before an initial value of a reduce_window, in place, if an earlier one has it for equal results.
+    """Marks an initial value of a reduce_window, in place, if an earlier one may have it for equal results.
 
     IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays
-    into one, which becomes a second result of the dispatch of the first windows.
+    into one, which becomes a second result of the dispatch of the first windows. An initial value that is no constant
+    gets a mark, since IREE may find it equal to another one when it simplifies the program.
     """
     seen = set()
     for op in within(module.operation):
@@ -144,10 +146,10 @@ def distinguish_windows(module: Any) -> None:
             first = len(op.results)
             for i, y in enumerate(op.results, first):
                 value = splat(op.operands[i])
-                start = str(y.type), op.operands[i] if value is None else str(value)
-                if start in seen:
+                start = str(y.type), str(value)
+                if value is None or start in seen:
                     with rewriting(op) as b:
-                        op.operands[i] = b.distinct(op.operands[i])
+                        op.operands[i] = marked(b, op.operands[i])
                 seen.add(start)
 
 

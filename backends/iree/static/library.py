@@ -22,6 +22,7 @@ from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
+from tiduc.dialect.functions import functions_in
 from tiduc.runtime.process import Limits, run_within, scratch_folder
 from tiduc.runtime.signature import Signature, TensorType
 
@@ -85,7 +86,7 @@ def _renamed(program: Lowered, name: str) -> Lowered:
     IREE's symbols contain one of the two names, and must be distinct if several libraries are linked.
     """
     module = program.module.operation.clone().operation
-    function = next(iter(module.regions[0].blocks[0].operations)).operation
+    function = functions_in(module)[0]
     if "iree.abi.output" in str(
         function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ""
     ):

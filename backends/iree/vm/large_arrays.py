@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.vm.text import declare, each_function
+from tiduc.backends.iree.vm.text import declare, each_function, require_known
 
 _KEPT = 2**26
 """The most bytes of an array whose memory IREE keeps."""
@@ -46,6 +46,7 @@ _DECLARED = {
 )
 def keep_large_arrays(text: str) -> str:
     """The text of a VM module that takes arrays of more than 64 MiB from the device's allocator."""
+    require_known(text, "hal.device.queue.alloca", _ALLOCA.finditer(text), 9)
     names = itertools.count()
     kept = each_function(text, lambda function: _function(function, names))
     if kept == text:

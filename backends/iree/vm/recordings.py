@@ -9,6 +9,7 @@ then. A program with such a copy is compiled again, with command buffers that ar
 import re
 
 from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.invariants import or_refuse, require
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
 """The compiler flag that disables slots: command buffers that would need them are recorded in each run."""
@@ -23,7 +24,14 @@ _SLOT = re.compile(rb"%null(?:_\d+)?$")
 )
 def copies_bound_arrays(module: bytes) -> bool:
     """Whether a command buffer in the VM text has a copy from or to a slot."""
-    for copy in _COPY.finditer(module):
+    return or_refuse(_copies_bound_arrays, module)
+
+
+def _copies_bound_arrays(module: bytes) -> bool:
+    copies = list(_COPY.finditer(module))
+    is_known = len(copies) == module.count(b"vm.call @hal.command_buffer.copy_buffer(")
+    require(is_known, "a copy has a list of operands")
+    for copy in copies:
         _, _, _, source, _, target, *_ = copy[1].split(b", ")
         if _SLOT.match(source) or _SLOT.match(target):
             return True

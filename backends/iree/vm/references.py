@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function
+from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function, require_heads
 from tiduc.dialect.artifacts import BYTECODE
 from tiduc.dialect.dependences import reached
 
@@ -87,6 +87,7 @@ def _in_function(function: str, names: Iterator[int]) -> str:
     if not BRANCH.search(function):
         return function
     blocks, uses = list(_BLOCK.finditer(function)), _Uses()
+    require_heads(function, blocks)
     ends = [*(block.start() for block in blocks), len(function)]
     uses.add("", "", function[: ends[0]])
     for block, end in zip(blocks, ends[1:], strict=True):

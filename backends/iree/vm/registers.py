@@ -16,9 +16,10 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import each_branch, each_function
+from tiduc.backends.iree.vm.text import each_branch, each_function, require_heads
 
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
+_PLAIN = re.compile(r"^ *\^bb\d+:", re.MULTILINE)
 _GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks that follow a call
 
 
@@ -34,6 +35,7 @@ def widen_block_arguments(text: str) -> str:
 
 def _widened(function: str, names: Iterator[int]) -> str:
     """The text of a function, or the text before the first one, whose blocks have arguments of one width."""
+    require_heads(function, [*_BLOCK.finditer(function), *_PLAIN.finditer(function)])
     given = set(_GIVEN.findall(function))
     blocks = {block[2] for block in _BLOCK.finditer(function) if _is_mixed(block[3])} - given
     if not blocks:

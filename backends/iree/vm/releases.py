@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import declare
+from tiduc.backends.iree.vm.text import declare, require_known
 
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"
@@ -38,6 +38,8 @@ _BARRIER = (
 )
 def replace_early_releases(text: str) -> str:
     """The text of a VM module that releases no result of a loop or conditional."""
+    releases = (line for line in _LINE.finditer(text) if line["operands"] is not None)
+    require_known(text, "hal.device.queue.dealloca", releases, 6)
     zeros, names = set[str](), itertools.count()
     kept = _LINE.sub(lambda line: _line(line, zeros, names), text)
     if kept == text or "vm.import private @hal.device.queue.barrier(" in kept:
