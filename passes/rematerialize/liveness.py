@@ -25,7 +25,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.control import is_control
-from tiduc.dialect.costs import size_in_bytes
+from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.dynamic.origins import sizes_in
 from tiduc.dialect.graph import Definition, Graph, Value
 from tiduc.dialect.identities import IDENTITIES
@@ -63,11 +63,18 @@ class Liveness:
     inside: Mapping[Definition, int] = field(default_factory=dict)
     in_place: frozenset[Definition] = frozenset()
     may_split: bool = False
+    times: dict[Definition, float] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def throughout(self) -> int:
         """The bytes that are live at every op: those of arguments and results."""
         return self.arguments + sum(self.kept.values())
+
+    def seconds(self, op: Definition) -> float:
+        """The estimated time of an op, computed once for all schedules of a graph."""
+        if op not in self.times:
+            self.times[op] = seconds(op)
+        return self.times[op]
 
     @cached_property
     def compared(self) -> frozenset[int]:

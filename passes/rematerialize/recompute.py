@@ -12,6 +12,7 @@ Kirisame and others, "Dynamic tensor rematerialization" (2021), has the price.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
@@ -35,11 +36,20 @@ _STEP = 0.8
 _FURTHER, _HALVINGS = 2, 4
 """The numbers of smaller and of larger memories that are tried after the first one that is within a budget."""
 
+_PATIENCE = 8
+"""Less memory is tried until the peak has not fallen for this many schedules; it may rise for a few in between."""
+
 _GAIN = 0.99
 """A further level of recomputation goes on only if the bytes beside arguments and results fall to this share."""
 
 _LEVELS = 4
 """The most levels, since each takes time in proportion to the ops and their second runs."""
+
+_MOST_OPS = 8
+"""A schedule has at most this many times the ops of the graph, since compilers take time for each op."""
+
+_WORK = 160
+"""All schedules that are tried have together at most about this many times the ops of the graph."""
 
 _NEAR = 1.02
 """A schedule whose bytes beside arguments and results are at most this multiple of the fewest may be as good."""
@@ -59,12 +69,13 @@ def within(model: Liveness, budget: int) -> Choice:
     if lowest.peak > budget and (small := searched(model, budget, may_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
         return Choice(small, time)
+    work = Work(len(model.ops))
     for _ in range(_LEVELS):
         if lowest.peak <= budget:
             break
         fitting: dict[float, tuple[Choice, Evicted]] = {}  # by price: the schedule of least time that fits
         near = [base]
-        for price, evicted, choice in _one_level(base, budget):
+        for price, evicted, choice in _one_level(base, work, budget):
             if choice.peak <= budget and (price not in fitting or choice.time < fitting[price][0].time):
                 fitting[price] = choice, evicted
             near = _near_lowest([*near, choice])
@@ -99,10 +110,10 @@ def without_checkpointed(model: Liveness) -> Choice:
 def curve(model: Liveness) -> list[tuple[int, float]]:
     """Peaks in bytes, falling, each with the least time of recomputation in seconds that was found for it."""
     base = unchanged(model)
-    points = [(base.peak, 0.0)]
+    points, work = [(base.peak, 0.0)], Work(len(model.ops))
     for _ in range(_LEVELS):
         near = [base]
-        for _, _, choice in _one_level(base):
+        for _, _, choice in _one_level(base, work, every=True):
             points.append((choice.peak, choice.time))
             near = _near_lowest([*near, choice])
         best = min(near, key=lambda c: c.time)
@@ -121,19 +132,52 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
     return best[::-1]
 
 
-def _one_level(base: Choice, budget: int = 0) -> Iterator[tuple[float, Evicted, Choice]]:
-    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule."""
-    peak = _peak(base)
-    candidates = _candidates(base.model, peak)
+@dataclass
+class Work:
+    """The ops of a graph, and those of all schedules that have been tried."""
+
+    ops: int
+    done: int = 0
+
+    def tried(self, choice: Choice) -> bool:
+        """Counts the ops of a schedule; whether they are not too many."""
+        count = len(choice.model.ops)
+        self.done += count
+        return count <= _MOST_OPS * self.ops
+
+    @property
+    def is_over(self) -> bool:
+        return self.done > _WORK * self.ops
+
+
+def _one_level(
+    base: Choice, work: Work, budget: int = 0, every: bool = False
+) -> Iterator[tuple[float, Evicted, Choice]]:
+    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule.
+
+    High prices come first. Unless `every` schedule is wanted, prices are left out at which too few values are evicted
+    for a peak within the budget, or near the lowest peak so far.
+    """
+    peak, model = _peak(base), base.model
+    candidates = _candidates(model, peak)
     prices = sorted(candidate.price for candidate in candidates)
     limits = {prices[max(0, (i + 1) * len(prices) // _PRICES - 1)] for i in range(_PRICES)} if prices else ()
-    for limit in sorted(limits):
+    lowest = base.peak
+    for limit in sorted(limits, reverse=True):
+        if work.is_over:
+            return
         segments = Segments([candidate for candidate in candidates if candidate.price <= limit], peak)
-        for evicted, choice in _of_segments(base, segments, budget):
+        least = base.peak - segments.held[-1]
+        if least > max(budget, model.throughout + _NEAR * (lowest - model.throughout)) and not every:
+            continue
+        for evicted, choice in _of_segments(base, segments, work, budget):
+            lowest = min(lowest, choice.peak)
             yield limit, evicted, choice
 
 
-def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tuple[Evicted, Choice]]:
+def _of_segments(
+    base: Choice, segments: Segments, work: Work, budget: int
+) -> Iterator[tuple[Evicted, Choice]]:
     """The schedules that evict candidates: all of them, and then those of segments with less and less memory.
 
     Once schedules are within the budget, a few more are tried, and then some with more memory, which recompute less.
@@ -141,10 +185,14 @@ def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tupl
     peak, memory, fitting = segments.peak, float(segments.held[-1]), 0.0
     evicted: Evicted | None = segments.whole()
     before: Evicted | None = None
-    while evicted is not None and memory > _STEP**_FURTHER * fitting:
+    lowest, since = base.peak, 0
+    while evicted is not None and memory > _STEP**_FURTHER * fitting and since < _PATIENCE:
         if evicted != before:
             before, choice = evicted, evicting(base, peak, evicted)
+            if not work.tried(choice):
+                break
             yield evicted, choice
+            lowest, since = min(lowest, choice.peak), 0 if choice.peak < lowest else since + 1
             if choice.peak <= budget:
                 fitting = fitting or memory
         memory *= _STEP
@@ -154,6 +202,7 @@ def _of_segments(base: Choice, segments: Segments, budget: int) -> Iterator[tupl
         evicted, fits = segments.within(fitting * step), False
         if evicted is not None:
             choice = evicting(base, peak, evicted)
+            work.tried(choice)
             yield evicted, choice
             fits = choice.peak <= budget
         fitting *= step if fits else 1

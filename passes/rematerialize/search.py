@@ -41,7 +41,8 @@ def _path(
     bit = {i: 1 << n for n, i in enumerate(runs)}
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
-    reads = {i: sum(bit[j] for j in set(model.reads[i])) for i in runs}
+    # A loop may not read all that it needs (`inside.py`); what it needs must have run.
+    reads = {i: sum(bit[j] for j in {j for k in model.needs[i] for j in model.roots[k]}) for i in runs}
     sizes = {i: model.taken[i] for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
@@ -99,12 +100,13 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
 
     def bring(i: int) -> None:
         """Runs the virtual ops behind op i that have not run since the ops that they read."""
-        stack, seen = [i], list[int]()
+        stack, behind = [i], set[int]()
         while stack:
-            j = stack.pop()
-            seen.append(j)
-            stack += (k for k in old.needs[j] if old.roots[k] != (k,))
-        for j in sorted(set(seen) - {i}):
+            for k in old.needs[stack.pop()]:
+                if old.roots[k] != (k,) and k not in behind:
+                    behind.add(k)
+                    stack.append(k)
+        for j in sorted(behind):
             if j not in place or needs[place[j]] != tuple([place[k] for k in old.needs[j]]):
                 run(j)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tiduc.dialect.costs import seconds
 from tiduc.dialect.traits import ELEMENTWISE
 from tiduc.passes.rematerialize.liveness import MOST_ROOTS, Liveness, fused_ops
 from tiduc.passes.rematerialize.segments import Segment
@@ -57,13 +56,23 @@ class _Reruns:
         self.time = 0.0
         self.again: dict[int, int] = {}  # by op: the place in the new schedule of the second run that stays
         self.repeated: set[int] = set()  # the ops that run again, in runs that stay or pass
-        self.place: list[int] = []  # by op: its place in the new schedule
-        self.taken: list[int] = []  # by place in the new schedule: the op
-        self.needs: list[tuple[int, ...]] = []
+        before = peak + 1 if evicted else 0  # these ops stay where they are
+        self.place = list(range(before))  # by op: its place in the new schedule
+        self.taken = list(range(before))  # by place in the new schedule: the op
+        self.needs: list[tuple[int, ...]] = list(model.needs[:before])
+        self.losable = self._losable()
+
+    def _losable(self) -> set[int]:
+        """The evicted ops, and the virtual ops up to the peak that need them, through virtual ops, too."""
+        size, losable = self.model.size, set(self.evicted)
+        for i, needs in enumerate(self.needs):
+            if not size[i] and not losable.isdisjoint(needs):
+                losable.add(i)
+        return losable
 
     def schedule(self) -> Liveness:
-        for i in range(len(self.model.ops)):
-            if i > self.peak and self.evicted:
+        for i in range(len(self.place), len(self.model.ops)):
+            if not self.losable.isdisjoint(self.model.needs[i]):
                 self._rerun_needed(i)
             self.place.append(self._append(i, self.again))
         self._drop_unread()
@@ -92,21 +101,27 @@ class _Reruns:
 
     def _append(self, i: int, *runs: Mapping[int, int]) -> int:
         """Appends a run of an op that reads the given second runs, else first runs; gives its place."""
-        place, needs = self.place, list[int]()
-        for j in self.model.needs[i]:
-            needs.append(next((of[j] for of in runs if j in of), -1))
-            if needs[-1] < 0:
-                needs[-1] = place[j]
+        place, needs = self.place, self.model.needs[i]
+        for of in runs[:-1]:
+            if not of.keys().isdisjoint(needs):
+                read = [next((each[j] for each in runs if j in each), -1) for j in needs]
+                break
+        else:
+            get = runs[-1].get
+            read = [get(j, -1) for j in needs]
         self.taken.append(i)
-        self.needs.append(tuple(needs))
+        self.needs.append(tuple([n if n >= 0 else place[j] for n, j in zip(read, needs, strict=True)]))
         return len(self.taken) - 1
 
     def _rerun_needed(self, i: int) -> None:
         """Appends second runs of what op `i` needs and has lost: evicted ops, and virtual ops that read them."""
         size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
+        every = self._lost(i, through_evicted=True)
+        if not every:
+            return
         wanted = {evicted[j] for j in self._lost(i, through_evicted=False) if size[j]}
         passing: dict[int, int] = {}
-        for j in sorted(self._lost(i, through_evicted=True)):
+        for j in sorted(every):
             if size[j]:
                 first, end = evicted[j]
                 stays = any(first <= segment[0] and segment[1] <= end for segment in wanted)
@@ -120,12 +135,12 @@ class _Reruns:
 
     def _lost(self, i: int, through_evicted: bool) -> set[int]:
         """The evicted and virtual ops without a second run that op `i` needs, through virtual ops, too."""
-        size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
+        size, needs, again, losable = self.model.size, self.model.needs, self.again, self.losable
         lost: set[int] = set()
         stack = list(needs[i])
         while stack:
             j = stack.pop()
-            if j <= self.peak and j not in lost and j not in again and (not size[j] or j in evicted):
+            if j in losable and j not in lost and j not in again:
                 lost.add(j)
                 if through_evicted or not size[j]:
                     stack += needs[j]
@@ -134,7 +149,7 @@ class _Reruns:
     def _seconds(self, i: int) -> float:
         """The estimated time of a second run of op i; a virtual op takes time if it computes."""
         op = self.model.ops[i]
-        return seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
+        return self.model.seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
 
     def _model(self) -> Liveness:
         """The model of the new schedule, with ops numbered by place."""
@@ -146,7 +161,9 @@ class _Reruns:
         reads: list[tuple[int, ...]] = []
         roots: list[tuple[int, ...]] = []
         for i, j in enumerate(taken):
-            behind = tuple(dict.fromkeys(k for need in self.needs[i] for k in roots[need]))
+            behind = self.needs[i]
+            if not all([size[need] for need in behind]):
+                behind = tuple(dict.fromkeys([k for need in behind for k in roots[need]]))
             is_virtual = not old.size[j] or (fused[i] and len(behind) <= MOST_ROOTS)
             size.append(0 if is_virtual else old.size[j])
             reads.append(() if is_virtual else behind)

@@ -3,13 +3,18 @@
 import functools
 import io
 import os
+import pickle
 import re
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 import numpy as np
+from archives import parts_of
+from cases.archives import plain
 
 import tiduc
 from tiduc.dialect.emit import artifact, bytecode
@@ -128,6 +133,42 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
         return file.read()
 
 
+@functools.cache
+def archive_parts() -> tuple[dict[str, bytes], ...]:
+    """The parts of `.pt2` archives: one that is written without PyTorch, and exports of PyTorch."""
+    exports = _in_child(_archives)  # empty without PyTorch
+    return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
+
+
+def _archives() -> bytes:
+    """Exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`, pickled as a list."""
+    import torch
+    from cases.torch_exports import exported
+
+    files = []
+    for name in (
+        "tied weights",
+        "a dynamic batch",
+        "branches",
+        "training",
+        "jvp",
+        "several results",
+        "asserted sizes",
+    ):
+        written = io.BytesIO()
+        torch.export.save(exported(name), written)
+        files.append(written.getvalue())
+    return pickle.dumps(files)
+
+
+def _load_libraries() -> None:
+    """Imports PyTorch and torch-mlir, without their threads, so that workers need not."""
+    archive_parts()
+    for name in ("torch.export", "torch_mlir.fx", "tiduc.models.from_torch"):
+        with suppress(ImportError):
+            import_module(name)
+
+
 def _onnx() -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
@@ -166,6 +207,7 @@ PREPARE: dict[str, Callable[[], object]] = {
     "compiled": compiled,
     "arrays": arrays,
     "models": models,
+    "archives": _load_libraries,
     "cache": compiled,
     "commands": arrays,
 }

@@ -30,7 +30,10 @@ PROCESSOR_SECONDS = 30
 """Processor time that an operation may take."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
 """An operation that has run longer, with a lower share of processor time, is blocked."""
-_CASES = 400  # inputs until a worker is replaced, since MLIR contexts grow
+_CASES, _ARCHIVES = (
+    400,
+    2500,
+)  # inputs until a worker is replaced, since MLIR contexts grow; torch's start is long
 _SPOILING = frozenset({"bytecode", "compiled", "models"})
 """Kinds of inputs that may corrupt a process or start threads in it without ending it."""
 _PR_SET_PDEATHSIG = 1
@@ -53,13 +56,14 @@ class Worker:
             self.connection.close()
             _serve(theirs, self.errors.fileno(), home)
         theirs.close()
-        self.done, self.is_spoilt = 0, False
+        self.done, self.is_spoilt, self.kind = 0, False, ""
         self.since = 0.0
         self.processor_since = 0.0
 
     def ask(self, request: Request, first: int, isolated: bool = False) -> None:
         """Starts an input at its operation `first`; `isolated` runs only this operation, with `isolated=True`."""
         self.done += 1
+        self.kind = request[0]
         self.is_spoilt = request[0] in _SPOILING or "compile" in case_of(*request).operations
         self.connection.send((request, first, isolated))
         self.note()
@@ -77,7 +81,7 @@ class Worker:
     @property
     def is_old(self) -> bool:
         """Whether another worker must replace this one before the next input."""
-        return self.is_spoilt or self.done >= _CASES
+        return self.is_spoilt or self.done >= (_ARCHIVES if self.kind == "archives" else _CASES)
 
     def _processor_seconds(self) -> float:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])

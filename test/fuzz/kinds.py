@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+import archives
 import byte_mutations
 import command_lines
 import corpus
@@ -122,6 +123,12 @@ def _models(draw: Random) -> Case:
     return Case("models", {f"input{suffix}": mutant}, (operation,))
 
 
+def _archives(draw: Random) -> Case:
+    files = corpus.archive_parts()
+    mutant = archives.mutated(draw.choice(files), draw, files)
+    return Case("archives", {"input.pt2": mutant}, ("import, watched",))
+
+
 def _cache(draw: Random) -> Case:
     """A cache folder with damaged entries and entries that are not regular files."""
     files = corpus.compiled()
@@ -170,16 +177,18 @@ KINDS: dict[str, Callable[[Random], Case]] = {
     "compiled": _compiled,
     "arrays": _arrays,
     "models": _models,
+    "archives": _archives,
     "cache": _cache,
     "commands": _commands,
 }
 SHARES = {
     "programs": 10,
-    "text": 40,
+    "text": 39,
     "bytecode": 20,
     "compiled": 5,
     "arrays": 15,
     "models": 1,
+    "archives": 1,
     "cache": 4,
     "commands": 5,
 }

@@ -6,13 +6,16 @@ An operation takes a `Subject`, raises on failure, and checks its result: emitte
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from cases.archives import plain, write
 from outcomes import Invalid
+from watch import watched
 
 import tiduc
 from tiduc.backends.backend import Options
@@ -25,7 +28,8 @@ from tiduc.linking import link
 from tiduc.models.files import import_model
 from tiduc.opt import PASSES, run_pipeline
 from tiduc.program import Program
-from tiduc.runtime import cache
+from tiduc.runtime import cache as modules_cache
+from tiduc.runtime import worker
 from tiduc.runtime.arrays import parse_inputs, random_array
 from tiduc.runtime.modules import load as load_compiled
 from tiduc.runtime.process import Limits
@@ -228,11 +232,29 @@ def _import(s: Subject) -> None:
     _emitted(import_model(s.path, lift_constants=bool(s.draw.randrange(2)), **s.isolation))
 
 
+def _import_watched(s: Subject) -> None:
+    """Imports a file in this process, which must touch nothing else; `isolated`, in a worker with limits."""
+    if s.isolation:
+        _import(s)
+        return
+    worker._serving = True  # what a worker does, this process does, so that it can be watched
+    _import_a_plain_archive()
+    with watched(s.path.resolve().parent):
+        import_model(s.path, lift_constants=bool(s.draw.randrange(2)))
+
+
+@cache
+def _import_a_plain_archive() -> None:
+    """Has PyTorch import all of its modules that an import needs."""
+    with TemporaryDirectory() as folder:
+        import_model(write(Path(folder) / "plain.pt2", plain()))
+
+
 def _cache(s: Subject) -> None:
-    cache.info()
-    cache.read(s.path.stem)
-    cache.write("0" * 64, b"x")
-    cache.clear()
+    modules_cache.info()
+    modules_cache.read(s.path.stem)
+    modules_cache.write("0" * 64, b"x")
+    modules_cache.clear()
 
 
 PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
@@ -276,5 +298,6 @@ OTHER: dict[str, Callable[[Subject], None]] = {
     "run compiled": _run_compiled,
     "weights": _weights,
     "import": _import,
+    "import, watched": _import_watched,
     "cache": _cache,
 }

@@ -14,7 +14,7 @@ EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
 """Outcomes that are not findings: a result; a `TiducError`; a wrong command line; a `TiducError` with `isolated=True`
 where a native library would end or block the process; the driver's report of its worker's death.
 """
-FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced")
+FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced", "outside")
 CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
@@ -45,6 +45,10 @@ class Invalid(Exception):
     """An operation's result is malformed, such as IR that does not parse."""
 
 
+class Outside(BaseException):
+    """What an operation did beside its task, such as opening another file; no handler of exceptions catches it."""
+
+
 def finding(category: str, detail: str, place: str = "") -> Outcome:
     """A finding; its signature is the place, if any, and the detail's first line without numbers."""
     first = re.sub(
@@ -71,6 +75,8 @@ def raised(error: BaseException, has_places: bool) -> Outcome:
         return refused(error, has_places)
     if isinstance(error, MemoryError):
         return finding("memory", _told(error), _frame(error))
+    if isinstance(error, Outside):
+        return finding("outside", str(error))
     if isinstance(error, Invalid):
         return finding("invalid", str(error))
     return finding("traceback", _told(error), _frame(error))

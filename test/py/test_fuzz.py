@@ -47,11 +47,19 @@ def test_failures_of_a_worker_are_classified() -> None:
 
 @pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
 def test_a_sample_finds_nothing(kinds: str) -> None:
-    """Every kind of input except models, which take seconds each to import."""
+    """Every kind of input except models and archives, which import frameworks."""
     command = [sys.executable, str(FUZZ), "--kinds", kinds, "--count", "12", "--seed", "14"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
     assert done.returncode == 0, done.stdout
     assert "| all | 12 |" in done.stdout
+
+
+def test_archives_of_strangers_touch_nothing() -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, str(FUZZ), "--kinds", "archives", "--count", "100", "--seed", "14"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment())
+    assert done.returncode == 0, done.stdout
+    assert "| all | 100 |" in done.stdout
 
 
 def test_an_input_is_determined_by_its_number() -> None:

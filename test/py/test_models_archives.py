@@ -346,6 +346,13 @@ def test_large_parts_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         read(write(tmp_path / "model.pt2", plain()))
 
 
+def test_a_file_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "model.pt2", plain())
+    monkeypatch.setattr(archive, "memory", lambda: 0)
+    with pytest.raises(TiducError, match="larger than the memory"):
+        read(path)
+
+
 def test_messages_hold_no_control_characters() -> None:
     """The lines of a file's programs are shown in messages."""
     record = schema.checked(schema.Maybe(schema._trace), 'File "x.py", line 1\n\x1b[31mred\x00')

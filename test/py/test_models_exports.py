@@ -28,7 +28,7 @@ SAMPLE = (
         "asserted sizes",
     ),
 )
-RESOURCE = re.compile(r"(torch_tensor_[\w.]*?(?:int|float|bool|complex)\d*)_\d+\b")
+RESOURCE = re.compile(r"(torch_tensor_[\w.]*?(?:int|float|bool|complex)\d*)(?:_\d+)+\b")
 """The name of a constant, to which torch-mlir adds a number where the process has had such a constant."""
 
 

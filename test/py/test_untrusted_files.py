@@ -1,7 +1,13 @@
 """Untrusted files of each kind other than `.pt2`: what cannot run, which files are not read, and which limits hold."""
 
+import io
 import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -10,6 +16,178 @@ import tiduc
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.models.torch.dialect import import_in_worker
 from tiduc.runtime.process import Limits
+
+ROOT = Path(__file__).parents[2]
+WATCHED = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}, *({str(ROOT)!r} + "/test/" + name for name in ("py", "fuzz"))]
+from pathlib import Path
+import tiduc
+from tiduc.runtime import worker
+from tiduc.runtime.weights import read_weights
+import watch
+
+worker._serving = True  # this process does what a worker would do
+good, bad = map(Path, sys.argv[1:])
+read = read_weights if good.suffix in (".npz", ".safetensors", ".irpa") else tiduc.import_model
+read(good)
+for path in (good, bad):
+    with watch.watched(path.parent):
+        try:
+            read(path)
+            print("read")
+        except tiduc.TiducError as error:
+            print(error.message)
+"""
+"""Reads a good file, so that libraries load, then both files; fails if the process does anything else."""
+
+
+class Evil:
+    """An object that makes a folder when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("ran",)
+
+
+def arrays(suffix: str) -> bytes:
+    """A file of one array."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        tiduc.write_weights(path, {"w": np.arange(3, dtype=np.float32)})
+        return path.read_bytes()
+
+
+def npz() -> tuple[bytes, bytes]:
+    bad = io.BytesIO()
+    np.savez(bad, w=np.array([Evil()], object))
+    return arrays(".npz"), bad.getvalue()
+
+
+def safetensors() -> tuple[bytes, bytes]:
+    """A header that says that it has 2^62 bytes."""
+    pytest.importorskip("safetensors")
+    good = arrays(".safetensors")
+    return good, (2**62).to_bytes(8, "little") + good[8:]
+
+
+def irpa() -> tuple[bytes, bytes]:
+    """An archive that ends before the array."""
+    good = arrays(".irpa")
+    return good, good[:80]
+
+
+def onnx() -> tuple[bytes, bytes]:
+    pytest.importorskip("onnx")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "w.bin").write_bytes(bytes(8))
+        model = external(Path(folder), "/etc/passwd", "FLOAT").read_bytes()
+    return plain_onnx(), model
+
+
+def plain_onnx() -> bytes:
+    from onnx import TensorProto, helper
+
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])] for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"])], "model", *ends)
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString())
+
+
+def jaxexport() -> tuple[bytes, bytes]:
+    """A pickle in the place of the bytes of an export, and an export with containers as arguments."""
+    jax = pytest.importorskip("jax")
+    exported = jax.export.export(jax.jit(lambda x: {"y": [x["x"] * 2]}))({"x": np.ones(2, np.float32)})
+    return bytes(exported.serialize()), pickle.dumps(Evil())
+
+
+def mlir() -> tuple[bytes, bytes]:
+    """A program that calls a function of a library by name."""
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { %y = OP %x : BODY\n return %y : tensor<2xf32> }"
+    good = text.replace("OP", "stablehlo.tanh").replace("BODY", "tensor<2xf32>")
+    bad = text.replace("OP %x", "stablehlo.custom_call @system(%x)").replace(
+        "BODY", "(tensor<2xf32>) -> tensor<2xf32>"
+    )
+    return good.encode(), bad.encode()
+
+
+REFUSED: dict[Callable[[], tuple[bytes, bytes]], str] = {
+    npz: "not a .npy or .npz file of numbers",
+    safetensors: "not a file of arrays",
+    irpa: "not a file of arrays",
+    onnx: "cannot read the arrays of",
+    jaxexport: "not a serialized export of JAX",
+    mlir: "read",  # a call is a line of the program, which nothing runs
+}
+"""A good and a bad file of each kind, and what the error about the bad one says."""
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+def test_a_file_runs_nothing(kind: Callable[[], tuple[bytes, bytes]], tmp_path: Path) -> None:
+    good, bad = kind()
+    paths = [tmp_path / name / f"model.{kind.__name__}" for name in ("good", "bad")]
+    for path, data in zip(paths, (good, bad), strict=True):
+        path.parent.mkdir()
+        path.write_bytes(data)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "read" and REFUSED[kind] in second
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "good"]
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("open('/etc/passwd')", "open"),
+        ("open('x', 'w').close()", "open"),
+        ("import os; os.mkdir('x')", "os.mkdir"),
+        ("import os; os.system('true')", "os.system"),
+        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
+        ("import pickle; pickle.loads(pickle.dumps(Path))", "pickle.find_class"),
+        ("import ctypes; ctypes.CDLL('libc.so.6')", "ctypes.dlopen"),
+        ("import socket; socket.socket().close()", "socket"),
+        ("import time; [None for t in iter(time.process_time, 0) if t > end and 1 / 0]", "processor time"),
+    ],
+)
+def test_the_watch_sees(what: str, told: str, tmp_path: Path) -> None:
+    paths = [str(ROOT), *(str(ROOT / "test" / name) for name in ("py", "fuzz"))]
+    program = f"""
+import sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+import time, watch
+watch.PROCESSOR_SECONDS, end = 0.2, time.process_time() + 0.5
+import pickle, socket, ctypes, subprocess
+try:
+    with watch.watched(Path({str(tmp_path)!r})):
+        exec({what!r})
+except watch.Outside as error:
+    print(error)
+except ZeroDivisionError:
+    pass
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert told in done.stdout, done.stderr
+
+
+def test_a_compiled_module_is_no_program(tmp_path: Path) -> None:
+    """No command that reads a program loads machine code."""
+    path = tmp_path / "model.vmfb"
+    path.write_bytes(b"PK")
+    with pytest.raises(TiducError, match="unknown kind of file"):
+        tiduc.import_model(path)
+    with pytest.raises(TiducError):
+        tiduc.load(path)
+
 
 # ---- limits ------------------------------------------------------------------------------------------------
 

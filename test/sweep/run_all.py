@@ -1,4 +1,4 @@
-"""Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER]
+"""Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
 Without `--full`, a sample of each sweep runs, whose random programs are those of a seed that changes by day: the date,
 such as 20261128. The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.util import find_spec
@@ -60,26 +61,30 @@ def missing(sweep: Sweep) -> str:
 
 
 def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
-    """The outcome of one sweep, in a process of its own; its output is printed as it comes."""
+    """The outcome of one sweep, in a process of its own."""
     words = {"seed": str(seed), "journal": str(journal), "folder": os.environ.get(sweep.folder, "")}
     command = [word.format_map(words) for word in (sweep.full if full else sweep.sample)]
-    print(f"== {sweep.name}: {' '.join(command)}", flush=True)
-    began, lines = time.monotonic(), []
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(ROOT / "test" / each) for each in sweep.paths),
     }
-    with subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            lines.append(line.rstrip("\n"))
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     seconds = round(time.monotonic() - began)
-    counts, status = counts_in("\n".join(lines)), process.returncode
-    return Outcome(sweep.name, commit(), f"{date.today()}", seconds, status, counts, tuple(lines[-40:]))
+    print(f"== {sweep.name}: {' '.join(command)}\n{ended.stdout}", end="", flush=True)
+    lines = tuple(ended.stdout.splitlines()[-40:])
+    return Outcome(
+        sweep.name, commit(), f"{date.today()}", seconds, ended.returncode, counts_in(ended.stdout), lines
+    )
 
 
 def commit() -> str:
@@ -107,22 +112,26 @@ def known(file: Path) -> dict[str, Outcome]:
     return {each.name: each for each in outcomes if each.commit == here and not each.failed}
 
 
-def outcomes(sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path) -> Iterator[Outcome]:
+def outcomes(
+    sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path, jobs: int = 1
+) -> Iterator[Outcome]:
     """The outcome of each sweep, in order; a full run leaves out those that the folder has for this commit."""
     done = known(folder / "outcomes.jsonl") if full else {}
-    for sweep in sweeps:
+
+    def outcome(sweep: Sweep) -> Outcome:
         if sweep.name in done:
-            yield done[sweep.name]
-            continue
-        why = missing(sweep)
-        if why:
-            outcome = Outcome(sweep.name, commit(), f"{date.today()}", 0, 0, {}, (), why)
-        else:
-            outcome = run(sweep, full, seed, folder / f"{sweep.name}.{commit()}.jsonl")
-        if full and not why:
+            return done[sweep.name]
+        if why := missing(sweep):
+            return Outcome(sweep.name, commit(), f"{date.today()}", 0, 0, {}, (), why)
+        journal = folder / f"{sweep.name.replace('/', '-')}.{commit()}.jsonl"
+        found = run(sweep, full, seed, journal)
+        if full:
             with open(folder / "outcomes.jsonl", "a") as file:
-                print(json.dumps(asdict(outcome)), file=file, flush=True)
-        yield outcome
+                print(json.dumps(asdict(found)), file=file, flush=True)
+        return found
+
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(outcome, sweeps)
 
 
 def row(outcome: Outcome) -> str:
@@ -167,11 +176,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(f"{date.today():%Y%m%d}"), help="of random programs")
     parser.add_argument("--only", default="", help="names of sweeps, with commas between")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "sweeps", help="of the outcomes")
+    parser.add_argument("--jobs", type=int, default=2, help="the number of sweeps that run at once")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
     done = []
-    for outcome in outcomes(chosen(options.only), options.full, options.seed, options.folder):
+    for outcome in outcomes(chosen(options.only), options.full, options.seed, options.folder, options.jobs):
         done.append(outcome)
         if options.full and not outcome.why:
             PAGE.write_text(page([outcome], PAGE.read_text()))

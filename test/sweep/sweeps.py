@@ -42,6 +42,12 @@ def _plugin(name: str, *needs: str) -> Sweep:
 
 
 SWEEPS: tuple[Sweep, ...] = (
+    _sweep(  # the longest begins first
+        "random_networks",
+        "--count 200 --first {seed}",
+        "--count 1000 --journal {journal}",
+        "jax",
+    ),
     _sweep("accepted", "--filter stablehlo.s", ""),
     _plugin("batch_rules"),
     _sweep("faults", "add_predicates vulkan/sine dynamic/gather_unsigned", ""),
@@ -62,12 +68,6 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(
         "random_loops", "--of vjp,arrays --count 6 --first {seed}", "--count 150 --journal {journal}", "jax"
     ),
-    _sweep(
-        "random_networks",
-        "--count 200 --first {seed} --journal {journal}",
-        "--count 1000 --journal {journal}",
-        "jax",
-    ),
     _sweep("random_products", "--seconds 45 --first {seed}", "--seconds 1800 --first {seed}", "jax"),
     _sweep("seeded_errors", "--every 12", ""),
     _sweep("static_libraries", "examples/mlp_f32.mlir", "examples/mlp_f32.mlir examples/convnet_f32.mlir"),
@@ -76,6 +76,7 @@ SWEEPS: tuple[Sweep, ...] = (
         "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
     ),
     _plugin("target_rules"),
+    _sweep("torch_degenerate", "{journal} --only ^a", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),
     _sweep("versions", "--list", ""),
 )

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from counts import summary
 from degenerate_functions import ELEMENTWISE, INDICES, LINEAR, NORMS, REDUCTIONS
 from degenerate_layers import LAYERS, LOSSES, POOLS
 from torch_gradients import GROUPS, Module
@@ -290,7 +291,7 @@ def main() -> int:
             report(group, name, own)
     worker.close()
     counts = Counter(category for answer in known.values() for category, _ in answer.values())
-    print(dict(counts))
+    print(summary(counts))
     return int(bool(counts["wrong"]))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tiduc.dialect.errors import TiducError
+from tiduc.runtime.process import memory
 
 MODEL = "models/model.json"
 WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
@@ -51,8 +52,11 @@ def read_parts(path: str) -> dict[str, bytearray]:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TiducError("cannot read: not a regular file", path)
+        size = os.fstat(file.fileno()).st_size
+        if size > memory() * 2**20:
+            raise TiducError("the file is larger than the memory of this machine", path)
         try:
-            return _parts(file, os.fstat(file.fileno()).st_size)
+            return _parts(file, size)
         except TiducError as error:
             error.location = path
             raise

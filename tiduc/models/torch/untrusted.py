@@ -40,6 +40,8 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
             _program, limits, written, payloads, contents, sizes
         )
         weights = arrays(names, payloads, parts)
+    except MemoryError:
+        raise TiducError("the arrays of the file need more memory than there is", path) from None
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", path) from None
     except TiducError as error:

@@ -1,0 +1,111 @@
+"""Watches what this process does while it reads a file: no other file, no process, no network, no pickle.
+
+Python's audit events show files, processes, sockets, libraries and pickles. What native code does shows in the folder
+of the input, in which nothing may appear, and in a run of the fuzzer under `strace`.
+"""
+
+import os
+import site
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from outcomes import Outside
+
+PROCESSOR_SECONDS = 20.0
+"""Processor time in which a file of the fuzzer is read and imported."""
+_ENDS_PROCESS = (
+    "subprocess.",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "os.startfile",
+    "pty.",
+)
+_FORBIDDEN = (
+    *_ENDS_PROCESS,
+    "socket.",
+    "ctypes.dlopen",
+    "pickle.find_class",
+    "shutil.",
+    "webbrowser.",
+    "urllib.",
+)
+_CHANGES = (
+    "os.mkdir",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.symlink",
+    "os.link",
+    "os.chmod",
+    "os.truncate",
+)
+_LIBRARIES = (
+    *(sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).resolve().parents[2])),
+    *("/dev/null", "/proc/", "/sys/"),
+)
+"""Files that modules of Python may be read from."""
+
+_seen: list[str] | None = None
+"""What happened since the watch began; None while nobody watches."""
+_folder = ""
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[None]:
+    """Raises `Outside` at the end of the block if the process did what reading a file must not do."""
+    global _seen, _folder
+    _watch()
+    before, started = _listed(folder), time.process_time()
+    _seen, _folder = [], str(folder)
+    try:
+        yield
+    finally:
+        seen, _seen = _seen, None
+        took = time.process_time() - started
+        if appeared := _listed(folder) - before:
+            seen.append(f"made {', '.join(sorted(appeared))}")
+        if took > PROCESSOR_SECONDS:
+            seen.append(f"took {took:.0f} s of processor time")
+        if seen:
+            raise Outside("; ".join(seen[:5])) from None
+
+
+def _listed(folder: Path) -> set[str]:
+    """The files in the folder and in the one above, without those for temporary files."""
+    return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
+
+
+@cache
+def _watch() -> None:
+    sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if _seen is None:
+        return
+    if event.startswith(_FORBIDDEN):
+        _seen.append(f"{event} {arguments!r:.200}")
+    elif event.startswith(_CHANGES) and not _is_within(arguments[0], os.path.join(_folder, "tmp")):
+        _seen.append(f"{event} {arguments!r:.200}")
+    elif event == "open" and not isinstance(arguments[0], int) and not _may_open(*arguments):
+        _seen.append(f"open {arguments!r:.200}")
+
+
+def _may_open(path: Any, mode: Any, flags: Any) -> bool:
+    writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) != 0
+    if writes:
+        return _is_within(path, os.path.join(_folder, "tmp")) or os.fspath(path) == os.devnull
+    return _is_within(path, _folder) or any(_is_within(path, place) for place in _LIBRARIES)
+
+
+def _is_within(path: Any, folder: str) -> bool:
+    return os.path.realpath(os.fsdecode(path)).startswith(os.path.realpath(folder))
