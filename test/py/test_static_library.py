@@ -97,6 +97,32 @@ def test_arrays_of_a_library_are_placed_by_size() -> None:
     assert heap is not None and int(heap[1]) < 80_000
 
 
+EMULATED = {
+    "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
+    "riscv64": ("riscv64-linux-gnu-gcc", ("qemu-riscv64",)),
+    "riscv64:v": ("riscv64-linux-gnu-gcc", ("qemu-riscv64", "-cpu", "rv64,v=true,vext_spec=v1.0")),
+    "x86_64:x86-64-v2": ("gcc", ("qemu-x86_64", "-cpu", "Nehalem")),
+    "x86_64:x86-64-v3": ("gcc", ("qemu-x86_64", "-cpu", "max")),
+}
+"""The C compiler and the emulator for the Linux programs of each target; QEMU 7.2 names no CPU with AVX2 but `max`."""
+
+
+@pytest.mark.slow
+@pytest.mark.more
+@pytest.mark.parametrize("target", EMULATED)
+def test_a_library_runs_on_another_cpu(tmp_path: Path, target: str) -> None:
+    """QEMU ends the program if the code has an instruction that the CPU lacks."""
+    compiler, emulator = EMULATED[target]
+    for tool in (compiler, emulator[0]):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    gradient = program(LAYER).grad("w", value=True)
+    arrays = RNG.standard_normal((16, 3), np.float32), RNG.standard_normal((8, 3), np.float32)
+    found = run_library(gradient, arrays, tmp_path, target, (compiler, "-static"), emulator)
+    for x, wanted in zip(found, gradient.compile(engine="reference")(*arrays), strict=True):
+        np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_a_library_runs_as_webassembly(tmp_path: Path) -> None:
     """The gradient of a loop, linked by clang and run outside of a browser."""
