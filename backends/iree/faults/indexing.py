@@ -89,6 +89,7 @@ def _is_part(op: Any) -> bool:
 @wrong(
     "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
     "gather",
+    upstream="https://github.com/iree-org/iree/issues/24881",
 )
 @wrong(
     "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",

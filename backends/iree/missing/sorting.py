@@ -12,7 +12,11 @@ from tiduc.dialect.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort")
-@wrong("The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.", "sort_stable")
+@wrong(
+    "The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.",
+    "sort_stable",
+    upstream="https://github.com/iree-org/iree/issues/13865",
+)
 @wrong("On GPUs, one thread sorts a row, and may end early; emits a sorting network.", "vulkan/sort")
 @crash(
     "On GPUs, rows of dynamic shapes crash the compiler; emits a sorting network.",
