@@ -17,7 +17,7 @@ the seed: an op that is recomputed gives the same bits. THREE_FRY, unlike PHILOX
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -25,12 +25,14 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.bodies import RegionBuilder
+from tiduc.dialect.dynamic.emitters import BROADCAST
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.functions import replace, symbol, within
 from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.types import is_dynamic, is_empty, with_element
+from tiduc.dialect.types import is_dynamic, is_empty, with_element, with_shape
 from tiduc.dialect.verify import CHECKPOINT, NAME
 from tiduc.passes.importing.relus import splat
+from tiduc.passes.importing.threefry import threefry
 
 RNG = "stablehlo.rng"
 SEED = "seed"
@@ -46,11 +48,15 @@ _ONE = {32: 127 << 23, 64: 1023 << 52}
 
 
 class _Emitter(RegionBuilder):
-    """Emits ops at an insertion point; with `checkpoint`, ops that reverse mode recomputes."""
+    """Emits ops at an insertion point; with `checkpoint`, ops that reverse mode recomputes.
+
+    Arrays of a dynamic shape are flat, and their length is `count`, a tensor<1xi64>.
+    """
 
     def __init__(self, ip: Any, location: Any, checkpoint: bool = False) -> None:
         self.constants = {}
         self.location = location
+        self.count: Any = None
         self._ip = ip
         self._marks = {CHECKPOINT: ir.UnitAttr.get()} if checkpoint else {}
 
@@ -64,9 +70,30 @@ class _Emitter(RegionBuilder):
     ) -> tuple[Any, ...]:
         return super().emit_all(name, operands, types, {**(attributes or {}), **self._marks}, regions)
 
+    def constant(self, value: Any, like: Any) -> Any:
+        type_ = like if isinstance(like, ir.Type) else like.type
+        scalar = super().constant(value, with_shape(type_, []) if is_dynamic(type_) else type_)
+        return self.broadcast_in_dim(scalar, [], type_) if is_dynamic(type_) else scalar
+
+    def broadcast_in_dim(self, x: Any, dimensions: Any, like: Any) -> Any:
+        """x broadcast to a type; a flat dynamic array is filled with a scalar x."""
+        if not is_dynamic(like):
+            return super().broadcast_in_dim(x, dimensions, like)
+        key = (x, like)
+        if key not in self.constants:
+            attributes = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
+            self.constants[key] = self.emit(BROADCAST, (x, self.count), like, attributes)
+        return self.constants[key]
+
     def bits(self, state: Any, sizes: Sequence[int], width: int = 64) -> tuple[Any, Any]:
         """The state after it, and an array of random words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
+        if is_dynamic(type_):
+            wide = threefry(self, state, self.count)
+            high = self.emit(
+                "stablehlo.shift_right_logical", (wide, self.constant(64 - width, wide)), wide.type
+            )
+            return None, self.convert(high, type_.element_type)
         algorithm = {"rng_algorithm": hlo.RngAlgorithmAttr.get("THREE_FRY")}
         after, words = self.emit_all("stablehlo.rng_bit_generator", (state,), (state.type, type_), algorithm)
         return after, words
@@ -185,16 +212,23 @@ def _streams_in(block: Any, count: int) -> tuple[Any, list[Any]]:
 
 def _drawn(b: _Emitter, op: Any, state: Any) -> Any:
     """The random numbers of an `rng`, from the state of its stream."""
-    first, second, _ = op.operands
-    type_ = op.result.type
+    first, second, sizes = op.operands
     is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
-    if is_dynamic(type_):
-        raise Unsupported(f"no random numbers of a dynamic shape can be drawn, such as {type_}", op.location)
-    if isinstance(type_.element_type, ir.IntegerType) and type_.element_type.width >= 8 and is_uniform:
-        return _integers(b, first, second, type_, state)
-    if str(type_.element_type) not in _DIGITS:
-        raise Unsupported(f"no random numbers of type {type_.element_type} can be drawn", op.location)
-    return (_uniform if is_uniform else _normal)(b, first, second, type_, state)
+    type_ = op.result.type
+    kind = type_.element_type
+    if isinstance(kind, ir.IntegerType) and kind.width >= 8 and is_uniform:
+        draw: Callable[..., Any] = _integers
+    elif str(kind) in _DIGITS:
+        draw = _uniform if is_uniform else _normal
+    else:
+        raise Unsupported(f"no random numbers of type {kind} can be drawn", op.location)
+    if not is_dynamic(type_):
+        return draw(b, first, second, type_, state)
+    one = b.constant(1, ir.RankedTensorType.get([], ir.IntegerType.get_signless(64)))
+    total = b.reduce(b.convert(sizes, one.type.element_type), one, [0], "stablehlo.multiply")
+    b.count = b.reshape(total, [1])
+    flat = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], kind)
+    return b.emit("stablehlo.dynamic_reshape", (draw(b, first, second, flat, state), sizes), type_)
 
 
 def _integers(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
@@ -240,12 +274,12 @@ def _fractions(b: _Emitter, type_: Any, digits: int, state: Any) -> Any:
     The bits of k become the digits of a number from 1 to 2, of which 1 - 2^-digits is subtracted.
     """
     width, real = (64, ir.F64Type.get()) if digits > 24 else (32, ir.F32Type.get())
-    _, words = b.bits(state, type_.shape, width)
+    _, drawn = b.bits(state, type_.shape, width)
 
     def shifted(x: Any, by: int, direction: str) -> Any:
         return b.emit(f"stablehlo.shift_{direction}", (x, b.constant(by, x)), x.type) if by else x
 
-    k = shifted(words, width - (digits - 1), "right_logical")
+    k = shifted(drawn, width - (digits - 1), "right_logical")
     k = shifted(k, (52 if width == 64 else 23) - (digits - 1), "left")
     k = b.emit("stablehlo.or", (k, b.constant(_ONE[width], k)), k.type)
     v = b.emit("stablehlo.bitcast_convert", (k,), with_element(k.type, real))

@@ -133,6 +133,17 @@ def test_dropout_of_pytorch() -> None:
     assert 0.2 < ((again != 0) != (y != 0)).mean() < 0.6
 
 
+def test_dropout_of_a_dynamic_batch() -> None:
+    torch = pytest.importorskip("torch")
+    batch = torch.export.Dim("batch", min=2, max=64)
+    module = torch.nn.Dropout(0.25).train()
+    program = tiduc.from_torch(module, (torch.ones(3, 40),), dynamic_shapes={"input": {0: batch}})
+    for rows in (5, 60):
+        y = program(np.ones((rows, 40), np.float32), seed())
+        assert y.shape == (rows, 40) and set(np.unique(y)) == {0, np.float32(1 / 0.75)}
+        assert abs((y != 0).mean() - 0.75) < 4 * np.sqrt(0.75 * 0.25 / y.size)
+
+
 def onnx_model(
     onnx: Any, op: str, outputs: Sequence[tuple[str, Any]], inputs: Sequence[str] = (), **given: Any
 ) -> Any:

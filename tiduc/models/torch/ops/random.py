@@ -1,13 +1,73 @@
-"""Decompositions of random functions, to uniform numbers between 0 and 1; neither bound is ever drawn.
+"""Decompositions of random functions to `rng`, in functions written as StableHLO; import expands it.
 
-torch-mlir's dropout divides 0 by 0 where p is 1, its uniform numbers for dropout are of f64, and its normal ones need
-two uniform numbers each, of the type of the result, which may have 8 digits.
+torch-mlir draws no numbers of a dynamic shape; its dropout divides 0 by 0 where p is 1 and draws in f64; and its normal
+numbers are computed from uniform ones of the result's type, which may have 8 digits.
 """
 
-from math import sqrt
+from itertools import count
 from typing import Any
 
+from tiduc.models.emitted_text import Body, Value
+from tiduc.models.torch.ops.calls import ELEMENTS, call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+_NUMBERS = count()
+"""Numbers for names of functions: calls of functions with equal names and operands would be merged."""
+
+
+def _drawn(like: Any, dtype: Any, distribution: str) -> Any:
+    """Numbers of the shape of a tensor: uniform ones between 0 and 1, without either, or standard normal ones."""
+    kind = ELEMENTS[str(dtype).removeprefix("torch.")]
+
+    def size(body: Body, x: Value, d: int) -> Value:
+        if isinstance(x.sizes[d], int):
+            return body.constant(f"[{x.sizes[d]}]", [1], "i64")
+        n = body.emit("get_dimension_size", [x], [], f"dimension = {d} : i64", "i32")
+        return body.convert(body.reshape(n, [1]), "i64")
+
+    def emit(body: Body, x: Value) -> list[Value]:
+        bounds = [body.constant(number, [], kind) for number in ("0.0", "1.0")]
+        parts = [size(body, x, d) for d in range(len(x.sizes))]
+        sizes = body.concatenate(parts, 0) if parts else body.constant("", [0], "i64")
+        chosen = f"rng_distribution = #stablehlo<rng_distribution {distribution}>"
+        return [body.emit("rng", [*bounds, sizes], x.sizes, chosen, kind)]
+
+    return call(f"{distribution.lower()}.{next(_NUMBERS)}", [like], emit)
+
+
+def _of_size(size: Any, dtype: Any, distribution: str) -> Any:
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    return _drawn(torch.zeros(size, dtype=dtype), dtype, distribution)
+
+
+@decomposes(aten.rand.default)
+def rand(size: Any, *, dtype: Any = None, **_: Any) -> Any:
+    """Uniform numbers of this shape."""
+    return _of_size(size, dtype, "UNIFORM")
+
+
+@decomposes(aten.rand_like.default)
+def rand_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+    """Uniform numbers of the shape of x."""
+    return _drawn(x, x.dtype if dtype is None else dtype, "UNIFORM")
+
+
+@decomposes(aten.uniform.default)
+def uniform(x: Any, low: float = 0.0, high: float = 1.0, **_: Any) -> Any:
+    """Uniform numbers between two numbers, of the shape of x."""
+    return low + (high - low) * rand_like(x)
+
+
+@decomposes(aten.randn.default)
+def randn(size: Any, *, dtype: Any = None, **_: Any) -> Any:
+    """Standard normal numbers of this shape."""
+    return _of_size(size, dtype, "NORMAL")
+
+
+@decomposes(aten.randn_like.default)
+def randn_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+    """Standard normal numbers of the shape of x."""
+    return _drawn(x, x.dtype if dtype is None else dtype, "NORMAL")
 
 
 @decomposes(aten.native_dropout.default)
@@ -15,7 +75,7 @@ def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     """x / (1 - p) where the mask is True, else 0; and the mask."""
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    mask = torch.rand_like(x, dtype=torch.float32) < 1 - p
+    mask = rand_like(x, dtype=torch.float32) < 1 - p
     return torch.where(mask, x * (0 if p == 1 else 1 / (1 - p)), 0), mask
 
 
@@ -25,28 +85,16 @@ def dropout(x: Any, p: float, train: bool) -> Any:
     return native_dropout(x, p, train)[0] if train and p else x
 
 
-def _normal(uniform: Any, dtype: Any) -> Any:
-    """Standard normal numbers from uniform ones."""
-    return (sqrt(2) * torch.special.erfinv(2 * uniform - 1)).to(dtype)
+@decomposes(aten.bernoulli.default)
+def bernoulli(p: Any, **_: Any) -> Any:
+    """1 with probability p, else 0."""
+    return (rand_like(p, dtype=torch.float32) < p).to(p.dtype)
 
 
-def _wide(dtype: Any) -> Any:
-    """The type to compute in: no narrower than f32."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-@decomposes(aten.randn.default)
-def randn(size: Any, *, dtype: Any = None, **_: Any) -> Any:
-    """Standard normal numbers of this shape."""
-    dtype = torch.get_default_dtype() if dtype is None else dtype
-    return _normal(torch.rand(size, dtype=_wide(dtype)), dtype)
-
-
-@decomposes(aten.randn_like.default)
-def randn_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
-    """Standard normal numbers of the shape of x."""
-    dtype = x.dtype if dtype is None else dtype
-    return _normal(torch.rand_like(x, dtype=_wide(dtype)), dtype)
+@decomposes(aten.bernoulli.p)
+def bernoulli_of_number(x: Any, p: float, **_: Any) -> Any:
+    """1 with probability p, else 0, in the shape of x."""
+    return (rand_like(x, dtype=torch.float32) < p).to(x.dtype)
 
 
 @decomposes(

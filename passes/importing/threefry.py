@@ -1,0 +1,57 @@
+"""Random words of a dynamic number, which `rng_bit_generator` cannot give: THREE_FRY in elementwise ops.
+
+The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the enciphered counter + i.
+
+Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.1: Threefry-2x32-20.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.bodies import RegionBuilder
+from tiduc.dialect.types import i64
+
+_ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+_PARITY = 0x1BD11BDA
+_LOW = 2**32 - 1
+
+
+def threefry(b: RegionBuilder, state: Any, count: Any) -> Any:
+    """A flat array of 64-bit words for a state, which is a key and a counter; `count` is a tensor<1xi64>.
+
+    The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
+    """
+    u32, u64 = (ir.IntegerType.get_unsigned(n) for n in (32, 64))
+    wide = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], u64)
+
+    def halves(x: Any) -> tuple[Any, Any]:
+        low = _two(b, "and", x, _LOW)
+        return b.convert(low, u32), b.convert(_two(b, "shift_right_logical", x, 32), u32)
+
+    key, counter = (
+        b.broadcast_in_dim(b.reshape(b.slice(state, [i], [i + 1], [1]), []), [], wide) for i in (0, 1)
+    )
+    place = b.emit("stablehlo.dynamic_iota", (count,), wide, {"iota_dimension": i64(0)})
+    low, high = _enciphered(b, halves(b.add(counter, place)), halves(key))
+    return _two(b, "or", b.convert(low, u64), _two(b, "shift_left", b.convert(high, u64), 32))
+
+
+def _enciphered(b: RegionBuilder, block: tuple[Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The two halves of the block after 20 rounds."""
+    keys = (*key, _two(b, "xor", _two(b, "xor", *key), _PARITY))
+    x, y = b.add(block[0], keys[0]), b.add(block[1], keys[1])
+    for group in range(5):
+        for distance in _ROTATIONS[group % 2]:
+            x = b.add(x, y)
+            left, right = _two(b, "shift_left", y, distance), _two(b, "shift_right_logical", y, 32 - distance)
+            y = _two(b, "xor", x, _two(b, "or", left, right))
+        x = b.add(x, keys[(group + 1) % 3])
+        y = b.add(b.add(y, keys[(group + 2) % 3]), b.constant(group + 1, y))
+    return x, y
+
+
+def _two(b: RegionBuilder, op: str, x: Any, y: Any) -> Any:
+    """An op on two arrays, or on an array and a number."""
+    y = b.constant(y, x) if isinstance(y, int) else y
+    return b.emit(f"stablehlo.{op}", (x, y), x.type)
