@@ -14,9 +14,9 @@
 // The array whose rows the loop updates is the loop's own, and IREE knows that no copy of it is needed.
 
 // CHECK:      module attributes {stream.topology = #hal.device.topology<{{.*}}unified_memory = true
-// CHECK:      %[[HIDDEN:.*]] = stablehlo.optimization_barrier %{{.*}} : tensor<i32>
+// CHECK:      %[[HIDDEN:.*]] = stablehlo.optimization_barrier {tidu.hidden} %{{.*}} : tensor<i32>
 // CHECK:      %[[NUMBERS:.*]] = stablehlo.broadcast_in_dim %[[HIDDEN]], dims = []
-// CHECK:      %[[POSITIVE:.*]] = stablehlo.compare GT, %[[NUMBERS]],
+// CHECK:      %[[POSITIVE:.*]] = stablehlo.compare GE, %[[NUMBERS]],
 // CHECK:      %[[OWN:.*]] = stablehlo.select %[[POSITIVE]], %arg1,
 // CHECK:      stablehlo.while({{.*}} = %[[OWN]])
 // CHECK:      stablehlo.dynamic_update_slice {{.*}} -> tensor<300x2048xf32>
