@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import threading
 import weakref
 import zipfile
@@ -222,7 +223,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
                 "compile the program in parts, with fewer results each",
                 name,
             ) from error
-        raise TiducError(_other_device(str(error), target), name) from error
+        raise TiducError(_no_temporary_files() or _other_device(str(error), target), name) from error
     finally:
         # One thread at a time: a descriptor that another thread has just closed may be reused for another file.
         with _CLOSING:
@@ -251,6 +252,18 @@ def _other_device(message: str, target: str) -> str:
         f"the module was compiled for {known} ({form}){cpu}, and does not load for target {target!r}: compile the "
         f"program for this machine, or load the module on a machine of that kind"
     )
+
+
+def _no_temporary_files() -> str | None:
+    """Why IREE cannot write a module's library to a temporary file, from which it loads it; None if it can."""
+    folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return (
+            f"no temporary files can be written to {folder} ({error.strerror}); set TMPDIR to another folder"
+        )
 
 
 def _close_leaked_files() -> None:

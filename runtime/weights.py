@@ -67,7 +67,18 @@ def _safetensors(module: str) -> Any:
 
 def _read_safetensors(path: str) -> dict[str, Array]:
     with _safetensors("safetensors").safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.offset_keys()}
+        return {name: _tensor(file, name, path) for name in file.offset_keys()}
+
+
+def _tensor(file: Any, name: str, path: str) -> Array:
+    try:
+        array: Array = file.get_tensor(name)
+        return array
+    except AttributeError:  # the package takes the type from NumPy, by name
+        message = (
+            f"the array {name!r} has the element type {file.get_slice(name).get_dtype()}, which NumPy lacks"
+        )
+        raise InputError(message, path) from None
 
 
 def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:

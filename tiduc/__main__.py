@@ -8,15 +8,20 @@ import sys
 
 def main() -> None:
     """Runs the command line; on Linux in a child process, so that a crash of the child can be reported."""
+    # Until libraries are loaded, an interrupt ends the process at once: nothing has to be cleaned up yet.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     _occupy_closed_streams()
     if not sys.platform.startswith("linux"):
-        # Until libraries are loaded, an interrupt ends the process at once: nothing has to be cleaned up yet.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.exit(_work())
-    from tiduc.driver import drive
+    try:
+        from tiduc.driver import drive
 
-    sys.exit(drive(_work))
+        status = drive(_work)
+    except OSError as error:  # such as a limit of open files that leaves no room for libraries
+        os.write(2, f"error: cannot start: {error.strerror}\n".encode())
+        status = 1
+    sys.exit(status)
 
 
 def _work() -> int:

@@ -6,6 +6,7 @@ MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals
 none of them: it waits, forwards signals, and turns the death of the worker into a diagnostic.
 """
 
+import errno
 import mmap
 import os
 import signal
@@ -97,11 +98,15 @@ class _Shared:
             code = ending.code if isinstance(ending.code, int) else FAILED
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
-        except BaseException:
-            import traceback
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):  # no library fits
+                os.write(self._said, f"error: cannot start: {error.strerror}\n".encode())
+                code = 1
+            else:
+                import traceback
 
-            with open(self._trace, "w", errors="backslashreplace", closefd=False) as file:
-                traceback.print_exc(file=file)
+                with open(self._trace, "w", errors="backslashreplace", closefd=False) as file:
+                    traceback.print_exc(file=file)
         finally:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError, AttributeError):

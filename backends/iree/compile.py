@@ -254,6 +254,10 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
             "compile on a machine with more, or limit the compiler (--compile-memory) to see how much it needs",
             name,
         )
+    if ended.code == -getattr(signal, "SIGXFSZ", 0):
+        return CompileError(
+            f"{about} a file of IREE's compiler exceeds the limit of the shell (ulimit -f)", name
+        )
     if ended.code < 0:
         return CompileError(
             f"{about} IREE's compiler crashed ({signal_name(-ended.code)}) on this program. "

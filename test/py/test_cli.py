@@ -281,7 +281,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("library", ["click", "torch_mlir._mlir_libs._mlir"])
+@pytest.mark.parametrize("library", ["tiduc.driver", "click", "torch_mlir._mlir_libs._mlir"])
 @pytest.mark.usefixtures("default_signals")
 def test_an_interrupt_while_libraries_load_is_quiet(library, file):
     command = [sys.executable, "-c", INTERRUPTED, library, "jvp", file]

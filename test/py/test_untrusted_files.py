@@ -247,3 +247,84 @@ def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
     model = tiduc.from_onnx(external(tmp_path, "arrays/w.bin", element))
     assert model.text == (isolated := tiduc.import_model(tmp_path / "model.onnx", isolated=True)).text
     np.testing.assert_array_equal(isolated.compile()(array)[0], 2 * array)
+
+
+def malformed(kind: str) -> bytes:
+    """A model that adds an array to its input, with one fault."""
+    onnx = pytest.importorskip("onnx")
+    helper, types = onnx.helper, onnx.TensorProto
+    w = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
+    ends = {name: helper.make_tensor_value_info(name, types.FLOAT, [4]) for name in "xy"}
+    nodes, version = [helper.make_node("Add", ["x", "w"], ["y"])], 21
+    inputs, outputs = [ends["x"]], [ends["y"]]
+    if kind == "version":
+        version = 9999
+    elif kind == "no version":
+        version = 0
+    elif kind == "type of an array":
+        w.data_type = 99
+    elif kind == "type of a constant":
+        w.data_type = 99
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=w))
+    elif kind == "type of an input":
+        ends["x"].type.tensor_type.elem_type = 99
+    elif kind == "type of a cast":
+        nodes = [helper.make_node("Cast", ["x"], ["y"], to=99)]
+    elif kind == "size":
+        w.dims[0] = -4
+    elif kind in ("short int4", "short int4 in numbers"):
+        w = types(name="v", data_type=types.INT4, dims=[8])
+        if kind == "short int4":
+            w.raw_data = b"\1"
+        else:
+            w.int32_data.append(1)
+        nodes = [helper.make_node("Cast", ["v"], ["w"], to=types.FLOAT), *nodes]
+    elif kind == "large size":
+        w = types(name="v", data_type=types.INT64, dims=[2**40])
+        nodes = [helper.make_node("Cast", ["v"], ["w"], to=types.FLOAT), *nodes]
+    elif kind == "two inputs":
+        inputs *= 2
+    elif kind == "two outputs":
+        outputs *= 2
+    elif kind == "two nodes":
+        nodes.append(helper.make_node("Mul", ["x", "w"], ["y"]))
+    initializers = [] if kind in ("type of a cast", "type of a constant") else [w]
+    graph = helper.make_graph(nodes, "model", inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    return bytes(model.SerializeToString())
+
+
+FAULTS = {
+    "version": "the model has version 9999 of ONNX's operators, and the installed onnx knows 1 to",
+    "no version": "the model has version 0 of ONNX's operators, and the installed onnx knows 1 to",
+    "type of an array": "'w' has an unknown element type: 99",
+    "type of a constant": "'w' has an unknown element type: 99",
+    "type of an input": "'x' has an unknown element type: 99",
+    "type of a cast": "'y' has an unknown element type: 99",
+    "size": r"the array 'w' has a negative size: \[-4\]",
+    "short int4": "cannot read the arrays of 'v': .*too small",
+    "short int4 in numbers": "cannot read the arrays of 'v': .*too small",
+    "large size": "cannot read the arrays of 'v': cannot reshape",
+    "two inputs": "two inputs of the model have the name 'x'",
+    "two outputs": "two outputs of the model have the name 'y'",
+    "two nodes": "two nodes give the value 'y'",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_models_that_are_not_well_formed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(malformed(kind))
+    with pytest.raises(TiducError, match=FAULTS[kind]):
+        tiduc.from_onnx(path)
+
+
+def test_an_array_in_a_file_that_is_too_short(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    path = external(tmp_path, "w.bin", "INT64")
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    model = onnx.load(path, load_external_data=False)
+    model.graph.initializer[0].dims[0] = 2**40
+    onnx.save(model, path)
+    with pytest.raises(TiducError, match="cannot read the arrays of 'w'"):
+        tiduc.from_onnx(path)

@@ -10,7 +10,6 @@ import copy
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tiduc.models.onnx.nodes import CALL, STOP
 from tiduc.models.onnx.prepare import describe_node, prepare
 from tiduc.models.onnx.refused import refuse_types
 from tiduc.models.onnx.trainable import not_parameters
+from tiduc.models.onnx.wellformed import check_arrays, check_model, reading
 from tiduc.models.recurrent import RECURRENT
 from tiduc.models.stops import composite
 from tiduc.models.torch.dialect import import_in_worker, lower_torch
@@ -84,12 +84,14 @@ def from_onnx(
     onnx = _onnx()
     is_proto = isinstance(model, onnx.ModelProto)  # copied, since the import changes it
     proto, folder = (copy.copy(model), ".") if is_proto else _read(onnx, Path(model))
+    check_model(onnx, proto)
     refuse_types(onnx, proto.graph)
     _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
-    with _reading(proto.graph.name):
+    with reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
+    check_arrays(onnx, proto)
     held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
     written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights), straight_through)
@@ -230,17 +232,9 @@ def _is_float(onnx: Any, data_type: int) -> bool:
 
 
 def _array(onnx: Any, tensor: Any, folder: str) -> Array:
-    with _reading(tensor.name):
+    with reading(tensor.name):
         array: Array = onnx.numpy_helper.to_array(tensor, folder)
     return array
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # raised by the operating system or by onnx
-        raise TiducError(f"cannot read the arrays of {name!r}: {first_line(error)}") from error
 
 
 # ---- torch-mlir --------------------------------------------------------------------------------------------

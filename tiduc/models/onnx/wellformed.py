@@ -1,0 +1,94 @@
+"""Refuses ONNX models that are not well formed, and those of newer versions than the installed package knows.
+
+onnx's own checker is not used: it refuses operators that tiduc imports, and models beyond 2 GiB.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tiduc.dialect.errors import ParseError, TiducError, Unsupported, first_line
+
+
+def check_model(onnx: Any, model: Any) -> None:
+    """Checks versions, element types, sizes and names of a model whose arrays in other files are not read yet."""
+    newest = onnx.defs.onnx_opset_version()
+    for version in (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")):
+        if not 1 <= version <= newest:
+            raise Unsupported(
+                f"the model has version {version} of ONNX's operators, and the installed onnx knows 1 to {newest}"
+            )
+    for name, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
+        _check_distinct([value.name for value in values], f"two {name} of the model have the name")
+    for graph in graphs(model):
+        _check_distinct([x for node in graph.node for x in node.output if x], "two nodes give the value")
+    for name, number in _types(model):
+        if number not in onnx.TensorProto.DataType.values():
+            raise ParseError(f"{name!r} has an unknown element type: {number}")
+    for tensor in _tensors(model):
+        if tensor.data_type == onnx.TensorProto.UNDEFINED:
+            raise ParseError(f"the array {tensor.name!r} has no element type")
+        if any(size < 0 for size in tensor.dims):
+            raise ParseError(f"the array {tensor.name!r} has a negative size: {list(tensor.dims)}")
+
+
+def check_arrays(onnx: Any, model: Any) -> None:
+    """Checks that each array has as many elements as its sizes say; arrays in other files have been read."""
+    for tensor in _tensors(model):
+        if tensor.data_type != onnx.TensorProto.STRING:
+            with reading(tensor.name):
+                onnx.numpy_helper.to_array(tensor)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turns what the operating system or onnx raises for an array into a `TiducError`."""
+    try:
+        yield
+    except Exception as error:
+        raise TiducError(f"cannot read the arrays of {name!r}: {first_line(error)}") from error
+
+
+def graphs(model: Any) -> Iterator[Any]:
+    """The graph of a model, its functions, and the graphs in their nodes."""
+    stack = [model.graph, *model.functions]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph.node:
+            for attribute in node.attribute:
+                stack += [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """The initializers of all graphs, and the arrays of their nodes."""
+    for graph in graphs(model):
+        yield from getattr(graph, "initializer", ())  # functions have none
+        for node in graph.node:
+            for attribute in node.attribute:
+                yield from attribute.tensors
+                if attribute.HasField("t"):
+                    yield attribute.t
+
+
+def _types(model: Any) -> Iterator[tuple[str, int]]:
+    """The element types in a model as numbers, each with the name of the value that has it, or is made with it."""
+    for tensor in _tensors(model):
+        yield tensor.name, tensor.data_type
+    for graph in graphs(model):
+        is_function = not hasattr(graph, "initializer")
+        ends = () if is_function else (*graph.input, *graph.output)  # those of a function are names
+        for value in (*ends, *graph.value_info):
+            yield value.name, value.type.tensor_type.elem_type
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.name in ("to", "dtype") and node.domain in ("", "ai.onnx"):
+                    yield node.output[0] if node.output else node.name, attribute.i
+
+
+def _check_distinct(names: list[str], message: str) -> None:
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            raise ParseError(f"{message} {name!r}")
+        seen.add(name)
