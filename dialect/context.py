@@ -21,6 +21,7 @@ from tiduc.dialect.reading import read_whole
 from tiduc.dialect.resources import check_resources
 from tiduc.dialect.source_names import name_arguments
 from tiduc.dialect.tidu import Tidu
+from tiduc.dialect.turns import turn
 
 _ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
 _HOW = (
@@ -46,12 +47,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@functools.cache
+_contexts: list[Any] = []
+"""The context, once it is complete."""
+
+
 def context() -> Any:
     """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
 
-    Multithreading is off, because Python passes need that.
+    Multithreading is off, because Python passes need that. Threads take turns (`turns.py`).
     """
+    if not _contexts:
+        with turn():
+            if not _contexts:
+                _contexts.append(_complete_context())
+    return _contexts[0]
+
+
+def _complete_context() -> Any:
+    """A context with all dialects."""
     # Without Python modules for the dialects, each new op view retries a failing import (13 us). The empty modules are
     # found first: torch-mlir's own modules of `linalg` and others take 0.4 s to import, and tiduc reads none of them.
     ir._globals.dialect_search_modules = ["tiduc.dialect.views", *ir._globals.dialect_search_modules]
@@ -92,7 +105,7 @@ def _read_complex_elements() -> None:
 
 
 def stage(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function to run inside the context, with the cyclic garbage collector paused.
+    """Decorates a function to run inside the context, in its turn, with the cyclic garbage collector paused.
 
     The bindings make millions of small objects without cycles. The collector would visit them repeatedly, which
     doubles the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded
@@ -102,27 +115,28 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        interrupted = progress.begin(name)
-        result = None
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with context(), ir.Location.unknown():
-                result = function(*args, **kwargs)
-                return result
-        except ir.MLIRError as error:
-            raise diagnosed(error) from None
-        except RecursionError:  # stages recurse on nested graphs
-            raise Unsupported("regions or calls are nested too deeply") from None
-        except RuntimeError as error:
-            if "str_from_cstr" not in str(error):
-                raise
-            # MLIR's strings are bytes; the bindings fail on those that are not UTF-8.
-            raise ParseError(_NO_TEXT) from None
-        finally:
-            if collecting:
-                gc.enable()
-            progress.end(name, interrupted, args, result)
+        with turn():
+            interrupted = progress.begin(name)
+            result = None
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                with context(), ir.Location.unknown():
+                    result = function(*args, **kwargs)
+                    return result
+            except ir.MLIRError as error:
+                raise diagnosed(error) from None
+            except RecursionError:  # stages recurse on nested graphs
+                raise Unsupported("regions or calls are nested too deeply") from None
+            except RuntimeError as error:
+                if "str_from_cstr" not in str(error):
+                    raise
+                # MLIR's strings are bytes; the bindings fail on those that are not UTF-8.
+                raise ParseError(_NO_TEXT) from None
+            finally:
+                if collecting:
+                    gc.enable()
+                progress.end(name, interrupted, args, result)
 
     return run
 
@@ -169,7 +183,7 @@ def collected_messages() -> Iterator[list[str]]:
             messages.append(_NO_TEXT)
         return True
 
-    with context().attach_diagnostic_handler(hear):
+    with turn(), context().attach_diagnostic_handler(hear):
         yield messages
 
 

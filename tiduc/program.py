@@ -1,6 +1,5 @@
 """A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad`, `jet` and others each give a new program."""
 
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import stage
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.turns import computed_once, turn
 from tiduc.dialect.view import View
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
@@ -187,7 +187,7 @@ class Program:
         """The `ir.Module` of the graphs behind the program, before they are merged."""
         return self.view.module
 
-    @functools.cached_property
+    @computed_once
     @stage
     def merged(self) -> Graph:
         """The program as one flat graph."""
@@ -206,7 +206,7 @@ class Program:
         """The `ir.Module` of the flat graph after `structure`, with loops as in StableHLO."""
         return self.module_after("structure")
 
-    @functools.cached_property
+    @computed_once
     @stage
     def module(self) -> Any:
         """The `ir.Module` with one public function of plain StableHLO."""
@@ -226,7 +226,7 @@ class Program:
         stages = lowering(name)
         return written(self, run_stages(self, stages[1:], self.merged)) if stages else self.graphs
 
-    @functools.cached_property
+    @computed_once
     @stage
     def text(self) -> str:
         """The StableHLO text."""
@@ -241,9 +241,10 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         # MLIR's objects cannot be pickled; the bytecode can, with the op set unless it is the default one.
         opset = None if self.opset is OPSET else self.opset
-        return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
+        with turn():
+            return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
 
-    @functools.cached_property
+    @computed_once
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs; `RequestError` where one is not a tensor."""
         return signature_of(self)
@@ -264,9 +265,11 @@ class Program:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes StableHLO text, or bytecode for resource constants; `TiducError`, and no file, if that fails."""
-        text = None if has_resources(self.module) else self.text.encode("utf-8", "surrogateescape")
+        with turn():
+            is_text = not has_resources(self.module)
+            contents = self.text.encode("utf-8", "surrogateescape") if is_text else bytecode(self.module)
         with written_whole(path) as file:
-            file.write(bytecode(self.module) if text is None else text)
+            file.write(contents)
 
     @overload
     def compile(self, target: str = ..., **options: Unpack[CompileOptions]) -> "Executable": ...
@@ -306,7 +309,7 @@ class Program:
         """
         return self.on("cpu")(*arguments, **named)
 
-    @functools.cached_property
+    @computed_once
     def _calls(self) -> dict[str, Call]:
         """The compiled functions by target."""
         return {}
@@ -318,9 +321,10 @@ class Program:
 
     def lower(self) -> Lowered:
         """The program as backends see it; `Unsupported` where a custom op has no lowering to StableHLO."""
-        module = self.module.operation.clone().operation
-        apply_lowerings(module, self.opset)
-        return Lowered(module, self.signature, self.name)
+        with turn():
+            module = self.module.operation.clone().operation
+            apply_lowerings(module, self.opset)
+            return Lowered(module, self.signature, self.name)
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
         """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""

@@ -21,7 +21,10 @@ PROGRAMS = (*COMPILER, "program", "models")
 
 # A layer, its modules, and the layers that it may import; each may import itself. First match wins.
 LAYERS = {
-    "errors": (("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading"), ()),
+    "errors": (
+        ("tiduc.dialect.errors", "tiduc.dialect.progress", "tiduc.dialect.reading", "tiduc.dialect.turns"),
+        (),
+    ),
     "definitions": (
         tuple(
             f"tiduc.dialect.{name}"

@@ -18,6 +18,7 @@ from tiduc.backends.named_main import text_with_main
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.turns import computed_once
 from tiduc.dialect.types import is_dynamic
 from tiduc.dialect.view import View
 from tiduc.eager.recent import LIMIT, Recent
@@ -62,7 +63,7 @@ class RecordedGraph:
         self.differentiable = tuple(tangent_type(y.type) is not None for y in self.outputs)
         self._transposed: dict[Hashable, TransposedLinear] = {}
 
-    @functools.cached_property
+    @computed_once
     def text(self) -> str:
         """The StableHLO text, with the name `main`: equal for equal structure."""
         return text_with_main(self.program.module)

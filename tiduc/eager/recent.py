@@ -34,8 +34,8 @@ class Recent(Generic[Key, Entry]):
             return None
 
     def __setitem__(self, key: Key, entry: Entry) -> None:
+        self._entries.pop(key, None)  # another thread may evict the key at any time
         self._entries[key] = entry
-        self._entries.move_to_end(key)
         while len(self._entries) > self.limit:
             self._entries.popitem(last=False)
 

@@ -1,6 +1,5 @@
 """Sessions: the executor and the recorder of eager arrays, and whether invocations are recorded."""
 
-import functools
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tiduc.dialect.turns import turn
 from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
 from tiduc.eager.graphs import Emit, Graphs, RecordedGraph
 from tiduc.eager.recent import LIMIT
@@ -64,14 +64,18 @@ _recording: ContextVar[bool] = ContextVar("recording", default=True)
 _session: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
-@functools.cache
-def _default() -> Session:
-    return Session()
+_default: list[Session] = []
+"""The session of the whole process, once there is one."""
 
 
 def session() -> Session:
     """The session of the enclosing `executing` block; by default one for the whole process, which runs on IREE."""
-    return _session.get() or _default()
+    if (own := _session.get()) is not None:
+        return own
+    with turn():
+        if not _default:
+            _default.append(Session())
+    return _default[0]
 
 
 @contextmanager

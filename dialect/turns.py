@@ -1,0 +1,59 @@
+"""turns: one thread at a time works on the IR.
+
+    thread 1: load ------> grad ------>          compile (IREE's compiler runs in a process of its own)
+    thread 2:              waits      load ----> ...
+
+Graphs of all files share one MLIR context, which threads cannot use at once. Each stage therefore holds one lock of the
+process (`context.stage`). Compilers and compiled programs run without the lock.
+"""
+
+import os
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Generic, TypeVar, overload
+
+R = TypeVar("R")
+
+_lock = RLock()
+
+
+def turn() -> Any:
+    """The lock, for a `with` statement; a thread that holds the lock may take it again."""
+    return _lock
+
+
+def _renew() -> None:
+    """In a forked process, forgets the threads of the parent."""
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+class computed_once(Generic[R]):
+    """As `functools.cached_property`, for functions that run stages.
+
+    Python 3.11's has a lock of its own: a thread that holds that lock and waits for its turn, and one whose turn it is
+    and that waits for the property, would wait for each other.
+    """
+
+    def __init__(self, function: Callable[[Any], R]) -> None:
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> "computed_once[R]": ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> R: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with turn():
+            known = instance.__dict__
+            if self.name not in known:
+                known[self.name] = self.function(instance)
+            return known[self.name]
