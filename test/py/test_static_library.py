@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.random_numbers import DROPOUTS, seed
 from harness.example_files import EXAMPLES
 from harness.static_libraries import run_library
 
@@ -97,6 +98,14 @@ def test_arrays_of_a_library_are_placed_by_size() -> None:
     assert heap is not None and int(heap[1]) < 80_000
 
 
+def test_random_numbers(tmp_path: Path) -> None:
+    """They are those of the module, bit by bit."""
+    drawing = load(DROPOUTS)
+    arrays = np.ones(4, np.float32), seed()
+    for x, y in zip(run_library(drawing, arrays, tmp_path), drawing(*arrays), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 EMULATED = {
     "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
     "riscv64": ("riscv64-linux-gnu-gcc", ("qemu-riscv64",)),
@@ -121,6 +130,10 @@ def test_a_library_runs_on_another_cpu(tmp_path: Path, target: str) -> None:
     found = run_library(gradient, arrays, tmp_path, target, (compiler, "-static"), emulator)
     for x, wanted in zip(found, gradient.compile(engine="reference")(*arrays), strict=True):
         np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=1e-5)
+    drawing, arrays = load(DROPOUTS), (np.ones(4, np.float32), seed())
+    found = run_library(drawing, arrays, tmp_path, target, (compiler, "-static"), emulator)
+    for x, wanted in zip(found, drawing(*arrays), strict=True):
+        np.testing.assert_array_equal(x, wanted)
 
 
 @pytest.mark.slow
