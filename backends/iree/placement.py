@@ -53,7 +53,7 @@ _ROUNDS = 20
 _NEVER = 2**60
 """More than any place in memory, and than any step."""
 
-FUNCTION = re.compile(r"^  util\.\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^  util\.(?!global)\w+ .*?^  \}$", re.MULTILINE | re.DOTALL)
 CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
 PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
 SLICE = re.compile(r"\[(\d+), (\d+)\] = (%\w+)")

@@ -219,6 +219,30 @@ def test_recomputed_numbers_are_equal() -> None:
     np.testing.assert_array_equal(y, cx)
 
 
+def layers(count: int, sizes: int) -> str:
+    """A program of layers, each of which draws as many numbers as it has elements."""
+    type_ = f"tensor<{sizes}xf32>"
+    lines = [UNIT.replace("[4]", f"[{sizes}]"), f"%s0 = stablehlo.sine %x : {type_}"]
+    for i in range(count):
+        lines += [
+            rng(f"u{i}", "zero", "one", f"{sizes}xf32"),
+            f"%y{i} = stablehlo.multiply %s{i}, %u{i} : {type_}",
+            f"%s{i + 1} = stablehlo.sine %y{i} : {type_}",
+        ]
+    body = "\n".join(lines)
+    return f"func.func @main(%x: {type_}) -> {type_} {{\n{body}\nreturn %s{count} : {type_}\n}}"
+
+
+@pytest.mark.filterwarnings("error::tiduc.dialect.errors.TiducRemark")
+def test_a_budget_recomputes_equal_numbers() -> None:
+    """The least memory needs some numbers drawn twice; all results are equal, bit by bit."""
+    program, x = tiduc.load(layers(6, 4096)), np.linspace(0.1, 1, 4096, dtype=np.float32)
+    vjp, least = program.vjp(), program.rematerialize("min").vjp()
+    assert least.text.count("rng_bit_generator") > vjp.text.count("rng_bit_generator") == 2 + 6
+    for y, z in zip(vjp(x, seed(), x), least(x, seed(), x), strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
 # ---- inputs and derivatives --------------------------------------------------------------------------------
 
 BOUNDS = f"""func.func @main(%a: tensor<f64>, %b: tensor<f64>) -> (tensor<5xf64>, tensor<5xf64>) {{
