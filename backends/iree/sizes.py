@@ -100,8 +100,14 @@ def _listing(contents: bytes, name: str) -> str:
 
 
 def _buffers(body: str) -> Buffers:
-    """The buffers of a function, from the constants that it passes to `hal.device.queue.alloca`."""
+    """The buffers of a function, from the constants that it passes to `hal.device.queue.alloca`.
+
+    The bytes are unknown where a call of this function has another form than the patterns know.
+    """
     branches = _branches(body)
+    calls = body.count("@hal.device.queue.alloca("), body.count("@hal.device.queue.dealloca(")
+    if calls != (len(_ALLOCATED.findall(body)), len(_FREED.findall(body))):
+        return Buffers(None, branches)
     constants: dict[str, int] = {}
     held: dict[str, int] = {}
     total = now = peak = 0

@@ -17,6 +17,7 @@ from tiduc.backends.iree.fast import repeats as of_repeats
 from tiduc.backends.iree.invariants import Broken, or_refuse, require, unless_broken
 from tiduc.backends.iree.joined import inlined, with_workgroups
 from tiduc.backends.iree.placement import Array, Fixed, Places, check_places
+from tiduc.backends.iree.sizes import Buffers, _buffers
 from tiduc.backends.iree.vm import rewritten
 from tiduc.backends.iree.vm.recordings import copies_bound_arrays
 from tiduc.cli import run
@@ -146,6 +147,12 @@ def test_large_arrays_of_another_form_stay() -> None:
     text = b"vm.module public @m {\n  %0 = vm.call @hal.device.queue.alloca(%d, %q) : () -> ()\n}\n"
     with pytest.warns(TiducRemark, match="'keep_large_arrays'"):
         assert rewritten(text, threaded=True) == text
+
+
+def test_buffers_of_another_form_have_no_known_size() -> None:
+    lines = "%i0 = vm.const.i64 64\n%r1 = vm.call @hal.device.queue.alloca(%r0, %i1, %r2, %r3, %i4, %i5, %i6, %i0, %i8)"
+    assert _buffers(lines) == Buffers(64, False)
+    assert _buffers(lines.replace("%r1 = ", "%b1 = ")) == Buffers(None, False)
 
 
 def test_what_follows() -> None:

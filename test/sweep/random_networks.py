@@ -1,11 +1,13 @@
 """Compares gradients of random networks, compiled by IREE, with JAX's.
 
-    PYTHONPATH=test/py python test/sweep/random_networks.py [--first N] [--count N] [--journal FILE] [--show SEED]
+    PYTHONPATH=test/py python test/sweep/random_networks.py [--large] [--target TARGET] [--first N] [--count N]
+        [--journal FILE] [--show SEED]
 
 A seed draws a network of images or of sequences from the layers in `network_layers.py`, in sizes at which the rewrites
 of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a budget of
 memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for the CPU and
-called with two sets of arguments in turn. The reference is JAX's derivative in f64. A result is wrong if its error is
+called with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, whose values
+and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error is
 above 2e-4 of its largest entry for f32 (1e-9 for f64), above 20 times that of JAX's derivative in the element type, and
 above twice the change of the reference where its arguments change by about 1e-6 of their values, since a rounded number
 can be on the other side of a bend such as that of `relu`. Categories:
@@ -24,6 +26,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from counts import summary
 from harness.exports import exported
+from large_networks import LargeNetwork
 from network_layers import Function, Images, Layer, Sequences, Shape, activation
 from worker import Worker, answer_requests
 from xla_flags import XLA_FLAGS
@@ -186,44 +190,57 @@ def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -
         return [np.asarray(x) for x in found]
 
 
-def outcome(seed: int) -> Outcome:
+def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
     """The category of a network, and a detail."""
-    network = Network(seed)
+    network = LargeNetwork(seed) if large else Network(seed)
     try:
-        program = derived(network)
+        if isinstance(network, LargeNetwork):
+            program = tiduc.load(network.text).vjp(network.active)
+        else:
+            program = derived(network)
         _ = program.text
     except TiducError as error:
         return "refused", str(error)
     try:
-        call = program.compile(cached=False)
+        call = program.compile(target, cached=False)
     except CompileError as error:
         return "rejected", str(error)
-    sets, vectors = [network.arguments(i) for i in (0, 1)], []
-    if network.mode == "hvp":
-        vectors = network.arguments(2)[: len(network.active)]
+    sets, vectors = [network.arguments(i) for i in (0, 1)], list[Any]()
+    if isinstance(network, LargeNetwork):
+        vectors, reference = network.cotangents(2), network.by_jax
+    else:
+        reference = partial(by_jax, network)
+        if network.mode == "hvp":
+            vectors = network.arguments(2)[: len(network.active)]
     found = [call(*x, *vectors) for x in sets]
-    details = [_worst(network, x, y, vectors) for x, y in zip(sets, found, strict=True)]
+    tolerance = TOLERANCES[network.dtype]
+    details = [_worst(reference, tolerance, x, y, vectors) for x, y in zip(sets, found, strict=True)]
     return max(("wrong" if detail else "ok", detail) for detail in details)
 
 
-def _worst(network: Network, arguments: Sequence[Any], found: Sequence[Any], vectors: Sequence[Any]) -> str:
+def _worst(
+    reference: Callable[[Sequence[Any], Sequence[Any]], list[Any]],
+    tolerance: float,
+    arguments: Sequence[Any],
+    found: Sequence[Any],
+    vectors: Sequence[Any],
+) -> str:
     """The wrong results for one set of arguments."""
 
     def exact(x: Any) -> Any:
         return x.astype(np.float64) if x.dtype.kind == "f" else x
 
-    wanted = by_jax(network, [exact(x) for x in arguments], [exact(x) for x in vectors])
-    tolerance = TOLERANCES[network.dtype]
+    wanted = reference([exact(x) for x in arguments], [exact(x) for x in vectors])
     bad = [
         (i, e) for i, (x, y) in enumerate(zip(found, wanted, strict=True)) if (e := _error(x, y)) > tolerance
     ]
     if not bad:
         return ""
-    rounded = by_jax(network, arguments, vectors)
+    rounded = reference(arguments, vectors)
     bad = [(i, e) for i, e in bad if not e <= 20 * _error(rounded[i], wanted[i])]
     if bad:
         rng = np.random.default_rng(0)
-        moved = [by_jax(network, [_moved(exact(x), rng) for x in arguments], vectors) for _ in range(_MOVES)]
+        moved = [reference([_moved(exact(x), rng) for x in arguments], vectors) for _ in range(_MOVES)]
         bad = [(i, e) for i, e in bad if not e <= 2 * max(_error(x[i], wanted[i]) for x in moved)]
     return ", ".join(f"result {i} of shape {wanted[i].shape}: {error:.1e}" for i, error in bad)
 
@@ -242,17 +259,17 @@ def _error(x: Any, y: Any) -> float:
     return float(np.max(np.abs(x.astype(np.float64) - y), initial=0)) / largest
 
 
-def tried(seed: int) -> Outcome:
+def tried(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
     try:
-        return outcome(seed)
+        return outcome(seed, large, target)
     except Exception as error:
         return "crash", f"{type(error).__name__}: {error}"
 
 
-def sweep(seeds: Sequence[int], journal: Path | None = None) -> Counter[str]:
+def sweep(seeds: Sequence[int], journal: Path | None = None, options: Sequence[str] = ()) -> Counter[str]:
     """Counts the networks by category; prints those that are not ok. A run continues where its journal ends."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
-    worker, counts = Worker([sys.executable, __file__, "--work"]), Counter[str]()
+    worker, counts = Worker([sys.executable, __file__, "--work", *options]), Counter[str]()
     lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []
     known: dict[int, list[str]] = {seed: rest for seed, *rest in map(json.loads, lines)}
     for seed in seeds:
@@ -274,15 +291,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
     parser.add_argument("--journal", type=Path, help="where outcomes are written; a run continues there")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the layers of a network")
+    parser.add_argument("--large", action="store_true", help="networks of larger arrays")
+    parser.add_argument("--target", default="cpu", help="the target; cpu by default")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        answer_requests(tried)
+        answer_requests(partial(tried, large=options.large, target=options.target))
     elif options.show is not None:
-        network = Network(options.show)
-        print(network.mode, network.dtype, network.input, *network.names, sep="\n")
+        network = LargeNetwork(options.show) if options.large else Network(options.show)
+        print(network.dtype, network.input, *network.names, sep="\n")
     else:
-        counts = sweep(range(options.first, options.first + options.count), options.journal)
+        given = [*["--large"] * options.large, "--target", options.target]
+        counts = sweep(range(options.first, options.first + options.count), options.journal, given)
         print(summary(counts))
         sys.exit(counts["wrong"] > 0)
 
