@@ -1,10 +1,14 @@
-"""Batches of matrices and vectors: products, triangles, solves, and masks; as functions of a builder."""
+"""Batches of matrices and vectors: products, triangles, solves, permutations and masks; as functions of a builder."""
 
+import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.types import element, is_complex, predicate, rank, shape, with_element, with_shape
 
 
@@ -118,3 +122,84 @@ def unless(b: Any, flags: Any, x: Any) -> Any:
 def scaled(b: Any, factor: Any, x: Any) -> Any:
     """factor * x, where the factor may be real and x complex."""
     return b.multiply(b.convert(factor, x.type.element_type), x)
+
+
+def packed(b: Any, lower: Any, upper: Any, m: int, n: int) -> Any:
+    """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
+    lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
+    return b.select(compare_places(b, lower, "GT"), lower, upper)
+
+
+def unit_lower(b: Any, x: Any) -> Any:
+    """The matrices in x below the diagonal, with ones on the diagonal."""
+    below = triangle(b, x, lower=True, strict=True)
+    return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
+
+
+def corner(b: Any, x: Any, m: int, n: int) -> Any:
+    """The first m rows and n columns of the matrices in x, with zeros where x has fewer."""
+    if shape(x)[-2:] == [m, n]:
+        return x
+    none = [0] * (rank(x) - 2)
+    high = [*none, m - shape(x)[-2], n - shape(x)[-1]]
+    if max(high) <= 0:
+        return b.slice(x, [0] * rank(x), [*shape(x)[:-2], m, n], [1] * rank(x))
+    return b.pad(x, b.zero(with_shape(x.type, [])), [*none, 0, 0], high, [*none, 0, 0])
+
+
+def rows_taken(b: Any, x: Any, at: Any) -> Any:
+    """The rows of the matrices in x with the row numbers `at`."""
+    *batch, m, n = shape(x)
+    count = math.prod(batch)
+    flat = with_shape(at.type, [count, m])
+    first = b.multiply(b.iota(0, flat), b.constant(m, flat))
+    indices = b.reshape(b.add(b.reshape(at, [count, m]), first), [count * m, 1])
+    numbers = hlo.GatherDimensionNumbers.get([1], [0], [], [], [0], 1)
+    type_ = with_shape(x.type, [count * m, n])
+    return b.reshape(b.gather(b.reshape(x, [count * m, n]), indices, numbers, [1, n], type_), shape(x))
+
+
+def exchanged(b: Any, pivots: Any, count: int) -> Any:
+    """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
+    numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
+    scalar = with_shape(pivots.type, [])
+    operands = (b.zero(scalar), b.iota(rank(pivots) - 1, numbers), pivots)
+    fills = _exchange(numbers, pivots.type)
+    return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
+
+
+@functools.cache  # the builder shares regions that one function fills
+def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+    """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
+    last = pivots.rank - 1
+    types = [with_shape(pivots, []), numbers, pivots]
+
+    def condition(region: Any) -> None:
+        body = RegionBuilder(region, types, ir.Location.unknown())
+        i, _, _ = body.arguments
+        body.returns(body.compare(i, body.constant(pivots.shape[last], i.type), "LT"))
+
+    def exchange(region: Any) -> None:
+        body = RegionBuilder(region, types, ir.Location.unknown())
+        i, x, of = body.arguments
+        start, one = [*[body.zero(i.type)] * last, i], [*pivots.shape[:last], 1]
+
+        def everywhere(value: Any) -> Any:
+            return body.broadcast_in_dim(value, range(len(value.type.shape)), x.type)
+
+        other = everywhere(body.dynamic_slice(of, start, one))
+        there = body.compare(body.iota(last, x.type), other, "EQ")
+        here = body.compare(body.iota(last, x.type), everywhere(i), "EQ")
+        at_other = body.reduce_sum(body.select(there, x, body.zero(x.type)), [last])
+        at_i = everywhere(body.dynamic_slice(x, start, one))
+        moved = body.select(here, everywhere(at_other), body.select(there, at_i, x))
+        body.returns(body.add(i, body.constant(1, i.type)), moved, of)
+
+    return condition, exchange
+
+
+def shifted(b: Any, x: Any, by: int, dimension: int = -2) -> Any:
+    """x shifted along a dimension; zeros are shifted in."""
+    low = [0] * rank(x)
+    low[dimension] = by
+    return b.pad(x, b.zero(with_shape(x.type, [])), low, [-n for n in low], [0] * rank(x))

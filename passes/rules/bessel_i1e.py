@@ -2,6 +2,7 @@
 
 The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| it is
 
+    a < 1/2   the Taylor series, since higher derivatives of y / x cancel near 0
     a < 20    y / x (1 - a + c),  c = a^2 / (4 + a^2 / (6 + a^2 / (8 + ...)))   DLMF 10.33.1: I0 / I1 = (2 + c) / a
     a >= 20   -(2 pi a^3)^(-1/2) sum_k (k + 1/2) p_k a^(-k)                     DLMF 10.40.1, differentiated;
               p_0 = 1,  p_k = ((2k - 1)^2 - 4) / (8k) p_(k-1)
@@ -9,7 +10,7 @@ The derivative, I0(x) exp(-|x|) - (sign(x) + 1/x) y, is even in x; with a = |x| 
 with a relative error of 1e-14. All ops used have rules, so higher orders follow.
 """
 
-from math import pi, sqrt
+from math import factorial, pi, sqrt
 from typing import Any
 
 from tiduc.dialect.graph import Definition
@@ -20,6 +21,7 @@ from tiduc.passes.rules.registry import Tangents
 
 LIMIT = 20
 DEPTH = 32  # of the continued fraction: its remainder is below 1e-16 for a < 20
+ORDERS = 20  # of the Taylor series: the last term is below 1e-16 for a < 1/2
 TERMS = 28  # of the series: the last term is below 1e-16 for a >= 20
 
 
@@ -40,7 +42,20 @@ def _derivative(b: Any, x: Any, y: Any) -> Any:
     is_near = b.compare(a, limit, "LT")
     near = b.multiply(b.divide(y, x), _fraction(b, b.select(is_near, a, limit)))
     slope = b.select(is_near, near, _series(b, b.select(is_near, limit, a)))
+    half = b.constant(0.5, x)
+    is_small = b.compare(a, half, "LT")
+    slope = b.select(is_small, _taylor(b, b.select(is_small, a, half)), slope)
     return b.convert(b.select(is_zero, b.constant(0.5, x), slope), type_)
+
+
+def _taylor(b: Any, a: Any) -> Any:
+    """The Taylor series of the derivative at a = 0."""
+    of_i1 = {2 * j + 1: 1 / (2 ** (2 * j + 1) * factorial(j) * factorial(j + 1)) for j in range(ORDERS)}
+    total = b.zeros_like(a)
+    for k in range(ORDERS, 0, -1):
+        coefficient = sum(c * (-1) ** (k - i) / factorial(k - i) for i, c in of_i1.items() if i <= k)
+        total = plus(b, b.multiply(total, a), k * coefficient)
+    return total
 
 
 def _fraction(b: Any, a: Any) -> Any:

@@ -13,10 +13,17 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def _one_minus_square(b: Any, x: Any) -> Any:
-    """(1 - x) (1 + x), accurate near 1; for complex x, with the sign of zero of x's side of the branch cut."""
+    """1 - x^2, as (1 - x) (1 + x) from |x| = 1/2 on.
+
+    The product is accurate near 1, and the derivative of 1 - x^2 near 0. For complex x, the result has the sign of zero
+    of x's side of the branch cut.
+    """
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
-    return b.multiply(b.subtract(b.constant(1, x), x), plus(b, x, 1))
+    one = b.constant(1, x)
+    product = b.multiply(b.subtract(one, x), plus(b, x, 1))
+    is_small = b.compare(b.abs(x), b.constant(0.5, x), "LT")
+    return b.select(is_small, b.subtract(one, square(b, x)), product)
 
 
 def _one_plus_square(b: Any, x: Any) -> Any:
@@ -24,13 +31,38 @@ def _one_plus_square(b: Any, x: Any) -> Any:
     return plus(b, square(b, upcast(b, x)), 1)
 
 
+def _asinh(b: Any, x: Any, y: Any) -> Any:
+    """1 / sqrt(1 + x^2), and 1 / |x| where 1 does not matter, since x^2 may overflow there."""
+    near = _one_plus_square(b, x)
+    if is_complex(x):
+        return b.rsqrt(near)
+    size = b.abs(upcast(b, x))
+    is_large = b.compare(size, b.constant(_LARGE[element(size).width], size), "GT")
+    far = b.divide(b.constant(1, size), size)
+    return b.convert(b.select(is_large, far, b.rsqrt(near)), element(y))
+
+
+def _trigamma(b: Any, x: Any, y: Any) -> Any:
+    """polygamma(1, x), and 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
+    is_large = b.compare(x, b.constant(_LARGE[max(element(x).width, 32)], x), "GT")
+    return b.select(is_large, _inverse(b, x), b.polygamma(b.constant(1, x), x))
+
+
+def _inverse(b: Any, x: Any) -> Any:
+    """1 / x + 1 / (2 x^2)."""
+    return b.divide(plus(b, b.divide(b.constant(0.5, x), x), 1), x)
+
+
+_LARGE = {32: 2.0**13, 64: 2.0**27}
+"""From these numbers on, 1 / x^2 is less than half a unit in the last place of 1, by the width of the type."""
+
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
 # sqrt(x^2 - 1) would have the wrong sign where the real part of x is negative
 elementwise("chlo.acosh", lambda b, x, y: b.multiply(b.rsqrt(plus(b, x, -1)), b.rsqrt(plus(b, x, 1))))
 elementwise("chlo.asin", lambda b, x, y: b.rsqrt(_one_minus_square(b, x)))
-elementwise("chlo.asinh", lambda b, x, y: b.convert(b.rsqrt(_one_plus_square(b, x)), element(y)))
+elementwise("chlo.asinh", _asinh)
 elementwise("chlo.cosh", lambda b, x, y: b.sinh(x))
-elementwise("chlo.digamma", lambda b, x, y: b.polygamma(b.constant(1, x), x))
+elementwise("chlo.digamma", _trigamma)
 elementwise("chlo.erf", lambda b, x, y: times(b, 2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
 elementwise("chlo.erf_inv", lambda b, x, y: times(b, sqrt(pi) / 2, b.exponential(square(b, y))))
 elementwise("chlo.erfc", lambda b, x, y: times(b, -2 / sqrt(pi), b.exponential(b.negate(square(b, x)))))
@@ -66,10 +98,16 @@ def conj(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 @linearize("chlo.polygamma")
 def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    """polygamma(n + 1, x), and -n polygamma(n, x) / x for large x, where the expansion of polygamma underflows."""
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
-    return [b.multiply(b.polygamma(plus(b, n, 1), x), dx[1])]
+    is_large = b.compare(x, times(b, _LARGE[max(element(x).width, 32)], plus(b, n, 1)), "GT")
+    is_digamma = b.compare(n, b.zeros_like(n), "EQ")
+    far = b.multiply(
+        _inverse(b, x), b.select(is_digamma, b.constant(1, x), b.negate(b.multiply(n, op.result)))
+    )
+    return [b.multiply(b.select(is_large, far, b.polygamma(plus(b, n, 1), x)), dx[1])]
 
 
 @linearize("chlo.next_after")

@@ -28,6 +28,7 @@ from tiduc.dialect.matrices import (
     matrix_product,
     rows,
     scaled,
+    shifted,
     solve,
     some,
     unless,
@@ -197,7 +198,7 @@ def _unpacked(b: Any, w: Any, v: Any) -> Any:
     if is_complex(v):
         return v
     first, second = _pairs(b, w, v)
-    before, after = _shifted(b, v, 1), _shifted(b, v, -1)
+    before, after = shifted(b, v, 1, -1), shifted(b, v, -1, -1)
     im = b.select(first, after, b.select(second, b.negate(v), b.zeros_like(v)))
     return b.complex(b.select(second, before, v), im)
 
@@ -213,9 +214,3 @@ def _pairs(b: Any, w: Any, v: Any) -> list[Any]:
     """Masks of the first and the second columns of conjugate pairs."""
     im = columns(b, b.imag(w), v.type)
     return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]
-
-
-def _shifted(b: Any, v: Any, by: int) -> Any:
-    """v with its columns shifted to the right by `by`."""
-    still = [0] * (rank(v) - 1)
-    return b.pad(v, b.zero(with_shape(v.type, [])), [*still, by], [*still, -by], [0] * rank(v))

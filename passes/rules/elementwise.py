@@ -70,7 +70,7 @@ elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
 elementwise("stablehlo.exponential", lambda b, x, y: y)
 elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 for x = -40
 elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y), y)))
-elementwise("stablehlo.rsqrt", lambda b, x, y: times(b, -0.5, b.divide(y, x)))
+elementwise("stablehlo.rsqrt", lambda b, x, y: b.divide(times(b, -0.5, y), x))
 elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
 elementwise("stablehlo.tan", lambda b, x, y: plus(b, square(b, y), 1))
 elementwise("stablehlo.tanh", lambda b, x, y: b.subtract(b.constant(1, y), square(b, y)))
@@ -154,14 +154,31 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [b.multiply(b.select(b.compare(x, b.zeros_like(x), "GE"), one, minus), dx[0])]
 
 
-@linearize("stablehlo.atan2")
-def atan2(b: Any, op: Definition, dx: Tangents) -> list[Any]:
-    """dz = (y dx - x dy) / (x^2 + y^2), in f32 for f16, whose squares overflow beyond 255."""
-    x, y = (upcast(b, v) for v in op.operands)
-    first = None if dx[0] is None else b.multiply(y, upcast(b, dx[0]))
-    second = None if dx[1] is None else b.multiply(x, upcast(b, dx[1]))
-    slope = b.divide(difference(b, first, second), b.add(square(b, x), square(b, y)))
-    return [b.convert(slope, element(op.result))]
+def _atan2(b: Any, x: Any, y: Any) -> Any:
+    """y / (x^2 + y^2), in f32 for f16, whose squares overflow beyond 255.
+
+    x and y are scaled by a power of two so that the squares neither overflow nor underflow.
+    """
+    type_, x, y = element(x), upcast(b, x), upcast(b, y)
+    scale = None if is_complex(x) else _scale(b, b.add(b.abs(x), b.abs(y)))
+    if scale is not None:
+        x, y = b.multiply(x, scale), b.multiply(y, scale)
+    slope = b.divide(y, b.add(square(b, x), square(b, y)))
+    return b.convert(slope if scale is None else b.multiply(scale, slope), type_)
+
+
+elementwise(
+    "stablehlo.atan2", lambda b, x, y, z: _atan2(b, x, y), lambda b, x, y, z: b.negate(_atan2(b, y, x))
+)
+
+
+def _scale(b: Any, size: Any) -> Any:
+    """A power of two: 1, but small for large numbers, and large for small ones, so that squares are normal numbers."""
+    exponent = 64 if element(size).width == 32 else 512
+    one, bound = b.constant(1, size), 2.0 ** (exponent - 4)
+    small = b.select(b.compare(size, b.constant(1 / bound, size), "LT"), b.constant(2.0**exponent, size), one)
+    is_large = b.compare(size, b.constant(bound, size), "GT")
+    return b.select(is_large, b.constant(2.0**-exponent, size), small)
 
 
 @linearize("stablehlo.sign")

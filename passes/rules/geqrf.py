@@ -25,10 +25,13 @@ from tiduc.dialect.lapack import targets
 from tiduc.dialect.matrices import (
     adjoint,
     compare_places,
+    corner,
     diagonal,
     epsilon,
     matrix_product,
+    packed,
     rows,
+    rows_taken,
     solve,
     some,
     triangle,
@@ -38,7 +41,7 @@ from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import ROUNDING
 from tiduc.passes.rules.elementwise import times
-from tiduc.passes.rules.getrf import corner, packed, packed_tangent, rows_taken
+from tiduc.passes.rules.getrf import packed_tangent
 from tiduc.passes.rules.orgqr import middle, multiplied, reflectors
 from tiduc.passes.rules.registry import Tangents
 

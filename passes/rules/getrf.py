@@ -4,19 +4,21 @@ Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using 
 (2011).
 """
 
-import functools
-import math
-from collections.abc import Callable
 from typing import Any
 
-from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
-
-from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import compare_places, matrix_product, solve, triangle
-from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.dialect.matrices import (
+    corner,
+    exchanged,
+    matrix_product,
+    packed,
+    rows_taken,
+    solve,
+    triangle,
+    unit_lower,
+)
+from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
 
@@ -62,77 +64,3 @@ def packed_tangent(b: Any, lu: Any, dx: Any) -> Any:
         dl = matrix_product(b, unit_lower(b, square), below)
         du = b.subtract(y, matrix_product(b, below, triangle(b, lu, lower=False)))
     return packed(b, dl, du, m, n)
-
-
-def packed(b: Any, lower: Any, upper: Any, m: int, n: int) -> Any:
-    """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
-    lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
-    return b.select(compare_places(b, lower, "GT"), lower, upper)
-
-
-def unit_lower(b: Any, x: Any) -> Any:
-    """The matrices in x below the diagonal, with ones on the diagonal."""
-    below = triangle(b, x, lower=True, strict=True)
-    return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
-
-
-def corner(b: Any, x: Any, m: int, n: int) -> Any:
-    """The first m rows and n columns of the matrices in x, with zeros where x has fewer."""
-    if shape(x)[-2:] == [m, n]:
-        return x
-    none = [0] * (rank(x) - 2)
-    high = [*none, m - shape(x)[-2], n - shape(x)[-1]]
-    if max(high) <= 0:
-        return b.slice(x, [0] * rank(x), [*shape(x)[:-2], m, n], [1] * rank(x))
-    return b.pad(x, b.zero(with_shape(x.type, [])), [*none, 0, 0], high, [*none, 0, 0])
-
-
-def rows_taken(b: Any, x: Any, at: Any) -> Any:
-    """The rows of the matrices in x with the row numbers `at`."""
-    *batch, m, n = shape(x)
-    count = math.prod(batch)
-    flat = with_shape(at.type, [count, m])
-    first = b.multiply(b.iota(0, flat), b.constant(m, flat))
-    indices = b.reshape(b.add(b.reshape(at, [count, m]), first), [count * m, 1])
-    numbers = hlo.GatherDimensionNumbers.get([1], [0], [], [], [0], 1)
-    type_ = with_shape(x.type, [count * m, n])
-    return b.reshape(b.gather(b.reshape(x, [count * m, n]), indices, numbers, [1, n], type_), shape(x))
-
-
-def exchanged(b: Any, pivots: Any, count: int) -> Any:
-    """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
-    numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
-    scalar = with_shape(pivots.type, [])
-    operands = (b.zero(scalar), b.iota(rank(pivots) - 1, numbers), pivots)
-    fills = _exchange(numbers, pivots.type)
-    return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
-
-
-@functools.cache  # the builder shares regions that one function fills
-def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-    """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
-    last = pivots.rank - 1
-    types = [with_shape(pivots, []), numbers, pivots]
-
-    def condition(region: Any) -> None:
-        body = RegionBuilder(region, types, ir.Location.unknown())
-        i, _, _ = body.arguments
-        body.returns(body.compare(i, body.constant(pivots.shape[last], i.type), "LT"))
-
-    def exchange(region: Any) -> None:
-        body = RegionBuilder(region, types, ir.Location.unknown())
-        i, x, of = body.arguments
-        start, one = [*[body.zero(i.type)] * last, i], [*pivots.shape[:last], 1]
-
-        def everywhere(value: Any) -> Any:
-            return body.broadcast_in_dim(value, range(len(value.type.shape)), x.type)
-
-        other = everywhere(body.dynamic_slice(of, start, one))
-        there = body.compare(body.iota(last, x.type), other, "EQ")
-        here = body.compare(body.iota(last, x.type), everywhere(i), "EQ")
-        at_other = body.reduce_sum(body.select(there, x, body.zero(x.type)), [last])
-        at_i = everywhere(body.dynamic_slice(x, start, one))
-        moved = body.select(here, everywhere(at_other), body.select(there, at_i, x))
-        body.returns(body.add(i, body.constant(1, i.type)), moved, of)
-
-    return condition, exchange

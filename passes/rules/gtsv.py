@@ -10,8 +10,8 @@ from typing import Any
 from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import rows
-from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.dialect.matrices import rows, shifted
+from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import transpose, unsupported
@@ -33,7 +33,7 @@ def gtsv(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
         raise unsupported("jvp", op, "a result that holds its overwritten diagonals is used")
     if overwritten:
         x = succeeded(b, x, op.results[4])
-    neighbours = (_moved(b, x, 1), x, _moved(b, x, -1))
+    neighbours = (shifted(b, x, 1), x, shifted(b, x, -1))
     terms = [
         b.multiply(rows(b, tangent, x.type), near)
         for tangent, near in zip(dx[:3], neighbours, strict=True)
@@ -48,17 +48,10 @@ def _gtsv_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
     if any(active[:3]):
         raise unsupported("transpose", op, "a solution is not linear in its matrix")
     dl, d, du, _ = (b.conj(x) for x in op.operands)
-    turned = {0: _moved(b, du, 1, last=True), 1: d, 2: _moved(b, dl, -1, last=True)}
+    turned = {0: shifted(b, du, 1, -1), 1: d, 2: shifted(b, dl, -1, -1)}
     at = len(op.results[:4]) - 1
     return [None, None, None, b.reapply(op, {**turned, 3: ct[at]})[at]]
 
 
 for target in TARGETS:
     transpose(f"{CUSTOM_CALL} @{target}")(_gtsv_transpose)
-
-
-def _moved(b: Any, x: Any, by: int, last: bool = False) -> Any:
-    """x shifted by `by` rows (along the last dimension with `last`); zeros are shifted in."""
-    low, none = [0] * rank(x), [0] * rank(x)
-    low[-1 if last else -2] = by
-    return b.pad(x, b.zero(with_shape(x.type, [])), low, [-n for n in low], none)

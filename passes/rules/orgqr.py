@@ -15,12 +15,11 @@ from typing import Any
 
 from tiduc.dialect.graph import Definition
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import adjoint, compare_places, matrix_product, rows, solve
+from tiduc.dialect.matrices import adjoint, compare_places, corner, matrix_product, rows, solve, unit_lower
 from tiduc.dialect.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.expansion import expanded
-from tiduc.passes.rules.getrf import corner, unit_lower
 from tiduc.passes.rules.registry import Tangents
 
 

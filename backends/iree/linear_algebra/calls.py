@@ -16,9 +16,8 @@ from tiduc.backends.iree.linear_algebra.implementations import compute
 from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings
 from tiduc.backends.iree.refused import refused
 from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import adjoint, compare_places
+from tiduc.dialect.matrices import adjoint, compare_places, exchanged
 from tiduc.dialect.types import is_empty, shape
-from tiduc.passes.rules.getrf import exchanged
 from tiduc.passes.rules.svd import VectorLayout
 from tiduc.passes.rules.triangular_solve import flag
 from tiduc.passes.rules.trsm import solve_attributes

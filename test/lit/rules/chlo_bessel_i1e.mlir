@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The asymptotic series, or a continued fraction for |x| < 20; 1 / 2 at 0.
+// The asymptotic series, a continued fraction for |x| < 20, or the Taylor series for |x| < 1/2; 1 / 2 at 0.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[Y:.*]] = chlo.bessel_i1e %arg0
@@ -16,7 +16,10 @@
 // JVP:         %[[R:.*]] = stablehlo.divide %[[Y]], %[[X]]
 // JVP-NEXT:    %[[F:.*]] = stablehlo.multiply %[[R]], %{{.*}}
 // JVP-NEXT:    %[[S:.*]] = stablehlo.select %[[NEAR]], %[[F]], %{{.*}}
-// JVP-NEXT:    %[[D:.*]] = stablehlo.select %[[ZERO]], %{{.*}}, %[[S]]
+// JVP-NEXT:    %[[SMALL:.*]] = stablehlo.compare LT, %[[A]], %{{.*}}
+// JVP-COUNT-19: stablehlo.multiply
+// JVP:         %[[T:.*]] = stablehlo.select %[[SMALL]], %{{.*}}, %[[S]]
+// JVP-NEXT:    %[[D:.*]] = stablehlo.select %[[ZERO]], %{{.*}}, %[[T]]
 // JVP-NEXT:    %[[DY:.*]] = stablehlo.multiply %[[D]], %arg1
 // JVP-NEXT:    return %[[Y]], %[[DY]]
 

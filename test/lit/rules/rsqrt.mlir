@@ -5,18 +5,18 @@
 // y' = -y / 2x.
 
 // JVP-LABEL: func.func @main
-// JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<-5.000000e-01> : tensor<3xf64>
+// JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<-5.000000e-01> : tensor<3xf64>
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.rsqrt %arg0
-// JVP-NEXT:    %[[V1:.*]] = stablehlo.divide %[[V0]], %arg0
-// JVP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %[[C0]]
+// JVP-NEXT:    %[[V1:.*]] = stablehlo.multiply %[[V0]], %[[CST]]
+// JVP-NEXT:    %[[V2:.*]] = stablehlo.divide %[[V1]], %arg0
 // JVP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %arg1
 // JVP-NEXT:    return %[[V0]], %[[V3]]
 
 // VJP-LABEL: func.func @main
-// VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<-5.000000e-01> : tensor<3xf64>
+// VJP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<-5.000000e-01> : tensor<3xf64>
 // VJP-NEXT:    %[[V0:.*]] = stablehlo.rsqrt %arg0
-// VJP-NEXT:    %[[V1:.*]] = stablehlo.divide %[[V0]], %arg0
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.multiply %[[V1]], %[[C0]]
+// VJP-NEXT:    %[[V1:.*]] = stablehlo.multiply %[[V0]], %[[CST]]
+// VJP-NEXT:    %[[V2:.*]] = stablehlo.divide %[[V1]], %arg0
 // VJP-NEXT:    %[[V3:.*]] = stablehlo.multiply %[[V2]], %arg1
 // VJP-NEXT:    return %[[V0]], %[[V3]]
 
