@@ -9,6 +9,8 @@ of all magnitudes but the last two powers of two. With `--write`, the table in d
 
 import argparse
 import re
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +19,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from counts import summary
 from harness.one_module import compiled_together
 from numpy.typing import NDArray
 
@@ -25,6 +28,7 @@ from tiduc.program import load
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conventions.md"
 DIGITS = 60
+DTYPES = np.float32, np.float64
 BAR = 5.0
 """The most units of error, on the reference interpreter."""
 
@@ -330,30 +334,38 @@ def by_iree(names: list[str], dtype: Any, count: int) -> Mapping[str, list[Worst
 HEAD = "| function | f32, 1 | f32, 2 | f64, 1 | f64, 2 | IREE: f32, 1 | f32, 2 | f64, 1 | f64, 2 |"
 
 
-def table(names: list[str], count: int) -> str:
-    """The rows of all functions: errors on the reference interpreter, then on IREE."""
-    iree = [by_iree(names, dtype, count) for dtype in (np.float32, np.float64)]
-    lines = [HEAD, "|---" * 9 + "|"]
-    for name in names:
-        cells = [w for dtype in (np.float32, np.float64) for w in by_reference(name, dtype, count)]
-        cells += [w for of_type in iree for w in of_type[name]]
-        lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+def rows(names: list[str], count: int) -> dict[str, list[Worst]]:
+    """The errors of each function, on the reference interpreter, then on IREE."""
+    iree = [by_iree(names, dtype, count) for dtype in DTYPES]
+    return {
+        name: [w for dtype in DTYPES for w in by_reference(name, dtype, count)]
+        + [w for of in iree for w in of[name]]
+        for name in names
+    }
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--filter", default="")
     parser.add_argument("--points", type=int, default=150)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    rows = table([name for name in FUNCTIONS if re.search(options.filter, name)], options.points)
-    print(rows)
+    found = rows([name for name in FUNCTIONS if re.search(options.filter, name)], options.points)
+    lines = [HEAD, "|---" * 9 + "|"]
+    lines += [f"| {name} | " + " | ".join(map(str, cells)) + " |" for name, cells in found.items()]
+    print("\n".join(lines))
     if options.write:
         page = PAGE.read_text()
         start = page.index(HEAD)
-        PAGE.write_text(page[:start] + rows + page[page.index("\n\n", start) :])
+        PAGE.write_text(page[:start] + "\n".join(lines) + page[page.index("\n\n", start) :])
+    counts = Counter(
+        "ok" if w.units <= FUNCTIONS[name].bar else "less accurate on IREE" if i >= 4 else "wrong"
+        for name, cells in found.items()
+        for i, w in enumerate(cells)
+    )
+    print(summary(counts))
+    return int(counts["wrong"] > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

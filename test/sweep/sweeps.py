@@ -50,6 +50,7 @@ SWEEPS: tuple[Sweep, ...] = (
     ),
     _sweep("accepted", "--filter stablehlo.s", ""),
     _plugin("batch_rules"),
+    _sweep("elementwise_accuracy", "--filter ^a --points 12", "", "mpmath"),
     _sweep("faults", "add_predicates vulkan/sine dynamic/gather_unsigned", ""),
     _sweep("fuzz/__main__", "--count 60 --seed {seed}", "--count 10000 --seed {seed}"),
     _sweep(
