@@ -226,3 +226,48 @@ def test_functions_of_equinox() -> None:
     np.testing.assert_allclose(program.compile()(x, y)[0], 36)
     with pytest.raises(Unsupported, match=r"`\*args` and `\*\*kwargs` to `filter_custom_vjp` cannot be"):
         program.grad()
+
+
+# ---- derivatives of JAX that are poor: docs/conventions.md lists them with the way out --------------------
+
+
+def test_log_ndtr_far_left() -> None:
+    x = np.float32(-700)
+    program = tiduc.from_jax(jax.scipy.special.log_ndtr, x, custom_derivatives=False)
+    np.testing.assert_allclose(program.grad().compile(engine="reference")(x)[0], 700.0014, rtol=1e-6)
+
+
+def test_sinc_near_zero() -> None:
+    """A rule for the function's name replaces a derivative that is 0 near 0."""
+
+    def slope(b: Any, x: Any, y: Any) -> Any:
+        t = b.multiply(b.constant(np.pi, x), x)
+        is_small = b.compare(b.abs(t), b.constant(0.01, x), "LT")
+        square, one = b.multiply(t, t), b.constant(1, x)
+        series = b.subtract(b.multiply(b.constant(0.1, x), square), one)
+        near = b.multiply(b.constant(np.pi / 3, x), b.multiply(t, series))
+        return b.select(is_small, near, b.divide(b.subtract(b.cosine(t), y), b.select(is_small, one, x)))
+
+    mine = tiduc.OPSET.extended()
+    mine.elementwise("func.call @sinc", slope)
+    x = np.array([1e-9, -1e-3, 0.0, 0.7], np.float32)
+    text = jax.jit(lambda x: jnp.sinc(x)).lower(x).as_text()
+    dy = tiduc.load(text, opset=mine).jvp().compile(engine="reference")(x, np.ones_like(x))[1]
+    wide = x.astype(float)
+    expected = np.where(
+        abs(wide) < 0.1,
+        -(np.pi**2) / 3 * wide,
+        (np.cos(np.pi * wide) - np.sinc(wide)) / np.where(wide, wide, 1),
+    )
+    np.testing.assert_allclose(dy, expected, rtol=2e-6)
+
+
+def test_logsumexp_toward_weights_of_zero() -> None:
+    a, b = np.zeros(4, np.float32), np.array([0, 1, 2, 4], np.float32)
+
+    def weighted(b: Any) -> Any:
+        top = lax.stop_gradient(jnp.max(a))
+        return jnp.log(jnp.sum(b * jnp.exp(a - top))) + top
+
+    gradient = tiduc.from_jax(weighted, b).grad().compile(engine="reference")(b)[0]
+    np.testing.assert_allclose(gradient, np.full(4, 1 / 7), rtol=1e-6)
