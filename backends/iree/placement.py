@@ -14,7 +14,7 @@ The text is that of IREE's own compiler, between the pipelines `SCHEDULE` and `F
 relies on these invariants, and checks them (`invariants.py`):
 
 - each pack is in a function, has no offset, and lists as many slices as it has results after the first one;
-- a name is one constant in a function, and a result of a pack is named after the pack, in its function alone;
+- a name is one number in a function, and a result of a pack is named after the pack, in its function alone;
 - IREE aligns arrays to `_ALIGNMENT` bytes, or to fewer;
 - arrays that are live at once lie apart, each within the allocation, at multiples of the alignment.
 """
@@ -125,9 +125,9 @@ def check_packs(module: str) -> None:
 
 def constants(function: str) -> dict[str, int]:
     """The constants of type index in the text of a function, by name."""
-    found = CONSTANT.findall(function)
+    found = set(CONSTANT.findall(function))  # regions beside one another may have the same names
     sizes = {name: int(n) for name, n in found}
-    require(len(sizes) == len(found), "a name is one constant in a function")
+    require(len(sizes) == len(found), "a name is one number in a function")
     return sizes
 
 

@@ -68,6 +68,14 @@ def test_a_text_that_breaks_an_invariant(name: str, monkeypatch: pytest.MonkeyPa
         function(text.replace(old, new, 1))
 
 
+def test_regions_beside_one_another_have_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IREE prints one name for equal constants of two loops."""
+    monkeypatch.setattr(placement, "_GAIN", 0)
+    again = MODULE.replace("    use(", "    %c64 = arith.constant 64 : index\n    use(")
+    assert again.count("%c64 = arith.constant 64 :") == 4
+    assert (placement.placed(again) or "").count("%placed0_0 = arith.constant 192") == 1
+
+
 def test_places_that_overlap() -> None:
     x, y = Array(0, 3, 64), Array(2, 5, 64)
     check_places([x, y], Places(128, [0, 64]))
