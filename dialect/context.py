@@ -222,6 +222,8 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         if isinstance(text, bytes) and holds_shardy(text):
             return parse(text_by_jaxlib(text, file), file, dialects)
         raise _unread(error, file, text) from None
+    except MemoryError as error:
+        raise _unread(error, file, text) from None
 
 
 def _name_arguments(module: Any, source: str | bytes, file: str) -> None:
@@ -250,8 +252,12 @@ def _check_module(module: Any, source: str | bytes, file: str | None) -> None:
         check_sizes(module, file)
 
 
-def _unread(error: Any, file: str | None, source: str | bytes) -> TiducError:
+def _unread(error: Any, file: str | None, source: str | bytes) -> Exception:
     """The error for a source that MLIR cannot read: MLIR's diagnostic, or the file's format if it is not MLIR."""
+    if isinstance(error, MemoryError):  # a number in damaged bytecode may ask for any memory
+        if not isinstance(source, bytes) or not source.startswith(BYTECODE):
+            return error
+        return ParseError("this bytecode takes more memory than there is; it may be damaged", file)
     if isinstance(source, bytes) and (other := foreign(source)):
         return ParseError(other, file)
     if not error.error_diagnostics and (message := without_words(text := _text(source))):
@@ -374,7 +380,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
         _check_module(module, contents, str(path))
         _name_arguments(module, contents, str(path))
         return module
-    except ir.MLIRError as error:
+    except (ir.MLIRError, MemoryError) as error:
         raise _unread(error, str(path), contents) from None
     except OSError as error:
         raise TiducError(error.strerror or str(error), str(path)) from None

@@ -328,3 +328,35 @@ def test_an_array_in_a_file_that_is_too_short(tmp_path: Path) -> None:
     onnx.save(model, path)
     with pytest.raises(TiducError, match="cannot read the arrays of 'w'"):
         tiduc.from_onnx(path)
+
+
+# ---- bytecode ----------------------------------------------------------------------------------------------
+
+LARGE_NUMBERS = """
+import os
+from tiduc.dialect.context import parse
+from tiduc.dialect.emit import bytecode
+body = "{ %0 = stablehlo.sine %x : tensor<4xf32> return %0 : tensor<4xf32> }"
+whole = bytecode(parse(f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {body}"))
+for at in range(90, 130):
+    if not os.fork():  # MLIR may end the process
+        os.close(2)
+        try:
+            parse(whole[:at] + bytes([0] + [255] * 8) + whole[at + 9 :], "f.mlirbc")
+        except BaseException as error:
+            os.write(1, f"{type(error).__name__}: {error}\\n".encode())
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_bytecode_that_asks_for_more_memory_than_there_is() -> None:
+    """A number of 64 bits in place of others: in some places, MLIR reserves memory for so many items."""
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE_NUMBERS], capture_output=True, text=True, timeout=120, check=False
+    )
+    said = set(done.stdout.splitlines())
+    message = "f.mlirbc: error: this bytecode takes more memory than there is; it may be damaged"
+    assert f"ParseError: {message}" in said
+    assert "MemoryError" not in done.stdout
