@@ -126,7 +126,8 @@ def _models(draw: Random) -> Case:
 def _archives(draw: Random) -> Case:
     files = corpus.archive_parts()
     mutant = archives.mutated(draw.choice(files), draw, files)
-    return Case("archives", {"input.pt2": mutant}, ("import, watched",))
+    operation = "build, watched" if draw.randrange(4) else "import, watched"
+    return Case("archives", {"input.pt2": mutant}, (operation,))
 
 
 def _cache(draw: Random) -> Case:

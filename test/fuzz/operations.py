@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from cases.archives import plain, write
@@ -26,6 +27,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.explain import as_json, explain
 from tiduc.linking import link
 from tiduc.models.files import import_model
+from tiduc.models.torch import untrusted
 from tiduc.opt import PASSES, run_pipeline
 from tiduc.program import Program
 from tiduc.runtime import cache as modules_cache
@@ -243,6 +245,21 @@ def _import_watched(s: Subject) -> None:
         import_model(s.path, lift_constants=bool(s.draw.randrange(2)))
 
 
+class _Built(TiducError):
+    """The program of an archive is built."""
+
+
+def _build_watched(s: Subject) -> None:
+    """Like `_import_watched`, without PyTorch's decompositions and torch-mlir, which take most of the time."""
+
+    def built(*_: Any) -> None:
+        raise _Built("built")
+
+    _import_a_plain_archive()
+    with patch.object(untrusted, "stablehlo", built), suppress(_Built):
+        _import_watched(s)
+
+
 @cache
 def _import_a_plain_archive() -> None:
     """Has PyTorch import all of its modules that an import needs."""
@@ -299,5 +316,6 @@ OTHER: dict[str, Callable[[Subject], None]] = {
     "weights": _weights,
     "import": _import,
     "import, watched": _import_watched,
+    "build, watched": _build_watched,
     "cache": _cache,
 }

@@ -50,7 +50,7 @@ _CHANGES = (
 )
 _LIBRARIES = (
     *(sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).resolve().parents[2])),
-    *("/dev/null", "/proc/", "/sys/"),
+    *("/dev/null", "/proc/", "/sys/", *(place for place in sys.path if place)),
 )
 """Files that modules of Python may be read from."""
 
