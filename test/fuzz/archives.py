@@ -184,8 +184,8 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
     except ValueError:
         return
     places = [place for place in _places(document) if isinstance(place[0], dict | list)]
-    holder, key = draw.choice(places) if places else ({"x": 1}, "x")
-    _change(holder, key, draw, places)
+    if places:
+        _change(*draw.choice(places), draw, places)
     parts[name] = json.dumps(document).encode()
 
 
