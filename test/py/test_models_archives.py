@@ -174,6 +174,14 @@ def start_of(written: bytes, name: str) -> bytes:
     return written[start : at + len(name)]
 
 
+def test_a_part_without_a_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "model.pt2", plain())
+    with zipfile.ZipFile(path, "a") as opened:
+        opened.writestr(zipfile.ZipInfo(""), b"x")
+    with pytest.raises(TiducError, match="not in one folder"):
+        read(path)
+
+
 def test_a_damaged_part(tmp_path: Path) -> None:
     path = write(tmp_path / "model.pt2", plain())
     path.write_bytes(path.read_bytes().replace(b"aten.sin", b"aten.cos"))

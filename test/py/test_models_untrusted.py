@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -238,6 +239,23 @@ def test_an_export_from_a_stranger(
         with pytest.raises(TiducError, match=rf"(?s)model\.pt2: error: .*{message}"):
             tiduc.from_torch(path)
     assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "attack", [guards, expression, shared_library, type_of_an_argument, object_in_capitals]
+)
+def test_pytorch_runs_what_is_refused(
+    attack: Callable[[Path], Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of this test run their code where they are trusted."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "stranger", raising=False)
+    mark = tmp_path / "ran"
+    parts = {**attack(mark), "data/sample_inputs/model.pt": saved(((torch.ones(3),), {}))}
+    with suppress(TiducError):
+        tiduc.from_torch(write(tmp_path / "model.pt2", parts), trust=True)
+    assert mark.exists()
 
 
 def test_a_file_with_two_directories(tmp_path: Path) -> None:

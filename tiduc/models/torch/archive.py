@@ -11,6 +11,7 @@ import io
 import os
 import re
 import stat
+import struct
 import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -39,6 +40,19 @@ _OLD = (
 _HEADER = 30
 """The bytes of the header of a part, beside its name."""
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*")
+_DAMAGED = (
+    *(
+        zipfile.BadZipFile,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+        OverflowError,
+        RuntimeError,
+        struct.error,
+    ),
+    *(IndexError, KeyError),
+)
+"""What `zipfile` raises for damaged archives."""
 _ENDS = {"little", ""}
 
 
@@ -60,13 +74,13 @@ def read_parts(path: str) -> dict[str, bytearray]:
         except TiducError as error:
             error.location = path
             raise
-        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, OverflowError) as error:
+        except _DAMAGED as error:
             raise TiducError(f"not a program written by torch.export.save: {error}", path) from None
 
 
 def _parts(file: BinaryIO, size: int) -> dict[str, bytearray]:
     with zipfile.ZipFile(file) as archive:
-        members = [each for each in archive.infolist() if not each.is_dir()]
+        members = [each for each in archive.infolist() if not each.filename.endswith("/")]
         names = _names(members, size)
         _check_kind(archive, names)
         kept = {name: member for name, member in names.items() if _is_needed(name)}
