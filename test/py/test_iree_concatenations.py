@@ -96,6 +96,26 @@ def test_marks_where_sizes_are_equal() -> None:
     assert marks(main + called) == 3
 
 
+def test_vectors_that_hold_sizes() -> None:
+    """IREE does not see sizes through a mark, so that these vectors get one only where they begin with one value."""
+    given, two = (
+        "%x: tensor<?x2x3xf32>, %y: tensor<?x2x3xf32>",
+        "(tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>",
+    )
+    lines = ["%s = stablehlo.constant dense<[2, 3]> : tensor<2xi32>"]
+    for i, x in enumerate("xyx"):
+        start = f"%v{'xy'.index(x)}"
+        lines += [
+            f"%n{i} = stablehlo.get_dimension_size %{x}, dim = 0 : (tensor<?x2x3xf32>) -> tensor<i32>",
+            f"%v{i} = stablehlo.reshape %n{i} : (tensor<i32>) -> tensor<1xi32>",
+            f"%c{i} = stablehlo.concatenate {start}, %s, dim = 0 : {two}",
+        ]
+    results = "tensor<3xi32>, tensor<3xi32>, tensor<3xi32>"
+    body = "\n".join(lines)
+    text = f"func.func @main({given}) -> ({results}) {{\n{body}\nreturn %c0, %c1, %c2 : {results}\n}}"
+    assert marks(text) == 1
+
+
 @pytest.mark.parametrize(
     ("start", "target", "fast"),
     [(0, "cpu", True), (0, "cpu-threads", True), (0, "cpu", False), (1, "cpu", False)],

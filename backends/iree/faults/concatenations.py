@@ -11,11 +11,14 @@ elements of the first operand that IREE merges with no other.
 
 IREE may find two arrays equal only after it has simplified the program, and then takes arrays of equal bytes for equal.
 This pass therefore compares sizes alone. If IREE finds the arrays different, the mark is superfluous; it is a part of
-the op that computes the first operand, unless that is a product or an argument.
+the op that computes the first operand, unless that is a product or an argument. Short vectors of integers may hold the
+sizes of arrays, which IREE does not see through a mark: these get a mark only where they begin with one value.
 """
 
 from collections.abc import Hashable
 from typing import Any
+
+from torch_mlir import ir
 
 from tiduc.backends.iree.emitter import rewriting, within
 from tiduc.backends.iree.fault import wrong
@@ -23,6 +26,9 @@ from tiduc.backends.iree.faults.updates_in_place import size
 from tiduc.backends.iree.marks import marked
 from tiduc.dialect.functions import callee, functions_in, symbol
 from tiduc.dialect.types import is_dynamic
+
+_LONGEST = 16
+"""The most dimensions of an array whose sizes a vector may hold."""
 
 
 @wrong(
@@ -39,8 +45,15 @@ def distinguish_starts(module: Any) -> None:
     for function in functions_in(module):
         for op in within(function, ("stablehlo.concatenate",)):
             if len(op.operands) > 1 and not is_dynamic(op.results[0].type):
-                sizes = size(op.results[0]), size(op.operands[0])
-                if sizes in seen or symbol(function) in called:
+                start = size(op.results[0]), size(op.operands[0]), _may_be_sizes(op) and op.operands[0]
+                if start in seen or symbol(function) in called:
                     with rewriting(op) as b:
                         op.operands[0] = marked(b, op.operands[0])
-                seen.add(sizes)
+                seen.add(start)
+
+
+def _may_be_sizes(concatenation: Any) -> bool:
+    """Whether the result of a concatenation may be the sizes of an array."""
+    type_ = concatenation.results[0].type
+    is_short = type_.rank == 1 and type_.shape[0] <= _LONGEST
+    return is_short and isinstance(type_.element_type, ir.IntegerType)
