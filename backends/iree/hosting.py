@@ -15,8 +15,8 @@ and fills do. The text is that of `placement.py`, which places the arrays that a
 
 The pass relies on the invariants of packs in `placement.py`, and on these, which it checks, too:
 
-- each execution region is of the form that `_EXECUTE` describes, and its steps, which begin with `stream.cmd.`, run in
-  order; ops of one step may run at once;
+- the steps of an execution region, which begin with `stream.cmd.`, run in order; ops of one step may run at once.
+  Regions of another form than `_EXECUTE` stay as they are, and so do the arrays and results that they name;
 - a use of an array is no longer than the array's slice of the pack, and so is a result;
 - results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that names
   it, a result from the first step that names it to the end of the region.
@@ -131,10 +131,7 @@ def _in_function(text: str) -> str | None:
     """A function with arrays of its execution regions in the memory of results; None if no region gains enough."""
     function = _Function(text)
     changes = _Changes([], {}, {}, set())
-    executions = list(_EXECUTE.finditer(text))
-    is_known = len(executions) == text.count("stream.cmd.execute ")
-    require(is_known, "an execution region has operands and steps in the form that the pass knows")
-    for number, execute in enumerate(executions):
+    for number, execute in enumerate(_EXECUTE.finditer(text)):
         region = _region(function, execute, changes.packs)
         if region is not None:
             _in_region(function, region, number, changes)

@@ -46,7 +46,6 @@ TEXTS: dict[str, tuple[Callable[[str], object], str, str, str]] = {
         "module {",
         "module attributes {c = #stream.resource_config<{min_buffer_offset_alignment = 256}>} {",
     ),
-    "a region of another form": (hosting.hosted, REGION, "    } => !stream", "    } -> !stream"),
     "a step of another form": (hosting.hosted, REGION, "      stream.cmd.", "      new.cmd."),
     "a use beyond its array": (hosting.hosted, REGION, "for %c64]", "for %c128]"),
     "a result beyond its slice": (
