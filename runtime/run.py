@@ -92,6 +92,11 @@ class Executable:
         self._dtypes = tuple(_dtype(value, loaded.name) for value in self.signature.outputs)
 
     @property
+    def device_name(self) -> str:
+        """The name of the device that runs the function, such as `local-sync`."""
+        return self._device.name
+
+    @property
     def vmfb(self) -> bytes:
         """The compiled module: the bytes of a `.vmfb` file."""
         return self._loaded.vmfb

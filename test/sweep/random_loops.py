@@ -1,7 +1,7 @@
 """Compares random loop programs, their derivatives, and random array programs, run by IREE, with XLA.
 
     PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp,arrays]
-        [--first N] [--count N] [--journal FILE [--again CATEGORY,...]]
+        [--first N] [--count N] [--check-memory] [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
 A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the
@@ -37,6 +37,7 @@ from counts import summary
 from harness.xla import by_xla
 from loop_programs import Program
 from loop_reducer import reduced
+from memory_checks import add_option, memory_fault, pass_on
 from numpy.typing import NDArray
 from random_arguments import arguments_of
 from worker import Worker, answer_requests
@@ -101,6 +102,8 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
         wrong = _differences(vmfb, target, arguments, expected, numbers != "smooth")
     except TiducError as error:
         return "error", str(error)
+    if not wrong:
+        wrong = [fault for each in arguments if (fault := memory_fault(program, target, each))]
     return ("wrong", "; ".join(wrong)) if wrong else ("ok", "")
 
 
@@ -228,10 +231,12 @@ def main() -> None:
         "--journal", type=Path, help="where outcomes are written, a line each; the run goes on there"
     )
     parser.add_argument("--again", default="", metavar="CATEGORY,...", help="categories to run again")
+    add_option(parser)
     parser.add_argument("--reduce", metavar="CASE", help="print a smaller program that fails like this one")
     parser.add_argument("--seconds", type=float, default=300, help="how long to look for it")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    pass_on(options)
     if options.work:
         answer_requests(tried)
     elif options.reduce:

@@ -37,6 +37,7 @@ import numpy as np
 from counts import summary
 from harness.exports import exported
 from large_networks import LargeNetwork
+from memory_checks import add_option, memory_fault, pass_on
 from network_layers import Function, Images, Layer, Sequences, Shape, activation
 from worker import Worker, answer_requests
 from xla_flags import XLA_FLAGS
@@ -215,6 +216,7 @@ def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
     found = [call(*x, *vectors) for x in sets]
     tolerance = TOLERANCES[network.dtype]
     details = [_worst(reference, tolerance, x, y, vectors) for x, y in zip(sets, found, strict=True)]
+    details += [memory_fault(program, target, [*sets[0], *vectors])]
     return max(("wrong" if detail else "ok", detail) for detail in details)
 
 
@@ -289,12 +291,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
+    add_option(parser)
     parser.add_argument("--journal", type=Path, help="where outcomes are written; a run continues there")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the layers of a network")
     parser.add_argument("--large", action="store_true", help="networks of larger arrays")
     parser.add_argument("--target", default="cpu", help="the target; cpu by default")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    pass_on(options)
     if options.work:
         answer_requests(partial(tried, large=options.large, target=options.target))
     elif options.show is not None:

@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 from counts import summary
 from harness.xla import by_xla
+from memory_checks import add_option, memory_fault, pass_on
 from numpy.typing import NDArray
 from xla_flags import XLA_FLAGS
 
@@ -155,7 +156,10 @@ def failures(seed: int, target: str) -> list[str]:
     rng = np.random.default_rng(seed)
     arguments = [x for op in ops for x in op.arguments(rng)]
     try:
-        results = tiduc.load(program(ops)).compile(target)(*arguments)
+        compiled = tiduc.load(program(ops))
+        results = compiled.compile(target)(*arguments)
+        if fault := memory_fault(compiled, target, arguments):
+            return [f"seed {seed}: {fault}"]
     except tiduc.TiducError as error:
         return [f"seed {seed}: {str(error).splitlines()[0]}"]
     exact = [x.astype(np.float64) for x in arguments]
@@ -175,8 +179,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--first", type=int, default=0)
+    add_option(parser)
     parser.add_argument("--seconds", type=float, default=60)
     options = parser.parse_args()
+    pass_on(options)
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     seed, failed, end = options.first, 0, time.monotonic() + options.seconds
     while time.monotonic() < end:

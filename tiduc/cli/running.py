@@ -1,6 +1,7 @@
 """run: runs programs and compiled modules on arrays."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from tiduc.backends.backend import LOOPS, Options, Runnable, compile_program
 from tiduc.backends.iree.build import build
+from tiduc.backends.iree.memory_check import check_memory
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.execution import (
@@ -57,6 +59,13 @@ SHOWN = 1000  # results with more elements are printed as a summary
 @compiling
 @JSON
 @click.option(
+    "--check-memory",
+    "checked",
+    is_flag=True,
+    help="Check where arrays lie in memory (CPUs only): run the program in memory that holds a pattern, and compare "
+    "the results, bit for bit, with those of a program whose arrays IREE places.",
+)
+@click.option(
     "-o",
     "--output",
     default="-",
@@ -75,6 +84,7 @@ def _run(
     engine: str,
     options: Options,
     as_data: bool,
+    checked: bool,
     output: str,
 ) -> None:
     """Run a program, or a module that 'tiduc compile' made, on arrays.
@@ -82,6 +92,8 @@ def _run(
     Results are printed one per line, in the form that --input reads; large results as a summary.
     """
     with about(file):
+        if checked and (engine != "iree" or parameters is not None):
+            raise RequestError("--check-memory is for programs that IREE runs, with all inputs as arguments")
         if engine == "iree":
             chosen = _by_iree(file, entry, opset, memory, parameters, options)
         elif parameters is not None:
@@ -98,9 +110,12 @@ def _run(
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed or 0, seeds)
     check_arguments(chosen.entry, chosen.signature, arrays)
     with about(file), waiting(f"compiling {file} for {options.target}"):
-        executable = chosen.executable()
-    results = executable(*arrays)
-    named = dict(zip([value.name for value in executable.signature.outputs], results, strict=True))
+        executable = chosen.checked if checked else chosen.executable()
+        if executable is None:
+            raise RequestError("--check-memory is for programs: a module has been compiled already")
+    with about(file) if checked else nullcontext():
+        results = executable(*arrays)
+    named = dict(zip([value.name for value in chosen.signature.outputs], results, strict=True))
     if as_data:
         write_json({name: _as_data(array) for name, array in named.items()}, output)
     elif output == "-":
@@ -116,6 +131,7 @@ class _Chosen:
     entry: str
     signature: Signature
     executable: Callable[[], Runnable]
+    checked: Callable[..., tuple[Array, ...]] | None = None  # runs it, and checks its memory
 
 
 def _by_iree(
@@ -145,7 +161,9 @@ def _by_iree(
         return Executable(vmfb, options.target, program.name, parameters=parameters)
 
     signature = program.signature if weights is None else signature_with_parameters(program, weights)
-    return _Chosen(program.name, signature, compiled)
+    return _Chosen(
+        program.name, signature, compiled, lambda *arrays: check_memory(program.lower(), options, arrays)
+    )
 
 
 def _as_data(array: Array) -> dict[str, Any]:

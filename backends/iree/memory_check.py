@@ -1,0 +1,107 @@
+"""memory_check: runs a program in memory that holds a pattern, and compares the results with those of plain memory.
+
+    as compiled    arrays placed, hosted, donated, and updated in place; memory that is allocated holds a pattern
+    plain          IREE places the arrays, nothing is donated, loops copy what they carry
+
+Both run the same dispatches, so that their results agree bit for bit. They differ if an array lies in the memory of
+another one that is still read, or if a dispatch reads memory that nothing wrote. Each program is called twice on arrays
+of the host, and twice on arrays of the device.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.backend import Lowered, Options
+from tiduc.backends.iree.build import build
+from tiduc.backends.iree.compile import compile_first
+from tiduc.backends.iree.prepare import Prepared
+from tiduc.backends.iree.source import Source
+from tiduc.dialect.context import stage
+from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.functions import functions_in
+from tiduc.runtime.devices import POISONED, Array
+from tiduc.runtime.run import Executable, Module
+
+_CALLS = 2
+_DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
+
+
+def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
+    """The results of a program, after the checks above, for a CPU on this machine.
+
+    Raises `TiducError` with the first result that differs, or argument that changes.
+    """
+    vmfb = build(program, options)
+    device = Executable(vmfb, options.target, program.name).device_name
+    if not device.startswith("local-"):
+        raise RequestError(f"--check-memory is for CPUs, not for {options.target}")
+    plain = compile_first(_plain(program, options), options.limits, options.cached)
+    wanted = tuple(_results(plain, "plain memory", program, options, device, arguments)[0])
+    for results in _results(vmfb, "the program", program, options, device, arguments):
+        for output, x, y in zip(program.signature.outputs, results, wanted, strict=True):
+            if not _are_equal(x, y):
+                count = np.count_nonzero((_bits(x) != _bits(y)).any(1))
+                raise TiducError(
+                    f"memory: {output.name} differs from that in plain memory in {count} of {x.size} elements; this is "
+                    "a fault of tiduc or IREE: please report it"
+                )
+    return wanted
+
+
+def _plain(program: Lowered, options: Options) -> Iterator[Source]:
+    """The sources of the attempts that place nothing, update no carry in place and donate nothing."""
+    prepared = Prepared(replace(program, module=_without_donation(program.module)), options)
+    for attempt in prepared.attempts:
+        if "carries" not in attempt.stages:
+            source = prepared.source(replace(attempt, places=False))
+            if source is not None:
+                yield source
+
+
+@stage
+def _without_donation(module: Any) -> Any:
+    """A copy of a module whose functions donate no argument."""
+    copy = module.operation.clone().operation
+    for function in functions_in(copy):
+        if "arg_attrs" in function.attributes:
+            kept = [
+                ir.DictAttr.get({name: given[name] for name in names if name not in _DONATES})
+                for given in map(ir.DictAttr, function.attributes["arg_attrs"])
+                for names in [[entry.name for entry in given]]
+            ]
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(kept)
+    return copy
+
+
+def _results(
+    vmfb: bytes, what: str, program: Lowered, options: Options, device: str, arguments: Sequence[Array]
+) -> list[list[Array]]:
+    """The results of calls on arrays of the host and of the device, each as they are after all calls."""
+    with Module(vmfb, options.target, program.name, [device + POISONED]) as module:
+        function = module[program.name]
+        given = [np.array(x, order="C") for x in arguments]
+        calls: list[Sequence[Any]] = [function(*given) for _ in range(_CALLS)]
+        for x, before, value in zip(given, arguments, program.signature.inputs, strict=True):
+            if not _are_equal(x, np.asarray(before)):
+                raise TiducError(f"memory: {what} overwrites the argument {value.name}")
+        on_device = [module.put(x) for x in given]
+        for _ in range(_CALLS):
+            fresh = [module.put(given[i]) if i in function.donated else x for i, x in enumerate(on_device)]
+            calls.append(function.keep(*fresh))
+        for held, before, value in zip(on_device, given, program.signature.inputs, strict=True):
+            if not _are_equal(held.numpy(), before):
+                raise TiducError(f"memory: {what} overwrites the argument {value.name} on the device")
+        return [[np.array(y) for y in results] for results in calls]
+
+
+def _are_equal(x: Array, y: Array) -> bool:
+    return x.dtype == y.dtype and x.shape == y.shape and bool(np.array_equal(_bits(x), _bits(y)))
+
+
+def _bits(x: Array) -> Array:
+    """The bytes of an array, by element."""
+    return np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8).reshape(x.size, x.itemsize)

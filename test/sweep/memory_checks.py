@@ -1,0 +1,39 @@
+"""The option `--check-memory` of sweeps: where arrays lie in memory is checked, too, bit for bit.
+
+The option is passed on to workers by a variable of the environment.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.memory_check import check_memory
+from tiduc.dialect.errors import TiducError
+from tiduc.program import Program
+
+_VARIABLE = "TIDUC_SWEEP_CHECKS_MEMORY"
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--check-memory", action="store_true", help="compare runs with and without placed arrays"
+    )
+
+
+def pass_on(options: argparse.Namespace) -> None:
+    """Passes the option on to workers that are started later."""
+    if options.check_memory:
+        os.environ[_VARIABLE] = "1"
+
+
+def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
+    """What is wrong with a program's memory; empty if nothing is, or without the option."""
+    if _VARIABLE not in os.environ:
+        return ""
+    try:
+        check_memory(program.lower(), Options(target, cached=False), arguments)
+    except TiducError as error:
+        return str(error)
+    return ""
