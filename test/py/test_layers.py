@@ -212,6 +212,7 @@ LOCAL = {
     ("tiduc.models.onnx.prepare", "onnx"): OPTIONAL,
     ("tiduc.models.torch.dialect", "torch_mlir"): SLOW,
     ("tiduc.models.torch.exported", "tiduc.models.torch.ops.control"): OPTIONAL,
+    ("tiduc.models.torch.exported", "tiduc.models.torch.ops.masks"): OPTIONAL,
     ("tiduc.models.torch.exported", "tiduc.models.torch.ops.fills"): OPTIONAL,
     ("tiduc.models.torch.exported", "tiduc.models.torch.ops.table"): OPTIONAL,
     ("tiduc.models.torch.exported", "torch"): OPTIONAL,

@@ -9,7 +9,9 @@ import tiduc
 
 torch = pytest.importorskip("torch")
 import torch_degenerate  # noqa: E402  it needs PyTorch
+import torch_gradients  # noqa: E402
 from torch_gradients import Module  # noqa: E402
+from torch_mathematics import draw  # noqa: E402
 
 SAMPLE = {
     "elementwise functions": (
@@ -29,6 +31,14 @@ SAMPLE = {
         *("torch.dist (0.5)", "torch.cdist (0.5)", "torch.cdist (inf)", "functional.pairwise_distance (1.5)"),
     ),
     "indices": ("torch.put (accumulate)", "functional.embedding_bag (max, empty bags)"),
+    "losses": (
+        *("functional.binary_cross_entropy (mean)", "functional.multi_margin_loss (p 1, margin 0.0, none)"),
+        *(
+            "functional.cross_entropy (all ignored, mean)",
+            "functional.nll_loss (all ignored, weights zero, mean)",
+        ),
+        "functional.ctc_loss (one possible, zero_infinity True, mean)",
+    ),
     "pooling and sampling": (
         *("functional.lp_pool1d (3.0)", "functional.adaptive_max_pool2d (9x8 to 4x3)"),
         "functional.interpolate (bicubic, antialias, (3, 2))",
@@ -104,3 +114,119 @@ def test_one_tensor_as_two_example_inputs() -> None:
     program = tiduc.from_torch(Module(lambda x, y: 2 * x + 3 * y), (x, x))
     (y,) = program.compile(engine="reference")(np.array([1, 2], np.float32), np.array([10, 20], np.float32))
     np.testing.assert_array_equal(y, [32, 64])
+
+
+def inter_union(x: Any, y: Any) -> Any:
+    """The intersection of boxes, as torchvision's losses of them write it."""
+    mask = y > x
+    area = torch.zeros_like(x)
+    area[mask] = (y[mask] - x[mask]) * y[mask]
+    return area
+
+
+def kept(x: Any) -> Any:
+    """f(x) has no value outside of the mask."""
+    rows = torch.zeros_like(x)
+    mask = x[:, 0] > 0
+    rows[mask] = torch.sqrt(x[mask].abs()) * torch.ones(3, dtype=x.dtype)
+    y = 2 * x
+    is_large = y > 0
+    y[is_large] = torch.log(y[is_large])
+    is_small = x < 0.5
+    y[is_small] = torch.masked_select(x, is_small) + y[is_small]
+    return rows + y
+
+
+def overwritten(x: Any) -> Any:
+    """The elements are read before x and the elements change."""
+    x, y = x * 1, torch.zeros_like(x)
+    mask = x > 0
+    part = x[mask] * 3
+    x.zero_()
+    part.mul_(2)
+    y[mask] = part
+    return y + x
+
+
+MASKED = {
+    "inter_union": (inter_union, [draw(4, 3), draw(5, 3)[1:]]),
+    "kept": (kept, [draw(6, 3)]),
+    "overwritten": (overwritten, [draw(4, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_assignments_to_a_mask(name: str) -> None:
+    torch_gradients.check((name, *MASKED[name]))
+
+
+def through_a_view(x: Any) -> Any:
+    y, mask = torch.zeros_like(x), x > 0
+    part = x[mask] * 3
+    part[1:].zero_()
+    y[mask] = part
+    return y
+
+
+def other_mask(x: Any) -> Any:
+    y, mask = torch.zeros_like(x), x > 0
+    part = x[mask] * 3
+    mask.logical_not_()
+    y[mask] = part[: mask.sum()]
+    return y
+
+
+@pytest.mark.parametrize("function", [through_a_view, other_mask, lambda x: x[x > 0].cumsum(0).sum()])
+def test_other_uses_of_a_mask_are_refused(function: Any) -> None:
+    with pytest.raises(tiduc.TiducError, match="depends on data"):
+        tiduc.from_torch(Module(function), (draw(5),))
+
+
+LAYER = torch.nn.Linear(4, 4).double()
+TARGETS = torch.tensor([[1, 2, 2], [3, 1, 0]])
+FUNCTIONS: list[Any] = [
+    ("topk", lambda x: torch.topk(x, 2, sorted=False)[0].sum(-1), [draw(3, 5)]),
+    ("topk (smallest)", lambda x: torch.topk(x, 2, 0, False, False)[0].sum(0), [draw(3, 5)]),
+    (
+        "ctc_loss of a layer",
+        lambda x: torch.nn.functional.ctc_loss(LAYER(x).log_softmax(-1), TARGETS, (6, 5), (3, 2)),
+        [draw(6, 2, 4)],
+    ),
+    ("to (device)", lambda x: torch.polar(torch.ones_like(x), x).to(x.device).real, [draw(4)]),
+    (
+        "to (complex64)",
+        lambda x: torch.complex(x, x).to(torch.complex64).imag.double(),
+        [draw(4).float().double()],
+    ),
+    (
+        "to (complex128, real)",
+        lambda x: torch.complex(x, x).to(torch.complex128).to(torch.float64),
+        [draw(4)],
+    ),
+    (
+        "gaussian_nll_loss",
+        torch.nn.functional.gaussian_nll_loss,
+        [draw(3, 4), draw(4, 4)[:3], torch.tensor([[0.0, 1e-9, 0.5, 2]] * 3).double()],
+    ),
+    ("put", lambda x, y: x.put(torch.tensor([0, -1, 3]), y), [draw(3, 4), draw(3)]),
+    (
+        "adaptive_max_pool3d",
+        lambda x: torch.nn.functional.adaptive_max_pool3d(x, (2, 3, 2), return_indices=True),
+        [draw(1, 1, 3, 5, 4)],
+    ),
+    *(
+        (
+            f"interpolate ({mode}, {corners})",
+            lambda x, m=mode, c=corners: torch.nn.functional.interpolate(
+                x, (3, 9), mode=m, antialias=True, align_corners=c
+            ),
+            [draw(1, 2, 6, 7)],
+        )
+        for mode, corners in (("bilinear", False), ("bicubic", True))
+    ),
+]
+
+
+@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row[0])
+def test_functions_that_were_refused(row: Any) -> None:
+    torch_gradients.check(row)

@@ -49,9 +49,11 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
     from tiduc.models.torch.ops.control import lower_control
+    from tiduc.models.torch.ops.masks import select_masked
     from tiduc.models.torch.ops.table import TABLE
 
     mark_stops(torch, exported)
+    select_masked(exported)
     aten = torch.ops.aten
     nearest = [aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec]
     own = {**TABLE, **stops(torch)}

@@ -43,6 +43,10 @@ _WAYS_OUT = (
         re.compile("to StableHLO"),
         "write the function in other ops of PyTorch, or give its result as an input",
     ),
+    (
+        re.compile("torch-mlir cannot (?:lower|import) the model"),
+        "export parts of the module alone to find the function, and write it in other functions of PyTorch",
+    ),
 )
 """What an error says, and what the user can do about it."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.ctc import ctc_loss
 from tiduc.models.torch.ops.framework import torch
+from tiduc.models.torch.ops.losses import multi_margin_loss
 
 
 def _lstsq(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
@@ -81,6 +82,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.ctc_loss: ctc_loss,
     torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss,
     torch.nn.functional.grouped_mm: _grouped_mm,
+    torch.nn.functional.multi_margin_loss: multi_margin_loss,
 }
 """The functions that replace PyTorch's."""
 

@@ -83,6 +83,7 @@ def _between(y: Any, x: Any, above: Any) -> Any:
     return where(x <= -3, 0, where(x >= 3, above, y))
 
 
+TABLE[aten.celu.default] = lambda x, alpha=1: elu(x, alpha, 1, 1 / alpha)
 TABLE[aten.clamp_max.default] = lambda x, high: clamp(x, None, high)
 TABLE[aten._prelu_kernel.default] = lambda x, weight: where(x > 0, x, x * weight)
 TABLE[aten.hardsigmoid.default] = lambda x: _between(x / 6 + 0.5, x, 1)

@@ -75,8 +75,8 @@ def _distance(x: Any, p: float) -> Any:
 def _norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
     """The norm along the dimensions: the derivative at a zero vector, and at a zero component for p <= 1, is zero."""
     if p == 0:
-        kind = torch.abs(x).dtype
-        return (x != 0).to(kind).sum(dims, keepdim=keepdim)
+        size = torch.abs(x)
+        return (size != 0).to(size.dtype).sum(dims, keepdim=keepdim)
     if p == 2:
         squares = sum(part * part for part in (parts(x) if x.is_complex() else (x,)))
         return root(squares.sum(dims, keepdim=keepdim))

@@ -1,0 +1,53 @@
+"""Decompositions of losses, so that their derivatives at the ends of their domains equal PyTorch's."""
+
+from typing import Any
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.torch.ops.framework import aten, decomposes, torch
+
+_LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
+"""PyTorch's least logarithm of a probability, and the least p (1 - p) by which it divides."""
+
+
+@decomposes(aten.binary_cross_entropy.default)
+def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """-(t log(x) + (1 - t) log(1 - x)), with the slope (x - t) / 1e-12 where x is zero or one."""
+    fixed = x.detach()
+    is_end = fixed * (1 - fixed) < _LEAST_VARIANCE
+    inside = torch.where(is_end, 0.5, x)
+    smooth = (target - 1) * torch.log1p(-inside) - target * torch.log(inside)
+    most, least = (torch.clamp(log, min=_LEAST_LOG) for log in (torch.log1p(-fixed), torch.log(fixed)))
+    at_end = (target - 1) * most - target * least
+    at_end = at_end + (x - fixed) * ((fixed - target) / _LEAST_VARIANCE)
+    loss = torch.where(is_end, at_end, smooth)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _reduced(loss: Any, reduction: int) -> Any:
+    return loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss
+
+
+def multi_margin_loss(
+    x: Any,
+    target: Any,
+    p: float = 1,
+    margin: float = 1,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over other classes of max(0, margin - x[target] + x)^p; the slope of max is zero at its kink.
+
+    It replaces `torch.nn.functional.multi_margin_loss`: PyTorch decomposes the op before a table of decompositions can.
+    """
+    if size_average is not None or reduce is not None:
+        raise Unsupported("multi_margin_loss takes reduction, not size_average and reduce")
+    is_row = x.dim() == 1
+    x, target = torch.atleast_2d(x), target.reshape(-1, 1)
+    distance = margin - torch.gather(x, 1, target) + x
+    counts = (distance > 0) & (torch.arange(x.shape[1]) != target)
+    loss = torch.where(counts, distance * distance if p == 2 else distance, 0)
+    loss = loss if weight is None else loss * torch.index_select(weight, 0, target.squeeze(1)).unsqueeze(1)
+    loss = loss.sum(1) / x.shape[1]
+    return _reduced(loss.squeeze(0) if is_row else loss, ("none", "mean", "sum").index(reduction))

@@ -1,0 +1,154 @@
+"""Rewrites assignments to a mask whose values are computed from elements of that mask, before decompositions.
+
+    r[m] = f(x[m])    ->    r = where(m, f(x), r)
+
+The size of x[m] depends on data, and f(x) has the size of x. f is a chain of elementwise functions, as in torchvision's
+`complete_box_iou_loss`. A select drops the derivative, and any NaN, of the elements outside of the mask.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.models.torch.ops.framework import aten, torch
+
+_PARTS = (aten.index.Tensor, aten.masked_select.default)
+_PUTS = (aten.index_put.default, aten.index_put_.default)
+_SAME_SHAPE = {
+    *(aten.clone.default, aten.detach.default, aten._to_copy.default, aten.to.dtype),
+    *(aten.full_like.default, aten.zeros_like.default, aten.ones_like.default),
+}
+"""Functions that PyTorch does not call pointwise, and that are."""
+
+_CHECKS = {
+    *(aten.sym_size.int, aten._assert_scalar.default, aten.sym_constrain_range_for_size.default),
+    *(operator.ge, operator.le, operator.eq, aten._assert_tensor_metadata.default),
+}
+"""What an export adds to a size that depends on data."""
+
+
+def select_masked(exported: Any) -> None:
+    """Rewrites the assignments of all graphs of an `ExportedProgram`, and removes the checks of the sizes."""
+    for module in exported.graph_module.modules():
+        graph: Any = getattr(module, "graph", None)
+        nodes = [n for n in graph.nodes if n.target in _PUTS] if graph is not None else []
+        if any([_rewrite(graph, node) for node in nodes]):
+            graph.eliminate_dead_code()
+            _remove_checks(graph)
+            module.recompile()
+
+
+def _rewrite(graph: Any, node: Any) -> bool:
+    """Replaces one assignment, if its values are a function of elements of its mask alone."""
+    target, indices, values, *accumulate = node.args
+    mask = indices[0] if len(indices) == 1 else None
+    if not (_is_mask(mask) and isinstance(values, torch.fx.Node)) or _is_static(values):
+        return False
+    chain: dict[Any, None] = {}
+    if not _is_elementwise(mask, values, chain) or _is_changed([mask, *chain], {node, *chain}):
+        return False
+    copies: dict[Any, Any] = {}
+    for old in chain:
+        with graph.inserting_before(old):  # where the operands have the values that the old node reads
+            if _is_part(old, mask):
+                copies[old] = _filled(graph, mask, old.args[0])
+            else:
+                copies[old] = graph.node_copy(old, lambda x: copies.get(x, x))
+    with graph.inserting_before(node):
+        new = copies[values]
+        if accumulate and accumulate[0]:
+            new = graph.call_function(aten.add.Tensor, (target, new))
+        result = graph.call_function(aten.where.self, (_reshaped(graph, mask, target), new, target))
+        if node.target is aten.index_put_.default:
+            result = graph.call_function(aten.copy_.default, (target, result))
+    result.meta = dict(node.meta)
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
+    return True
+
+
+def _filled(graph: Any, mask: Any, x: Any) -> Any:
+    """x with ones outside of the mask, where f(x) may have no value, and no derivative."""
+    if x.meta["val"].dtype == torch.bool:
+        return graph.call_function(aten.clone.default, (x,))
+    return graph.call_function(aten.where.ScalarOther, (_reshaped(graph, mask, x), x, 1))
+
+
+def _reshaped(graph: Any, mask: Any, like: Any) -> Any:
+    """The mask with as many dimensions as `like`."""
+    sizes = list(mask.meta["val"].shape)
+    rest = like.meta["val"].dim() - len(sizes)
+    return graph.call_function(aten.reshape.default, (mask, [*sizes, *[1] * rest]))
+
+
+def _is_mask(node: Any) -> bool:
+    return isinstance(node, torch.fx.Node) and node.meta["val"].dtype == torch.bool
+
+
+def _is_part(node: Any, mask: Any) -> bool:
+    """Whether the node is x[mask]."""
+    if node.target is aten.masked_select.default:
+        return node.args[1] is mask and node.args[0].meta["val"].shape == mask.meta["val"].shape
+    return node.target is aten.index.Tensor and list(node.args[1]) == [mask]
+
+
+def _is_static(node: Any) -> bool:
+    return all(isinstance(n, int) for n in node.meta["val"].shape)
+
+
+def _is_elementwise(mask: Any, node: Any, chain: dict[Any, None]) -> bool:
+    """Whether elementwise functions lead from parts x[mask] to the node; `chain` gets them and the parts, in order."""
+    if node in chain:
+        return True
+    if not _is_part(node, mask):
+        if not _is_pointwise(node.target) or (_is_mutable(node.target) and not _is_last(node)):
+            return False
+        rank = node.meta["val"].dim()
+        for operand in node.all_input_nodes:
+            value = operand.meta["val"]
+            if not isinstance(value, torch.Tensor):
+                return False
+            if _is_static(operand):
+                if value.dim() >= rank:
+                    return False  # the operand is combined with the places of the mask
+            elif value.dim() != rank or not _is_elementwise(mask, operand, chain):
+                return False
+    chain[node] = None
+    return True
+
+
+def _is_pointwise(function: Any) -> bool:
+    if not isinstance(function, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in function.tags:
+        return False
+    named = function in _SAME_SHAPE or "stop_gradient" in str(function)
+    return named or torch.Tag.pointwise in function.tags
+
+
+def _is_mutable(function: Any) -> bool:
+    return bool(function._schema.is_mutable)
+
+
+def _is_last(node: Any) -> bool:
+    """Whether no other function reads what this one changes in place."""
+    return all(user is node or user.target in _CHECKS for user in node.args[0].users)
+
+
+def _is_changed(nodes: Sequence[Any], known: set[Any]) -> bool:
+    """Whether another function than the known ones gives a view of one of the nodes, or changes one in place."""
+    users = {user for node in nodes for user in node.users} - known
+    schemas = [getattr(user.target, "_schema", None) for user in users]
+    return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)
+
+
+def _remove_checks(graph: Any) -> None:
+    """Erases parts x[mask] of which only checks are made, and these checks."""
+    for node in [n for n in graph.nodes if n.target in _PARTS]:
+        readers, todo = {node: None}, [node]
+        while todo:
+            for user in todo.pop().users:
+                if user not in readers:
+                    readers[user] = None
+                    todo.append(user)
+        if all(each is node or each.target in _CHECKS or _is_pointwise(each.target) for each in readers):
+            for each in sorted(readers, reverse=True):
+                graph.erase_node(each)
