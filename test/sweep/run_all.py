@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from counts import REFUSED, RIGHT, WRONG, counts_in, total  # noqa: E402
 from sweeps import SWEEPS, Sweep  # noqa: E402
 
-_ROW = re.compile(r"^\| `(\S+)` \| .*$", re.MULTILINE)
+_ROW = re.compile(r"^\| `([^`]+)` \| .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def outcomes(
             return done[sweep.name]
         if why := missing(sweep):
             return Outcome(sweep.name, commit(), f"{date.today()}", 0, 0, {}, (), why)
-        journal = folder / f"{sweep.name.replace('/', '-')}.{commit()}.jsonl"
+        journal = folder / f"{re.sub(r'[/ -]+', '-', sweep.name)}.{commit()}.jsonl"
         found = run(sweep, full, seed, journal)
         if full:
             with open(folder / "outcomes.jsonl", "a") as file:

@@ -26,9 +26,12 @@ class Sweep:
 
 
 def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
-    """A sweep whose program is in this folder, or in `test/fuzz` if its name says so."""
-    program = f"test/{name}.py" if "/" in name else f"test/sweep/{name}.py"
-    return Sweep(name, (program, *sample.split()), (program, *full.split()), needs, folder)
+    """A sweep; its name is that of a program in this folder, or in `test/fuzz`, with options of all its runs."""
+    stem, *options = name.split()
+    program = f"test/{stem}.py" if "/" in stem else f"test/sweep/{stem}.py"
+    return Sweep(
+        name, (program, *options, *sample.split()), (program, *options, *full.split()), needs, folder
+    )
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
@@ -48,6 +51,7 @@ SWEEPS: tuple[Sweep, ...] = (
         "--count 1000 --journal {journal}",
         "jax",
     ),
+    _sweep("random_networks --large", "--count 3 --first {seed}", "--count 500 --journal {journal}", "jax"),
     _sweep("accepted", "--filter stablehlo.s", ""),
     _plugin("batch_rules"),
     _sweep("elementwise_accuracy", "--filter ^a --points 12", "", "mpmath"),
@@ -67,9 +71,17 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("laplacians", "--count 12 --first {seed}", "--count 300"),
     _sweep("onnx_backend", "--every 40 --jobs 2", "--jobs 2", "onnx"),
     _sweep(
-        "random_loops", "--of vjp,arrays --count 6 --first {seed}", "--count 150 --journal {journal}", "jax"
+        "random_loops",
+        "--of vjp,arrays --count 6 --first {seed} --check-memory",
+        "--count 150 --check-memory --journal {journal}",
+        "jax",
     ),
-    _sweep("random_products", "--seconds 45 --first {seed}", "--seconds 1800 --first {seed}", "jax"),
+    _sweep(
+        "random_products",
+        "--seconds 45 --first {seed} --check-memory",
+        "--seconds 1800 --first {seed} --check-memory",
+        "jax",
+    ),
     _sweep("seeded_errors", "--every 12", ""),
     _sweep("static_libraries", "examples/mlp_f32.mlir", "examples/mlp_f32.mlir examples/convnet_f32.mlir"),
     _sweep("stablehlo_dynamic", "{folder}", "{folder}", folder="STABLEHLO_DYNAMIC"),

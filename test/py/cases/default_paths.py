@@ -232,6 +232,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--test", "--test-arg", "--timeout", "--test-timeout"),
     ("--derivative", "--graph", "--fold", "--format"),
     ("--budget",),
+    ("--check-memory",),
     ("--markdown",),
     ("--irdl",),
     ("--input",),
