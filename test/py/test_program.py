@@ -340,7 +340,7 @@ def test_the_repr_is_one_line() -> None:
     )
     token = load("func.func @main(%t: !stablehlo.token) -> !stablehlo.token { return %t : !stablehlo.token }")
     assert repr(token) == "<Program main(t: !stablehlo.token) -> (result0: !stablehlo.token)>"
-    assert len(str(inspect.signature(tiduc.load))) < 350
+    assert len(str(inspect.signature(tiduc.load))) < 400  # the default op set is not spelled out
 
 
 def test_programs_and_executables_have_pickles() -> None:
