@@ -17,9 +17,21 @@ SAMPLE = {
     "elementwise functions": (
         *(
             f"torch.{name}"
-            for name in ("acosh", "asin", "asinh", "digamma", "lgamma", "logit", "sinc", "xlogy")
+            for name in (
+                "acosh",
+                "asin",
+                "atan2",
+                "fmax",
+                "logaddexp2",
+                "asinh",
+                "digamma",
+                "lgamma",
+                "logit",
+                "sinc",
+                "xlogy",
+            )
         ),
-        *(f"special.{name}" for name in ("entr", "i1", "xlog1py")),
+        *(f"special.{name}" for name in ("entr", "i1", "log_ndtr", "xlog1py")),
         *(
             f"functional.{name}"
             for name in ("elu", "hardsigmoid", "hardswish", "logsigmoid", "prelu", "rrelu")

@@ -40,6 +40,19 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     return x if high is None else where(_ABOVE(x, high), high, x)
 
 
+@decomposes(aten.fmax.default)
+def fmax(x: Any, y: Any) -> Any:
+    """Of equal operands the first one has the derivative."""
+    x, y = as_tensors(x, y)
+    return where((x >= y) | torch.isnan(y), x, y)
+
+
+@decomposes(aten.fmin.default)
+def fmin(x: Any, y: Any) -> Any:
+    x, y = as_tensors(x, y)
+    return where((x <= y) | torch.isnan(y), x, y)
+
+
 @decomposes(aten.hardtanh.default)
 def hardtanh(x: Any, low: Any = -1, high: Any = 1) -> Any:
     """The derivative at a bound is zero."""

@@ -1,7 +1,7 @@
 """Decompositions of PyTorch's special functions into those of CHLO, and into series where CHLO has none."""
 
 from collections.abc import Callable
-from math import pi
+from math import log, pi
 from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
@@ -96,11 +96,11 @@ def xlog1py(x: Any, y: Any) -> Any:
     return _scaled_log(*as_tensors(x, y), torch.log1p, -1)
 
 
-def _scaled_log(x: Any, y: Any, log: Any, pole: float) -> Any:
+def _scaled_log(x: Any, y: Any, logarithm: Any, pole: float) -> Any:
     """x log(y), which is zero for x = 0, with the derivative zero toward x at the pole and below."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
-    return where(is_zero, 0, x * log(where(is_zero, 1, y)))
+    return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
 
 
 @decomposes(aten.gelu.default)
@@ -132,6 +132,34 @@ def erfcx(x: Any) -> Any:
     for k in range(60, 0, -1):
         fraction = outside + (k / 2) / fraction
     return where(is_large, 1 / (pi**0.5 * fraction), torch.exp(inside * inside) * torch.erfc(inside))
+
+
+@decomposes(aten.logaddexp2.default)
+def logaddexp2(x: Any, y: Any) -> Any:
+    """log2(2^x + 2^y), with the derivative one half to each of two equal operands."""
+    x, y = torch.broadcast_tensors(*as_tensors(x, y))
+    is_first = x >= y
+    high, low = where(is_first, x, y), where(is_first, y, x)
+    rest = where(torch.isinf(high) & (x == y), 0, low - high)
+    return high + torch.log1p(torch.exp2(rest)) / log(2)
+
+
+@decomposes(aten.atan2.default)
+def atan2(y: Any, x: Any) -> Any:
+    """The derivative at the origin is zero."""
+    y, x = torch.broadcast_tensors(*as_tensors(y, x))
+    y, x = (v if v.is_floating_point() else v.float() for v in (y, x))
+    is_origin = (x == 0) & (y == 0)
+    return where(is_origin, _binary("atan2", y, x).detach(), _binary("atan2", y, where(is_origin, 1, x)))
+
+
+@decomposes(aten.special_log_ndtr.default)
+def log_ndtr(x: Any) -> Any:
+    """log of the normal distribution function, from erfcx below -1, where it would underflow."""
+    x = x if x.is_floating_point() else x.float()
+    is_low = x < -1
+    low, high = (where(is_low, a, b) * 0.5**0.5 for a, b in ((x, -1), (0, x)))
+    return where(is_low, torch.log(erfcx(-low) / 2) - low * low, torch.log1p(-torch.erfc(high) / 2))
 
 
 def _bessel(order: int, x: Any, scaled: bool) -> Any:
