@@ -11,12 +11,14 @@ the region needs in another one. In the gradient of a network, most results, the
 after most other arrays have been read. Results are placed by the time at which they are written, so that those that are
 still to be written lie side by side. Arrays then take the smallest gap that is free while they are live, in the memory
 of results or else in an allocation of their own. An array is hosted only if one region uses it, and if only dispatches
-and fills do. The text is that of `placement.py`, which places the arrays that are left.
+and fills do. A region in a loop or branch of the host hosts nothing: it may run again, when results have their values.
+So does a function with several blocks. The text is that of `placement.py`, which places the arrays that are left.
 
 The pass relies on the invariants of packs in `placement.py`, and on these, which it checks, too:
 
-- the steps of an execution region, which begin with `stream.cmd.`, run in order; ops of one step may run at once.
-  Regions of another form than `_EXECUTE` stay as they are, and so do the arrays and results that they name;
+- each execution region outside of loops is of the form that `_EXECUTE` describes, and its steps, which begin with
+  `stream.cmd.`, run in order; ops of one step may run at once;
+- a name that is defined outside of loops is defined once in a function;
 - a use of an array is no longer than the array's slice of the pack, and so is a result;
 - results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that names
   it, a result from the first step that names it to the end of the region.
@@ -31,6 +33,7 @@ from typing import NamedTuple
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.invariants import require
 from tiduc.backends.iree.placement import (
+    DEFINED,
     FUNCTION,
     PACK,
     SLICE,
@@ -41,6 +44,7 @@ from tiduc.backends.iree.placement import (
     check_packs,
     check_places,
     constants,
+    indent,
     live_bytes,
     lowest,
 )
@@ -55,12 +59,16 @@ _EXECUTE = re.compile(
     r"^    %\w+ = stream\.cmd\.execute [^\n]*with\(([^\n]*)\) \{\n(.*?)^    \} => !stream\.timepoint$",
     re.MULTILINE | re.DOTALL,
 )
+_OUTSIDE, _LABEL = 4, "\n  ^"
+"""How far ops outside of loops and branches are indented, and how the second block of a function begins."""
+_EXECUTIONS = re.compile(rf"^ {{{_OUTSIDE}}}\S[^\n]* stream\.cmd\.execute ", re.MULTILINE)
 _OPERAND = re.compile(r"(%\w+) as (%\w+): !stream\.resource<(\w+)>\{(%[\w#]+)\}")
 _STEP = re.compile(r"^      (?=stream\.cmd\.)", re.MULTILINE)
 _NAME, _PART, _PLACE = re.compile(r"%\w+(?:#\d+)?"), re.compile(r"%\w+#\d+"), re.compile(r"(%\w+)\[")
 _SUBVIEW = re.compile(
-    r"(%\w+) = stream\.resource\.subview (%\w+)\[(%\w+)#(\d+)\]"
-    r" : !stream\.resource<\w+>\{%[\w#]+\} -> !stream\.resource<\w+>\{(%\w+)\}"
+    r"^    (%\w+) = stream\.resource\.subview (%\w+)\[(%\w+)#(\d+)\]"
+    r" : !stream\.resource<\w+>\{%[\w#]+\} -> !stream\.resource<\w+>\{(%\w+)\}",
+    re.MULTILINE,
 )
 _ALLOCATION = re.compile(
     r"^    (%\w+), %\w+ = stream\.resource\.alloca [^\n]*!stream\.resource<external>\{(%\w+)#0\} =>",
@@ -69,7 +77,7 @@ _ALLOCATION = re.compile(
 
 
 class _Function:
-    """The text of a function, read once: its packs, the places of results, and where each name occurs.
+    """The text of a function, read once: its packs outside of loops, the places of results, and where names occur.
 
     `results` are by the name of a subview: the place of its allocation in the text, the name of the allocation, that of
     its pack, and the number of the result. `second` has the place at which each name occurs for the second time.
@@ -77,7 +85,8 @@ class _Function:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.packs = {pack[1]: pack for pack in PACK.finditer(text)}
+        packs = PACK.finditer(text)
+        self.packs = {pack[1]: pack for pack in packs if indent(text, pack.start()) == _OUTSIDE}
         self.sizes = constants(text)
         allocations = {(each[1], each[2]): each.start() for each in _ALLOCATION.finditer(text)}
         self.results: dict[str, tuple[int, str, str, int]] = {}
@@ -129,13 +138,32 @@ def hosted(module: str) -> str | None:
 
 def _in_function(text: str) -> str | None:
     """A function with arrays of its execution regions in the memory of results; None if no region gains enough."""
+    if _LABEL in text or not _EXECUTIONS.search(text):
+        return None
+    _check_names(text)
     function = _Function(text)
     changes = _Changes([], {}, {}, set())
-    for number, execute in enumerate(_EXECUTE.finditer(text)):
+    executions = list(_EXECUTE.finditer(text))
+    is_known = len(executions) == len(_EXECUTIONS.findall(text))
+    require(is_known, "an execution region has operands and steps in the form that the pass knows")
+    for number, execute in enumerate(executions):
         region = _region(function, execute, changes.packs)
         if region is not None:
             _in_region(function, region, number, changes)
     return changes.applied(text) if changes.parts else None
+
+
+def _check_names(text: str) -> None:
+    """Checks that names that are defined outside of loops are defined once in a function."""
+    outside, inside = list[str](), set[str]()
+    for op in DEFINED.finditer(text):
+        names = re.findall(r"%\w+", op[1])
+        if indent(text, op.start(1)) == _OUTSIDE:
+            outside += names
+        else:
+            inside.update(names)
+    is_once = len(set(outside)) == len(outside) and inside.isdisjoint(outside)
+    require(is_once, "a name outside of loops is defined once in a function")
 
 
 class _Changes(NamedTuple):

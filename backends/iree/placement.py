@@ -14,12 +14,15 @@ The text is that of IREE's own compiler, between the pipelines `SCHEDULE` and `F
 relies on these invariants, and checks them (`invariants.py`):
 
 - each pack is in a function, has no offset, and lists as many slices as it has results after the first one;
-- a name is one number in a function, and a result of a pack is named after the pack, in its function alone;
+- a name that is one number is that number wherever it is defined in a function;
+- a result of a pack is named after the pack, and is named only after the pack in the block of the pack: blocks beside
+  one another, such as the bodies of two loops, have the same names. A block ends at a line that is indented less;
 - IREE aligns arrays to `_ALIGNMENT` bytes, or to fewer;
 - arrays that are live at once lie apart, each within the allocation, at multiples of the alignment.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -57,6 +60,10 @@ FUNCTION = re.compile(r"^  util\.(?!global)\w+ .*?^  \}$", re.MULTILINE | re.DOT
 CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
 PACK = re.compile(r"(%\w+):\d+ = stream\.resource\.pack [^{]*slices\(\{(.*?)\}\) : index", re.DOTALL)
 SLICE = re.compile(r"\[(\d+), (\d+)\] = (%\w+)")
+DEFINED = re.compile(
+    r"^ +(%\w+(?::\d+)?(?:, %\w+(?::\d+)?)*) = (?!arith\.constant \d+ : index$)", re.MULTILINE
+)
+"""The names that an op defines, unless it is a constant of type index."""
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
 
 
@@ -116,18 +123,44 @@ def check_packs(module: str) -> None:
             require(
                 is_whole and "offset(" not in pack[0], "a pack has a result for each slice, and no offset"
             )
-            uses = function[0].count(f"{pack[1]}#"), function[0].count(f"{pack[1]}#", pack.end())
-            require(uses[0] == uses[1], "the results of a pack are used after the pack")
+        _check_uses(function[0])
     require(count == module.count("stream.resource.pack "), "each pack is in a function")
     alignments = [int(n) for n in _ALIGNED.findall(module)]
     require(all(n and _ALIGNMENT % n == 0 for n in alignments), f"arrays begin at multiples of {_ALIGNMENT}")
+
+
+def _check_uses(function: str) -> None:
+    """Checks that each use of a name of packs is in the block of the one op that defines the name there."""
+    names = {pack[1] for pack in PACK.finditer(function)}
+    within, uses = Counter[str](), Counter(re.findall(r"(%\w+)#", function)) if names else Counter[str]()
+    for op in DEFINED.finditer(function):
+        name, several, _ = op[1].partition(":")
+        if several and name in names:
+            within[name] += function.count(f"{name}#", op.end(), end_of_block(function, op.start(1)))
+    require(
+        all(within[name] == uses[name] for name in names), "the results of a pack are used after the pack"
+    )
+
+
+def end_of_block(text: str, start: int) -> int:
+    """Where the block ends that has the op at `start`: before the first line that is indented less, save labels."""
+    end = re.compile(rf"\n {{0,{indent(text, start) - 1}}}[^ ^\n]").search(text, start)
+    require(end is not None, "a block ends")
+    return end.start() if end else len(text)
+
+
+def indent(text: str, start: int) -> int:
+    """How far the op at `start` is indented."""
+    return start - text.rfind("\n", 0, start) - 1
 
 
 def constants(function: str) -> dict[str, int]:
     """The constants of type index in the text of a function, by name."""
     found = set(CONSTANT.findall(function))  # regions beside one another may have the same names
     sizes = {name: int(n) for name, n in found}
-    require(len(sizes) == len(found), "a name is one number in a function")
+    others = re.findall(r"%\w+", " ".join(DEFINED.findall(function)))
+    is_one = len(sizes) == len(found) and sizes.keys().isdisjoint(others)
+    require(is_one, "a name is one number in a function")
     return sizes
 
 
@@ -210,7 +243,7 @@ def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixe
 def _with_places(module: str, packs: Iterable[tuple[re.Match[str], Places]]) -> str:
     """The module with constants in place of packs."""
     for number, (pack, places) in reversed(list(enumerate(packs))):
-        end = module.index("\n  }\n", pack.end())
+        end = end_of_block(module, pack.start())
         constants = "\n    ".join(
             f"%placed{number}_{i} = arith.constant {value} : index"
             for i, value in enumerate((places.bytes, *places.starts))

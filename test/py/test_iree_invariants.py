@@ -33,6 +33,36 @@ TEXTS: dict[str, tuple[Callable[[str], object], str, str, str]] = {
         "    %c128 = arith.constant 128",
         "    %c64 = arith.constant 65 : index\n    %c128 = arith.constant 128",
     ),
+    "a name of two packs in a block": (
+        placement.placed,
+        MODULE,
+        "    util.return",
+        "    scf.for {\n      %0:2 = stream.resource.pack slices({\n        [0, 1] = %c64\n      }) : index\n"
+        "      use(%0#1)\n    }\n    util.return",
+    ),
+    "a use after the block of the pack": (
+        placement.placed,
+        MODULE.replace("%0", "%1", 5).replace(
+            "    util.return",
+            "    scf.for {\n      %0:2 = stream.resource.pack slices({\n        [0, 1] = %c64\n      }) : index\n"
+            "      use(%0#1)\n    }\n    util.return",
+            1,
+        ),
+        "    util.return",
+        "    use(%0#1)\n    util.return",
+    ),
+    "a constant that is also another number": (
+        placement.placed,
+        MODULE,
+        "    util.return",
+        "    scf.for {\n      %c64 = arith.addi %arg0, %arg0 : index\n    }\n    util.return",
+    ),
+    "a name outside of loops and in a loop": (
+        hosting.hosted,
+        REGION,
+        "    util.return",
+        "    scf.for {\n      %4 = arith.addi %c0, %c4 : index\n    }\n    util.return",
+    ),
     "a use before the pack": (placement.placed, MODULE, "    %0:4 =", "    use(%0#1)\n    %0:4 ="),
     "a pack outside of functions": (
         placement.placed,
@@ -46,6 +76,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str, str, str]] = {
         "module {",
         "module attributes {c = #stream.resource_config<{min_buffer_offset_alignment = 256}>} {",
     ),
+    "a region of another form": (hosting.hosted, REGION, "    } => !stream", "    } -> !stream"),
     "a step of another form": (hosting.hosted, REGION, "      stream.cmd.", "      new.cmd."),
     "a use beyond its array": (hosting.hosted, REGION, "for %c64]", "for %c128]"),
     "a result beyond its slice": (

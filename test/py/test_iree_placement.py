@@ -2,20 +2,22 @@
 
 import itertools
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from harness.allocations import allocated
-from harness.sources import source_of
+from harness.sources import source_of, sources_of
 from harness.variants import HERE
 
 import tiduc
-from tiduc.backends.iree import placement
+from tiduc.backends.iree import hosting, placement, steps
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.hosting import hosted
 from tiduc.backends.iree.placement import Array, in_order, lowest, placed
 from tiduc.backends.iree.source import Source
+from tiduc.dialect.errors import TiducRemark
 
 MODULE = """module {
   util.func public @first(%arg0: index) {
@@ -65,6 +67,50 @@ def test_packs_become_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [f"{name} = arith.constant {n} : index" for name, n in zip(names, (192, 0, 128, 0), strict=True)]
     assert all(value in text for value in values)
     assert f"use({', '.join(names)})" in text and "use(%0#0, %0#1)" in text
+
+
+LOOPS = """module {
+  util.func public @main(%arg0: index) {
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %c128 = arith.constant 128 : index
+    %1 = scf.for %i = %c0 to %c128 step %c64 {
+      %4:3 = stream.resource.pack on(#d) slices({
+        [0, 1] = %c128,
+        [1, 3] = %c64
+      }) : index
+      use(%4#0, %4#1, %4#2)
+    }
+    %2 = scf.for %i = %c0 to %c128 step %c64 {
+      %4:2 = stream.resource.pack on(#d) slices({
+        [0, 1] = %c64
+      }) : index
+      scf.if {
+        use(%4#0, %4#1)
+      }
+    }
+    %3 = scf.for %i = %c0 to %c128 step %c64 {
+      %4:2 = scf.if -> (index, index) {
+      }
+      use(%4#0, %4#1)
+    }
+    util.return
+  }
+}
+"""
+"""Blocks beside one another have the same names, of packs and of other values."""
+
+
+def test_packs_of_one_name_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "_GAIN", 0)
+    assert hosted(LOOPS) is None
+    text = placed(LOOPS)
+    assert text is not None and "pack" not in text
+    assert (
+        text.count("%placed0_0 = arith.constant 192 :") == text.count("%placed1_0 = arith.constant 64 :") == 1
+    )
+    uses = re.findall(r"use\((.*)\)", text)
+    assert uses == ["%placed0_0, %placed0_1, %placed0_2", "%placed1_0, %placed1_1", "%4#0, %4#1"]
 
 
 def source() -> tuple[Source, list[np.ndarray]]:
@@ -184,6 +230,98 @@ def test_each_region_hosts_arrays_in_its_own_results() -> None:
     assert "%r as %hosted0_results" in text and "%rx as %hosted1_results" in text
     assert text.count("%hosted0_at2 for") == text.count("%hosted1_at2 for") == 2
     assert text.count("arith.constant 132 : index") == 2 and "%0#" not in text and "%0x#" not in text
+
+
+def indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def test_regions_in_loops_of_the_host_host_nothing() -> None:
+    """They may run again, when the results have their values. This is no fault of the text."""
+    begin, execute, end = (REGION.index(s) for s in ("    %0:3", "    %4 = ", "    util.return"))
+    loop = "    scf.for %i = %c0 to %c4 step %c64 {\n"
+    for start in (begin, execute):
+        inside = REGION[:start] + loop + indented(REGION[start:end]) + "    }\n" + REGION[end:]
+        assert hosted(inside) is None
+    # Beside the loop, the region outside of loops still hosts arrays.
+    other = re.sub(r"%(\d|[rs]|t\d|arg\d)\b", r"%\1x", REGION[begin:end])
+    text = hosted(REGION[:end] + loop + indented(other) + "    }\n" + REGION[end:])
+    assert text is not None
+    assert text.count("%hosted0_at2 for") == 2 and "%hosted1" not in text and indented(other) in text
+
+
+def test_functions_of_several_blocks_host_nothing() -> None:
+    text = REGION.replace("    %4 = ", "    cf.br ^bb1\n  ^bb1:\n    %4 = ")
+    assert text != REGION and hosted(text) is None
+
+
+SCANS = """func.func @main(%x: tensor<40x64xf32>, %w: tensor<64x64xf32>) -> tensor<f32> {
+  %i0 = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %ones = stablehlo.constant dense<1.0> : tensor<64xf32>
+  %stack = stablehlo.constant dense<0.0> : tensor<40x64xf32>
+  LOOPS
+  %sum = stablehlo.reduce(%b#2 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<40x64xf32>, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}"""
+LOOP = """
+  %NAME:3 = stablehlo.while(%i = %i0, %c = FIRST, %s = %stack) : tensor<i32>, tensor<64xf32>, tensor<40x64xf32>
+  cond {
+    %n = stablehlo.constant dense<40> : tensor<i32>
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %r = stablehlo.dynamic_slice ROWS, %i, %i0, sizes = [1, 64]
+      : (tensor<40x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
+    %v = stablehlo.reshape %r : (tensor<1x64xf32>) -> tensor<64xf32>
+    %m = stablehlo.dot_general %w, %c, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %u = stablehlo.sine %m : tensor<64xf32>
+    %m2 = stablehlo.dot_general %w, %u, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %t = stablehlo.add %m2, %v : tensor<64xf32>
+    %y = stablehlo.tanh %t : tensor<64xf32>
+    %z = stablehlo.multiply %y, %c : tensor<64xf32>
+    %row = stablehlo.reshape %z : (tensor<64xf32>) -> tensor<1x64xf32>
+    %s1 = stablehlo.dynamic_update_slice %s, %row, %i, %i0
+      : (tensor<40x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<40x64xf32>
+    %i1 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i1, %y, %s1 : tensor<i32>, tensor<64xf32>, tensor<40x64xf32>
+  }"""
+
+
+def test_a_gradient_of_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IREE prints one name for values of two loops."""
+    seen = list[str]()
+
+    def recorded(text: str) -> str | None:
+        seen.append(text)
+        return hosted(text)
+
+    recorded.__name__ = "hosted"
+    monkeypatch.setattr(steps, "hosted", recorded)
+    monkeypatch.setattr(placement, "_GAIN", 0)
+    monkeypatch.setattr(hosting, "_GAIN", 0)
+    loops = [
+        LOOP.replace("NAME", name).replace("FIRST", first).replace("ROWS", rows)
+        for name, first, rows in (("a", "%ones", "%x"), ("b", "%a#1", "%a#2"))
+    ]
+    program = tiduc.load(SCANS.replace("LOOPS", "".join(loops))).grad(wrt=["x", "w"], value=True)
+    given = next(each for i, each in enumerate(sources_of(program, HERE)) if i == 1)
+    given = replace(given, places_arrays=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TiducRemark)
+        modules = [
+            compile_source(each, cached=False) for each in (given, replace(given, places_arrays=False))
+        ]
+    (text,) = seen
+    assert text.count("= scf.for ") > 3 and len(re.findall(r"^      .*stream\.cmd\.execute ", text, re.M)) > 3
+    rng = np.random.default_rng(0)
+    arguments = [(rng.standard_normal(shape) / 8).astype(np.float32) for shape in ((40, 64), (64, 64))]
+    for x, y in zip(*(tiduc.Executable(module)(*arguments) for module in modules), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def region(sizes: list[int], written: list[int], arrays: list[Array]) -> str:
