@@ -337,14 +337,16 @@ def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]]) -> str:
         f"- `{name}`, {'first' if order == 1 else 'second'} derivative: {reason}."
         for name, (_, order, reason) in ACCEPTED.items()
     )
-    refused = {
-        name for (_, name), each in known.items() if any(kind == "refused" for kind, _ in each.values())
-    }
-    named = ", ".join(f"`{name}`" for name in sorted(refused)) or "none"
     table = "\n".join(lines)
-    return (
-        f"{ABOUT}{meaning}\n\n{table}\n\n## Derivatives that differ\n\n{reasons}\n\n## Refused\n\n{named}.\n"
-    )
+    titles = (("wrong", "Wrong"), ("refused", "Refused"))
+    lists = "".join(f"\n## {title}\n\n{named(known, category)}.\n" for category, title in titles)
+    return f"{ABOUT}{meaning}\n\n{table}\n\n## Derivatives that differ\n\n{reasons}\n{lists}"
+
+
+def named(known: dict[tuple[str, str], dict[str, tuple[str, str]]], category: str) -> str:
+    """The names of the functions with cases of this category."""
+    names = {name for (_, name), each in known.items() if any(kind == category for kind, _ in each.values())}
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
 
 
 def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:
