@@ -34,7 +34,7 @@ def _slope_at_bound() -> float:
 _BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch.ge)
 
 
-@decomposes(aten.clamp.default, aten.clamp_min.default)
+@decomposes(*(getattr(op, kind) for op in (aten.clamp, aten.clamp_min) for kind in ("default", "Tensor")))
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     x = x if low is None else where(_BELOW(x, low), low, x)
     return x if high is None else where(_ABOVE(x, high), high, x)
@@ -97,7 +97,7 @@ def _between(y: Any, x: Any, above: Any) -> Any:
 
 
 TABLE[aten.celu.default] = lambda x, alpha=1: elu(x, alpha, 1, 1 / alpha)
-TABLE[aten.clamp_max.default] = lambda x, high: clamp(x, None, high)
+TABLE[aten.clamp_max.default] = TABLE[aten.clamp_max.Tensor] = lambda x, high: clamp(x, None, high)
 TABLE[aten._prelu_kernel.default] = lambda x, weight: where(x > 0, x, x * weight)
 TABLE[aten.hardsigmoid.default] = lambda x: _between(x / 6 + 0.5, x, 1)
 TABLE[aten.hardswish.default] = lambda x: _between(x * (x + 3) / 6, x, x)
