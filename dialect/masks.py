@@ -102,7 +102,8 @@ def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[
             else:
                 y = _joined(b, mask.predicate, x, z)
         summands.append(y)
-    if len(summands) > 1 and all([moves(b, y) for y in summands]):
+    # A zero of dynamic shape is not recognised, so that its mask stays.
+    if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
         either = functools.reduce(b.or_, [_broadcast(b, mask_of(b, y), y) for y in summands])
         total = add(b, summands)
         return [apply_mask(b, Masked(either, True, total, b.zeros_like(total)), True)]
@@ -111,13 +112,15 @@ def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[
 
 def mask_of(b: Any, y: Any) -> Any | None:
     """The predicate, of y's shape or a scalar, of the elements that the masks around y keep; None without a mask."""
-    mask = masked(y)
-    if mask is None:
-        return None
-    kept, inner = mask.predicate if mask.keeps else b.not_(mask.predicate), mask_of(b, mask.x)
-    if inner is None or inner is kept:
-        return kept
-    return b.and_(_broadcast(b, kept, y), _broadcast(b, inner, y))
+    kept: Any | None = None
+    x = y
+    while (mask := masked(x)) is not None:
+        own, x = mask.predicate if mask.keeps else b.not_(mask.predicate), mask.x
+        if kept is None or own is kept:
+            kept = own
+        else:
+            kept = b.and_(_broadcast(b, kept, y), _broadcast(b, own, y))
+    return kept
 
 
 def _broadcast(b: Any, scalar: Any, like: Any) -> Any:
@@ -144,6 +147,11 @@ def is_everywhere(reached: Any) -> bool:
     while (scalar := defined_by("stablehlo.broadcast_in_dim", reached)) is not None:
         (reached,) = scalar.operands
     return defined_by("stablehlo.constant", reached) is not None
+
+
+def everywhere(b: Any, reached: Any) -> Any:
+    """The scalar True, of the element type of a result of `reached`."""
+    return b.constant(True, with_shape(reached.type, []))
 
 
 def mask_with(b: Any, where: Any, ct: Any) -> Any:

@@ -19,8 +19,7 @@ from typing import Any
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.masks import is_everywhere, reached, set_steep
-from tiduc.dialect.types import with_shape
+from tiduc.dialect.masks import everywhere, is_everywhere, reached, set_steep
 from tiduc.dialect.view import View
 from tiduc.passes.engine.close import close
 from tiduc.passes.rules.lent import Transposing
@@ -148,5 +147,5 @@ def _where(b: Any, x: Value, cotangents: dict[Any, list[Any]], is_summed: bool) 
     if not is_summed:
         return where
     if is_everywhere(where):
-        return b.constant(True, with_shape(where.type, []))  # type: ignore[no-any-return]
+        return everywhere(b, where)  # type: ignore[no-any-return]
     return b.or_(b.input(f"{b.graph.name}.{len(b.graph.inputs)}", where.type), where)  # type: ignore[no-any-return]

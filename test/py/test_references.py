@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases.iree_programs import NESTED
 
-from tiduc.backends.iree import compile
+from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.vm.references import copy_passed_references, may_branch
 from tiduc.dialect.errors import TiducError
@@ -120,7 +120,7 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this test fails, IREE keeps references that a branch passes on, and the copies can be removed."""
-    monkeypatch.setattr(compile, "rewritten", lambda module, threaded: module)
+    monkeypatch.setattr(steps, "rewritten", lambda module, threaded: module)
     run = Executable(compile_module(LATER, cached=False))
     with pytest.raises(TiducError, match="null"):
         run(np.array([1.0, 2, 3]), np.array([4.0, 5, 6]))

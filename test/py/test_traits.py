@@ -255,6 +255,8 @@ ALLOWED = {
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",
+    "tiduc/models/torch/ops/special.py": "functions of PyTorch that CHLO has, too",
+    "tiduc/models/torch/targets.py": "operators of PyTorch",
     "tiduc/view/fold.py": "the names that say little in a picture",
     "tiduc/view/label.py": "the ops that are drawn small",
 }
