@@ -56,6 +56,15 @@ def std(x: Any, dim: Any = None, **keywords: Any) -> Any:
     return NotImplemented if x.is_complex() else root(torch.var(x, dim, **keywords))
 
 
+@decomposes(aten.std_mean.correction)
+def std_mean(x: Any, dim: Any = None, **keywords: Any) -> Any:
+    """The standard deviation as `std` has it, and the mean."""
+    if x.is_complex():
+        return NotImplemented
+    variance, mean = torch.var_mean(x, dim, **keywords)
+    return root(variance), mean
+
+
 def root(x: Any) -> Any:
     """The square root, with the derivative zero at zero."""
     return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
