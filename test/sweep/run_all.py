@@ -161,13 +161,14 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 """
 
 
-def chosen(only: str) -> list[Sweep]:
+def chosen(only: str, full: bool) -> list[Sweep]:
+    """The sweeps of these names, or all; those without a sample only for a full run."""
     names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
     by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
     unknown = [name for name in names if name not in by_name]
     if unknown:
         sys.exit(f"unknown sweep {unknown[0]!r}; known: {', '.join(by_name)}")
-    return [by_name[name] for name in names]
+    return [by_name[name] for name in names if full or by_name[name].sample]
 
 
 def main() -> int:
@@ -181,7 +182,9 @@ def main() -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
     done = []
-    for outcome in outcomes(chosen(options.only), options.full, options.seed, options.folder, options.jobs):
+    for outcome in outcomes(
+        chosen(options.only, options.full), options.full, options.seed, options.folder, options.jobs
+    ):
         done.append(outcome)
         if options.full and not outcome.why:
             PAGE.write_text(page([outcome], PAGE.read_text()))
