@@ -14,8 +14,8 @@ _RULES = ("-m", "pytest", "-q", "-n", "2", "-p")
 class Sweep:
     """A sweep: its name, the arguments of Python for a sample and for all, the packages that it needs, its imports.
 
-    An empty `sample` leaves the sweep to full runs. `folder` is the variable that names a folder of programs which tiduc
-    does not ship.
+    An empty `sample` leaves the sweep to full runs. `folder` is the variable that names a folder of programs which
+    tiduc does not ship.
     """
 
     name: str
