@@ -94,10 +94,16 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event.startswith(_FORBIDDEN):
         _seen.append(f"{event} {arguments!r:.200}")
-    elif event.startswith(_CHANGES) and not _is_within(arguments[0], os.path.join(_folder, "tmp")):
+    elif event.startswith(_CHANGES) and _may_change(event, arguments[0]):
         _seen.append(f"{event} {arguments!r:.200}")
     elif event == "open" and not isinstance(arguments[0], int) and not _may_open(*arguments):
         _seen.append(f"open {arguments!r:.200}")
+
+
+def _may_change(event: str, path: Any) -> bool:
+    """Whether something outside the folder for temporary files can change. A folder that exists is not made again."""
+    exists = event == "os.mkdir" and os.path.isdir(path)
+    return not exists and not _is_within(path, os.path.join(_folder, "tmp"))
 
 
 def _may_open(path: Any, mode: Any, flags: Any) -> bool:

@@ -356,3 +356,12 @@ def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
     with suppress(TiducError):
         tiduc.from_torch(path)
     assert tiduc.from_torch(good).text == expected
+
+
+def test_pytorch_reads_no_shared_cache(tmp_path: Path) -> None:
+    """PyTorch's compiler keeps a cache in the shared temporary folder, which a stranger may have written."""
+    (temporary := tmp_path / "temporary").mkdir()
+    path = write(tmp_path / "plain.pt2", plain())
+    command = [sys.executable, "-m", "tiduc", "import", str(path), "-o", str(tmp_path / "plain.mlir")]
+    subprocess.run(command, check=True, env={**os.environ, "TMPDIR": str(temporary)}, timeout=300)
+    assert (tmp_path / "plain.mlir").exists() and not list(temporary.iterdir())

@@ -7,8 +7,12 @@ are no weights, and has limits of time and memory. `torch.export.load`, which ev
 parts of it, is not called. This process needs no PyTorch.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from tiduc.dialect.errors import TiducError, out_of_memory
 from tiduc.models.assemble import assemble
@@ -69,7 +73,13 @@ def _program(
     model = schema.read_model(written)
     import torch
 
-    given = {**sizes, **contents}
+    with _without_cache(torch):
+        return _lowered(torch, model, payloads, {**sizes, **contents})
+
+
+def _lowered(
+    torch: Any, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]
+) -> tuple[bytes, list[str], list[str | None], list[str]]:
     try:
         weights, constants = (tensors(torch, each, given) for each in (payloads.weights, payloads.constants))
         exported = exported_program(torch, model, weights, constants)
@@ -86,3 +96,22 @@ def _program(
     finally:
         targets.end_steps(torch)
     return lowered, inputs, outputs, list(names)
+
+
+@contextmanager
+def _without_cache(torch: Any) -> Iterator[None]:
+    """Keeps PyTorch away from the cache of its compiler, which any user of the machine can write beforehand.
+
+    The cache lies in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
+    program. PyTorch's own package stands in for the cache: it exists, holds no settings, and is as trusted as PyTorch.
+    """
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    before = os.environ.get(name)
+    os.environ[name] = str(Path(torch.__file__).parent)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
