@@ -11,7 +11,7 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
     missing/          IREE lacks the op, or lacks it for some types or shapes
     linear_algebra/   factorizations and solves; IREE has none
     fast/             IREE is correct but slow
-    vm/               workarounds applied to the text of IREE's VM module
+    modules/          edits of IREE's own IR, between the runs of its compiler
     static/           static libraries, which need no runtime of IREE's
 
 `pipeline.py` has all passes in order. `marks.py` has the copies that IREE merges with no other value.

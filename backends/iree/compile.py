@@ -20,12 +20,12 @@ from typing import cast
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
-from tiduc.backends.iree.placement import FINISH, SCHEDULE
+from tiduc.backends.iree.modules.placement import FINISH, SCHEDULE
+from tiduc.backends.iree.modules.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import VM, Step, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.versions import warn_of_another_version
-from tiduc.backends.iree.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
 from tiduc.dialect.progress import during, report
 from tiduc.runtime import cache

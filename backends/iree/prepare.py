@@ -15,8 +15,8 @@ from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.fast.work import THREADED, work
 from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.faults.functions import NEVER_INLINED
-from tiduc.backends.iree.joined import may_be_inlined
 from tiduc.backends.iree.linear_algebra.host import calls_back
+from tiduc.backends.iree.modules.joined import may_be_inlined
 from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.backends.iree.pipeline import Stage, walk
 from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.joined import may_be_inlined, with_workgroups
+from tiduc.backends.iree.modules.joined import may_be_inlined, with_workgroups
 
 
 @dataclass(frozen=True)

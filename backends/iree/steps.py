@@ -14,14 +14,14 @@ from typing import NamedTuple
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR
-from tiduc.backends.iree.hosting import hosted
-from tiduc.backends.iree.invariants import unless_broken
-from tiduc.backends.iree.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.placement import FINISH, SCHEDULE, placed
+from tiduc.backends.iree.modules.hosting import hosted
+from tiduc.backends.iree.modules.invariants import unless_broken
+from tiduc.backends.iree.modules.joined import inlined, may_be_inlined, with_workgroups
+from tiduc.backends.iree.modules.placement import FINISH, SCHEDULE, placed
+from tiduc.backends.iree.modules.vm import rewritten
+from tiduc.backends.iree.modules.vm.references import may_branch
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
-from tiduc.backends.iree.vm import rewritten
-from tiduc.backends.iree.vm.references import may_branch
 from tiduc.dialect.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 

@@ -11,15 +11,16 @@ from test_iree_placement import MODULE, REGION
 from test_iree_repeats import network
 
 import tiduc
-from tiduc.backends.iree import hosting, placement, steps
+from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast import repeats as of_repeats
-from tiduc.backends.iree.invariants import Broken, or_refuse, require, unless_broken
-from tiduc.backends.iree.joined import inlined, with_workgroups
-from tiduc.backends.iree.placement import Array, Fixed, Places, check_places
+from tiduc.backends.iree.modules import hosting, placement
+from tiduc.backends.iree.modules.invariants import Broken, or_refuse, require, unless_broken
+from tiduc.backends.iree.modules.joined import inlined, with_workgroups
+from tiduc.backends.iree.modules.placement import Array, Fixed, Places, check_places
+from tiduc.backends.iree.modules.vm import rewritten
+from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 from tiduc.backends.iree.sizes import Buffers, _buffers
-from tiduc.backends.iree.vm import rewritten
-from tiduc.backends.iree.vm.recordings import copies_bound_arrays
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducRemark
 

@@ -12,10 +12,11 @@ from harness.sources import source_of, sources_of
 from harness.variants import HERE
 
 import tiduc
-from tiduc.backends.iree import hosting, placement, steps
+from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.hosting import hosted
-from tiduc.backends.iree.placement import Array, in_order, lowest, placed
+from tiduc.backends.iree.modules import hosting, placement
+from tiduc.backends.iree.modules.hosting import hosted
+from tiduc.backends.iree.modules.placement import Array, in_order, lowest, placed
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import TiducRemark
 

@@ -5,7 +5,7 @@ import resource
 import numpy as np
 
 import tiduc
-from tiduc.backends.iree.vm.large_arrays import keep_large_arrays
+from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
 
 ALLOCA = "vm.call @hal.device.queue.alloca(%d, %q, %w, %s, %zero, %c48, %c3075, {size}, %zero) : (i64) -> i64"
 VM = f"""module {{

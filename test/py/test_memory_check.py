@@ -9,9 +9,10 @@ import pytest
 
 import tiduc
 from tiduc.backends.backend import Options
-from tiduc.backends.iree import hosting, placement, steps
+from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.memory_check import check_memory
+from tiduc.backends.iree.modules import hosting, placement
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError

@@ -6,7 +6,7 @@ from cases.iree_host_programs import TWICE
 from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.recordings import copies_bound_arrays
+from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 from tiduc.runtime.run import Executable
 
 TARGET = "vulkan:llvmpipe"

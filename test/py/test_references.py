@@ -6,7 +6,7 @@ from cases.iree_programs import NESTED
 
 from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.references import copy_passed_references, may_branch
+from tiduc.backends.iree.modules.vm.references import copy_passed_references, may_branch
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tiduc
-from tiduc.backends.iree.vm.registers import widen_block_arguments
+from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
 
 VM = """module {
   vm.module public @m {

@@ -6,7 +6,7 @@ from cases.iree_host_programs import LOOPS_FROM_ONE_ARRAY
 from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.vm.releases import replace_early_releases
+from tiduc.backends.iree.modules.vm.releases import replace_early_releases
 from tiduc.runtime.run import Executable
 
 VM = """module {

@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 
-from tiduc.backends.iree.invariants import require
+from tiduc.backends.iree.modules.invariants import require
 
 BRANCH = re.compile(r"^( *)vm\.(?:br|cond_br|br_table)\b.*\^bb\d+\(.*$", re.MULTILINE)
 """A branch that passes operands; group 1 is the indentation."""

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import BRANCH, declare, each_branch, each_function, require_heads
+from tiduc.backends.iree.modules.vm.text import BRANCH, declare, each_branch, each_function, require_heads
 from tiduc.dialect.artifacts import BYTECODE
 from tiduc.dialect.dependences import reached
 

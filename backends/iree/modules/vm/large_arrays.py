@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.vm.text import declare, each_function, require_known
+from tiduc.backends.iree.modules.vm.text import declare, each_function, require_known
 
 _KEPT = 2**26
 """The most bytes of an array whose memory IREE keeps."""

@@ -31,8 +31,8 @@ from itertools import count as numbers_from
 from typing import NamedTuple
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.invariants import require
-from tiduc.backends.iree.placement import (
+from tiduc.backends.iree.modules.invariants import require
+from tiduc.backends.iree.modules.placement import (
     DEFINED,
     FUNCTION,
     PACK,

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.invariants import require
+from tiduc.backends.iree.modules.invariants import require
 
 SCHEDULE, FINISH = (
     f"builtin.module({passes})"

@@ -9,7 +9,7 @@ then. A program with such a copy is compiled again, with command buffers that ar
 import re
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.invariants import or_refuse, require
+from tiduc.backends.iree.modules.invariants import or_refuse, require
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
 """The compiler flag that disables slots: command buffers that would need them are recorded in each run."""

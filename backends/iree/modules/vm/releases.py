@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import declare, require_known
+from tiduc.backends.iree.modules.vm.text import declare, require_known
 
 _LINE = re.compile(
     r"^ *vm\.(?P<begins>func|initializer)\b.*$"

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.vm.text import each_branch, each_function, require_heads
+from tiduc.backends.iree.modules.vm.text import each_branch, each_function, require_heads
 
 _BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
 _PLAIN = re.compile(r"^ *\^bb\d+:", re.MULTILINE)

@@ -12,7 +12,7 @@ Without the text of workgroups a program does not run, so that it is refused whe
 import re
 from collections.abc import Iterator, Mapping
 
-from tiduc.backends.iree.invariants import or_refuse, require
+from tiduc.backends.iree.modules.invariants import or_refuse, require
 
 _DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
 

@@ -10,11 +10,11 @@ them checks that it knows the form of all ops that it may have to rewrite (`../i
 where a rewrite that corrects it does not know an op; the rewrite for speed is left out.
 """
 
-from tiduc.backends.iree.invariants import or_refuse, unless_broken
-from tiduc.backends.iree.vm.large_arrays import keep_large_arrays
-from tiduc.backends.iree.vm.references import copy_passed_references
-from tiduc.backends.iree.vm.registers import widen_block_arguments
-from tiduc.backends.iree.vm.releases import replace_early_releases
+from tiduc.backends.iree.modules.invariants import or_refuse, unless_broken
+from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
+from tiduc.backends.iree.modules.vm.references import copy_passed_references
+from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
+from tiduc.backends.iree.modules.vm.releases import replace_early_releases
 
 VM_PIPELINE = (replace_early_releases, copy_passed_references, widen_block_arguments)
 """The rewrites that correct programs, in order."""

@@ -1,0 +1,1 @@
+"""Edits of IREE's own IR between the runs of its compiler."""
