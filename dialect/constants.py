@@ -47,7 +47,7 @@ def integer_in(value: Any) -> int | None:
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
     entry = ir.IntegerAttr(value.get_splat_value())  # iterators reject integers below a byte
-    return abs(entry.value) if entry.type.width == 1 else int(entry.value)
+    return abs(entry.value) if ir.IntegerType(entry.type).width == 1 else int(entry.value)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo
+from torch_mlir._mlir_libs import _mlir, _stablehlo
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect import bindings, progress, shardy
@@ -67,7 +67,7 @@ def _complete_context() -> Any:
     """A context with all dialects."""
     # Without Python modules for the dialects, each new op view retries a failing import (13 us). The empty modules are
     # found first: torch-mlir's own modules of `linalg` and others take 0.4 s to import, and tiduc reads none of them.
-    ir._globals.dialect_search_modules = ["tiduc.dialect.views", *ir._globals.dialect_search_modules]
+    _mlir.globals.dialect_search_modules = ["tiduc.dialect.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()
     it.enable_multithreading(False)
     _stablehlo.register_dialect(it)

@@ -35,7 +35,8 @@ class Contraction:
     @property
     def attribute(self) -> Any:
         """The dimension numbers as an attribute."""
-        return hlo.DotDimensionNumbers.get(*map(list, (*self.batches, *self.summed)))
+        (left, right), (over_left, over_right) = self.batches, self.summed
+        return hlo.DotDimensionNumbers.get(left, right, over_left, over_right)
 
     @property
     def exchanged(self) -> "Contraction":

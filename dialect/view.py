@@ -347,7 +347,7 @@ class View:
 
 def _names(ref: Any) -> tuple[str, str]:
     """The names of a graph and of a value in it, from a reference or a pair."""
-    graph_name, name = ref.value if isinstance(ref, ir.Attribute) else ref
+    graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
     return graph_name, name
 
 

@@ -208,10 +208,8 @@ class Layout:
 
     @property
     def attribute(self) -> Any:
-        ends = [
-            part for of in (self.input, self.kernel, self.output) for part in (of[0], of[1], list(of[2:]))
-        ]
-        return hlo.ConvDimensionNumbers.get(*ends)
+        (n, c, *x), (i, o, *k), (batch, feature, *y) = self.input, self.kernel, self.output
+        return hlo.ConvDimensionNumbers.get(n, c, x, i, o, k, batch, feature, y)
 
 
 def group_counts(op: Any) -> tuple[int, int]:

@@ -108,7 +108,7 @@ def _elements(value: Any) -> Any | None:
     if isinstance(value, ir.DenseFPElementsAttr):
         if value.is_splat:
             return dense(ir.FloatAttr(value.get_splat_value()).value, wide)
-        if isinstance(value.type.element_type, ir.F16Type | ir.F32Type):
+        if isinstance(ir.ShapedType(value.type).element_type, ir.F16Type | ir.F32Type):
             return dense(np.array(value), wide)
     text = str(value)
     if "0x" in text:  # hexadecimal bits, which are another number in another type

@@ -58,7 +58,9 @@ def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
     main = module.body.operations[0]
     inputs = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
     static = zip(shapes, inputs, strict=True)
-    types = ",".join(str(ir.RankedTensorType.get(sizes, type_.element_type)) for sizes, type_ in static)
+    types = ",".join(
+        str(ir.RankedTensorType.get(sizes, ir.ShapedType(type_).element_type)) for sizes, type_ in static
+    )
     run_passes(module.operation, f"builtin.module(stablehlo-refine-arguments{{types={types}}})")
     before = ""
     while (text := str(module)) != before:  # folding one dimension may reveal another

@@ -66,7 +66,7 @@ def _function(op: Any) -> Callable[..., Any] | None:
     return getattr(operator, direction.lower())  # type: ignore[no-any-return]
 
 
-def splat(x: Any) -> Any | None:
+def splat(x: Any) -> ir.FloatAttr | ir.IntegerAttr | None:
     """The attribute of a splat constant's number; None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None

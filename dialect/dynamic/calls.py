@@ -126,7 +126,7 @@ def _constants(values: Sequence[Any]) -> list[NDArray[np.int64]] | None:
     if any(isinstance(owner, ir.Block) or owner.name != "stablehlo.constant" for owner in owners):
         return None
     attributes = [ir.DenseElementsAttr(owner.attributes["value"]) for owner in owners]
-    return [np.broadcast_to(np.array(value), value.type.shape) for value in attributes]
+    return [np.broadcast_to(np.array(value), ir.ShapedType(value.type).shape) for value in attributes]
 
 
 def _replace(

@@ -34,7 +34,7 @@ def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
         offset, collapsed, batching, indices_batching, mapped_to, d.index_vector_dim + of_indices
     )
     sorted_ = {} if not of_indices else {"indices_are_sorted": ir.BoolAttr.get(False)}
-    return emit_batched(b, op, x, dimension_numbers=numbers, slice_sizes=sizes, **sorted_)
+    return emit_batched(b, op, x, None, dimension_numbers=numbers, slice_sizes=sizes, **sorted_)
 
 
 @batch("stablehlo.scatter")
@@ -65,7 +65,8 @@ def scatter(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
         window, inserted, batching, indices_batching, mapped_to, d.index_vector_dim + of_indices
     )
     sorted_ = {} if not of_indices else {"indices_are_sorted": ir.BoolAttr.get(False)}
-    return emit_batched(b, op, [*operands, x[count], *updates], scatter_dimension_numbers=numbers, **sorted_)
+    operands = [*operands, x[count], *updates]
+    return emit_batched(b, op, operands, None, scatter_dimension_numbers=numbers, **sorted_)
 
 
 @batch("stablehlo.dynamic_slice")

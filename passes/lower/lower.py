@@ -109,7 +109,7 @@ def _native(name: str) -> Callable[[Any], None]:
     """A native pass over a function."""
     manager = PassManager.parse(f"func.func({name})")
     manager.enable_verifier(False)
-    return manager.run  # type: ignore[no-any-return]
+    return manager.run
 
 
 def _to_fixed_point(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:

@@ -209,9 +209,9 @@ def among(op: Definition, *names: str) -> dict[str, Any]:
 def numbers(op: Definition, name: str) -> Any:
     """An attribute that lists processes, as a NumPy array."""
     value = op.attributes[name]
-    if not isinstance(value, ir.DenseElementsAttr):
+    if not isinstance(value, ir.DenseIntElementsAttr):
         raise unsupported("jvp", op, f"its {name} are not listed")
-    return np.array(list(value), np.int64).reshape(value.type.shape)
+    return np.array(list(value), np.int64).reshape(ir.ShapedType(value.type).shape)
 
 
 def _of_operands(b: Any, op: Definition, ct: Tangents) -> list[Any]:

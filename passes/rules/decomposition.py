@@ -44,7 +44,9 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
     for name, value in changed.items():
         old = given[name]
         given[name] = (
-            ir.BoolAttr.get(value) if isinstance(old, ir.BoolAttr) else ir.IntegerAttr.get(old.type, value)
+            ir.BoolAttr.get(bool(value))
+            if isinstance(old, ir.BoolAttr)
+            else ir.IntegerAttr.get(old.type, value)
         )
     return {where: ir.DictAttr.get(given)}
 

@@ -227,9 +227,9 @@ def _expanded(
     )
     size = prod(shape(y)) * prod(shape(x))
     zeros = b.zero(with_shape(y.type, [size]))
-    numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
+    into = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     places = _indices(b, rows * prod(shape(x)) + columns, size)
-    whole = b.scatter(zeros, places, b.convert(taken, element(y)), numbers, None, unique=True)
+    whole = b.scatter(zeros, places, b.convert(taken, element(y)), into, None, unique=True)
     return b.reshape(whole, [*shape(y), *shape(x)])
 
 

@@ -151,7 +151,9 @@ def _map(group: Sequence[Any]) -> bool:
 
 def _splat(x: Any) -> Any:
     """The number that a splat constant repeats, as the value of a constant."""
-    return ir.DenseElementsAttr.get_splat(_scalar(x), splat(x))
+    number = splat(x)
+    assert number is not None, x
+    return ir.DenseElementsAttr.get_splat(_scalar(x), number)
 
 
 def _scalar(x: Any) -> Any:

@@ -33,7 +33,9 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
     high = [max(0, end + 1 - n) for end, n in zip(last, shape(x), strict=True)]
     if any((*low, *high)):
         x = b.pad(x, zero(b, x), low, high, [0] * len(low))
-    places = [ir.AffineExpr.get_constant(start + lo) for start, lo in zip(starts, low, strict=True)]
+    places: list[ir.AffineExpr] = [
+        ir.AffineExpr.get_constant(start + lo) for start, lo in zip(starts, low, strict=True)
+    ]
     for i, (_, d, step) in enumerate(dimensions):
         places[d] += ir.AffineExpr.get_dim(i) * step
     at = ir.AffineMap.get(len(dimensions), 0, places)

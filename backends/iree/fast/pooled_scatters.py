@@ -73,14 +73,15 @@ def _chosen(indices: Any) -> Chosen | None:
         i = x.result_number
         numbers, none, window = pool.operands[i], splat(pool.operands[len(pool.results) + i]), window_of(pool)
         count = math.prod(shape(numbers))
-        if none is None or 0 <= none.value < count or any(n != 1 for n in window.base):
+        nothing = -1 if none is None else int(none.value)
+        if none is None or 0 <= nothing < count or any(n != 1 for n in window.base):
             return None
-        least, most = _limit(low, min(none.value, 0)), _limit(high, max(none.value, count))
+        least, most = _limit(low, min(nothing, 0)), _limit(high, max(nothing, count))
         if least is None or most is None or least > 0 or most < count - 1:
             return None
         known = _counts(numbers) and selects(pool, i)
-        instead = min(max(none.value, least), most)
-        return Chosen(x, window, shape(numbers), none.value, instead) if known else None
+        instead = min(max(nothing, least), most)
+        return Chosen(x, window, shape(numbers), nothing, instead) if known else None
     return None
 
 

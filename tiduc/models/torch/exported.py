@@ -154,8 +154,8 @@ def _outputs(exported: Any) -> list[str | None]:
 
 def _imported(exported: Any) -> bytes:
     """The bytecode of the program in the torch dialect."""
-    from torch_mlir import fx
+    from torch_mlir.fx import export_and_import
 
-    module = fx.export_and_import(exported, output_type="raw", decomposition_table={})
+    module = export_and_import(exported, output_type="raw", decomposition_table={})
     with module.context:
         return bytecode(module)

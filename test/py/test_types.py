@@ -1,0 +1,101 @@
+"""Signatures have real types: their number of `Any` only falls, and the stubs of MLIR's bindings fit the bindings."""
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")
+STUBS = ROOT / "typings" / "torch_mlir" / "_mlir_libs"
+
+MOST_PARAMETERS, MOST_RETURNS = 4671, 1922
+"""The numbers of parameters and of results whose types hold `Any`. Lower them after each change that lowers them."""
+
+
+def annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The types of all parameters and results in a file, each with its kind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            for parameter in named:
+                if parameter is not None and parameter.annotation is not None:
+                    yield "parameters", parameter.annotation
+            if node.returns is not None:
+                yield "results", node.returns
+
+
+def holds_any(annotation: ast.expr) -> bool:
+    """Whether a type holds `Any`; the element type of a NumPy array may be any."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return holds_any(ast.parse(annotation.value, mode="eval").body)
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith(("dtype", "NDArray")):
+        return False
+    if isinstance(annotation, ast.Name | ast.Attribute):
+        return ast.unparse(annotation).split(".")[-1] == "Any"
+    return any(holds_any(part) for part in ast.iter_child_nodes(annotation) if isinstance(part, ast.expr))
+
+
+def counted() -> tuple[Counter[str], Counter[str]]:
+    """The numbers of all types in signatures, and of those that hold `Any`, by kind."""
+    every: Counter[str] = Counter()
+    some: Counter[str] = Counter()
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for kind, annotation in annotations(ast.parse(path.read_text())):
+                every[kind] += 1
+                some[kind] += holds_any(annotation)
+    return every, some
+
+
+def test_any_in_signatures_only_falls() -> None:
+    every, some = counted()
+    assert every["parameters"] > 10_000
+    assert some["parameters"] <= MOST_PARAMETERS, "give the new parameters types"
+    assert some["results"] <= MOST_RETURNS, "give the new results types"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Any", True),
+        ("Sequence[Any] | None", True),
+        ("'Callable[..., Any]'", True),
+        ("np.dtype[Any]", False),
+        ("NDArray[Any]", False),
+        ("ir.Operation", False),
+    ],
+)
+def test_counting(text: str, expected: bool) -> None:
+    assert holds_any(ast.parse(text, mode="eval").body) is expected
+
+
+@pytest.mark.parametrize(
+    "module, stub", [(ir, STUBS / "_mlir" / "ir.pyi"), (_stablehlo, STUBS / "_stablehlo.pyi")]
+)
+def test_stubs_fit_the_bindings(module: object, stub: Path) -> None:
+    """Each class and each method of a stub exists in the bindings."""
+    classes = {node.name: node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ClassDef)}
+    assert len(classes) > 20
+    for name, node in classes.items():
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef) and member.name != "__iter__":
+                assert hasattr(getattr(module, name), member.name), f"{name}.{member.name}"
+
+
+@pytest.mark.slow
+def test_stubs_are_generated(tmp_path: Path) -> None:
+    """The command that `typings/generate.py` documents gives the stubs in the tree."""
+    pytest.importorskip("nanobind")
+    (tmp_path / "generate.py").write_text((ROOT / "typings" / "generate.py").read_text())
+    subprocess.run([sys.executable, str(tmp_path / "generate.py")], check=True, capture_output=True)
+    for path in sorted((ROOT / "typings").rglob("*.pyi")):
+        made = tmp_path / path.relative_to(ROOT / "typings")
+        assert made.read_text() == path.read_text(), f"{made.name} is not as generate.py writes it"
