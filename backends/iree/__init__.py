@@ -7,6 +7,7 @@ ops before `op` that compute its results, and returns these results, or None if 
 that cannot be rewritten are refused by name and location before IREE's compiler runs. Each pattern and each pass
 has a record of the fault of IREE for which it exists (`fault.py`). The folders:
 
+    emit/             what writes code: the tools of the other folders
     faults/           IREE computes a wrong value, or its compiler crashes
     missing/          IREE lacks the op, or lacks it for some types or shapes
     linear_algebra/   factorizations and solves; IREE has none
@@ -14,7 +15,7 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
     modules/          edits of IREE's own IR, between the runs of its compiler
     static/           static libraries, which need no runtime of IREE's
 
-`pipeline.py` has all passes in order. `marks.py` has the copies that IREE merges with no other value.
+`pipeline.py` has all passes in order. `emit/marks.py` has the copies that IREE merges with no other value.
 """
 
 from tiduc.backends.iree.pipeline import legalize_for_iree

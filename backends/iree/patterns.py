@@ -5,7 +5,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
-from tiduc.backends.iree.emitter import (
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import (
     DYNAMIC,
     ON_CPUS,
     ON_OTHERS,
@@ -15,7 +16,6 @@ from tiduc.backends.iree.emitter import (
     rewriting,
     within,
 )
-from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.functions import replace
 

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
-from tiduc.backends.iree.fast.work import THREADED, work
-from tiduc.backends.iree.fast.workgroups import declare_workgroup, detached
-from tiduc.backends.iree.faults.functions import NEVER_INLINED
+from tiduc.backends.iree.emit.emitter import NEVER_INLINED
+from tiduc.backends.iree.emit.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
+from tiduc.backends.iree.missing.refused import refuse_types
 from tiduc.backends.iree.modules.joined import may_be_inlined
 from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.backends.iree.pipeline import Stage, walk
 from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts
-from tiduc.backends.iree.refused import refuse_types
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
+from tiduc.backends.iree.work import THREADED, work
 from tiduc.dialect.constants import has_resources
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.costs import size_in_bytes

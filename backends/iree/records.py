@@ -6,7 +6,7 @@ from dataclasses import replace
 import tiduc.backends.iree.modules.hosting
 import tiduc.backends.iree.modules.placement
 import tiduc.backends.iree.modules.vm.recordings  # noqa: F401  (these imports record all faults)
-from tiduc.backends.iree.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
+from tiduc.backends.iree.emit.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
 from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
 
 

@@ -63,7 +63,7 @@ IREE then reuses the memory of a value right after the dispatch that reads it la
 threads, and small ones are not faster beside others. The setting that IREE names after least memory has no effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
-"""Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`fast/work.py`)."""
+"""Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
 # sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates
 # constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
 _NO_CONSTANTS = "--iree-opt-const-eval=false"
@@ -76,10 +76,10 @@ IREE computes indices in such vectors where it reverses the window of a kernel, 
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
-"""For modules with products in tiles (`fast/tiles.py`): panels on the stack, which has 128 KiB in workers."""
+"""For modules with products in tiles (`fast/products/tiles.py`): panels on the stack, which has 128 KiB in workers."""
 
 INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
-"""For modules with dispatches that call the function of a workgroup (`fast/workgroups.py`)."""
+"""For modules with dispatches that call the function of a workgroup (`emit/workgroups.py`)."""
 
 KERNELS = (
     "--iree-llvmcpu-stack-allocation-limit=262144",

@@ -28,7 +28,7 @@ import tiduc
 from tiduc.backends.backend import Options
 from tiduc.backends.iree import pipeline, prepare
 from tiduc.backends.iree.build import build
-from tiduc.backends.iree.emitter import PATTERNS
+from tiduc.backends.iree.emit.emitter import PATTERNS
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import CompileError
 
@@ -127,12 +127,14 @@ def left_out(rewrite: str) -> Iterator[None]:
         with patch(*part):
             yield
         return
-    module = f"tiduc.backends.iree.fast.{rewrite}"
-    entries = tuple(entry for entry in pipeline.PIPELINE if entry.function.__module__ != module)
-    patterns = {
-        op: [entry for entry in known if entry.pattern.__module__ != module] for op, known in PATTERNS.items()
-    }
-    assert (entries, patterns) != (pipeline.PIPELINE, PATTERNS), f"{module} has no pass and no pattern"
+
+    def is_left(function: Callable[..., Any]) -> bool:
+        *_, package, _, name = function.__module__.split(".")
+        return package != "fast" or name != rewrite
+
+    entries = tuple(entry for entry in pipeline.PIPELINE if is_left(entry.function))
+    patterns = {op: [entry for entry in known if is_left(entry.pattern)] for op, known in PATTERNS.items()}
+    assert (entries, patterns) != (pipeline.PIPELINE, PATTERNS), f"{rewrite} has no pass and no pattern"
     with patch.object(pipeline, "PIPELINE", entries), patch.dict(PATTERNS, patterns):
         yield
 

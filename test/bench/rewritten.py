@@ -27,7 +27,7 @@ class Rewrite(NamedTuple):
     part: tuple[str, Any] | None = None
 
 
-LOOPS = "tiduc.backends.iree.fast.loops_to_kernels."
+LOOPS = "tiduc.backends.iree.fast.loops.loops_to_kernels."
 SUMS = ("split", "multi-use")
 CONVOLUTION_GRADIENTS = [
     f"toward {argument}, {order}"
@@ -53,11 +53,14 @@ REWRITES = {
     "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
     "carries": Rewrite(
         ("betainc", "recurrence"),
-        part=("tiduc.backends.iree.fast.carries._is_converted", lambda new, old: False),
+        part=("tiduc.backends.iree.fast.loops.carries._is_converted", lambda new, old: False),
     ),
-    "branches": Rewrite(("expm",), part=("tiduc.backends.iree.fast.kernel_forms.is_cheap", lambda op: False)),
+    "branches": Rewrite(
+        ("expm",), part=("tiduc.backends.iree.fast.loops.kernel_forms.is_cheap", lambda op: False)
+    ),
     "single_updates": Rewrite(
-        ("recurrence",), part=("tiduc.backends.iree.fast.scatter_loops.is_single", lambda op, places: False)
+        ("recurrence",),
+        part=("tiduc.backends.iree.fast.ops.scatter_loops.is_single", lambda op, places: False),
     ),
     "scatter_loops": Rewrite(("look-up", "bundle", "segments")),
     "window_loops": Rewrite(("pooling by JAX",)),

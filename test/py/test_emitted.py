@@ -11,7 +11,7 @@ import pytest
 from torch_mlir import ir
 
 import tiduc
-from tiduc.backends.iree.emitter import CALLS
+from tiduc.backends.iree.emit.emitter import CALLS
 from tiduc.dialect.constraints import check_constraints
 from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import InvalidIR, ParseError

@@ -15,7 +15,7 @@ from harness.variants import named
 from harness.xla import by_xla
 
 import tiduc
-from tiduc.backends.iree.fast import channels_first, convolutions_to_kernels
+from tiduc.backends.iree.fast.convolutions import channels_first, convolutions_to_kernels
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.program import load
 

@@ -8,7 +8,7 @@ from harness.one_module import compiled_as_one
 from harness.sources import source_of
 
 from tiduc.backends.iree import pipeline
-from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
+from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
 from tiduc.dialect.context import parse
 from tiduc.program import load
 

@@ -21,7 +21,7 @@ from harness.vulkan import skip_without_device
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.emitter import PATTERNS
+from tiduc.backends.iree.emit.emitter import PATTERNS
 from tiduc.backends.iree.fault import SEEN, Fault, Record
 from tiduc.backends.iree.pipeline import entries
 from tiduc.backends.iree.records import records

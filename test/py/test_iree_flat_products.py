@@ -8,7 +8,7 @@ from harness.compare import compare
 from harness.one_module import Joined, compiled_as_one
 
 import tiduc
-from tiduc.backends.iree.fast.flat_products import flat_products
+from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.dialect.context import parse
 
 

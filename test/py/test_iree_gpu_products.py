@@ -12,10 +12,11 @@ from harness.one_module import joined, selected
 from harness.vulkan import has_device
 
 from tiduc.backends.iree.compile import compile_module, compile_source
-from tiduc.backends.iree.emitter import within
-from tiduc.backends.iree.fast.flat_products import flat_products
-from tiduc.backends.iree.fast.gpu_convolutions import gpu_convolutions
-from tiduc.backends.iree.fast.gpu_products import TILES, Product, gpu_products
+from tiduc.backends.iree.emit.emitter import within
+from tiduc.backends.iree.emit.gpu_tiles import TILES, Product
+from tiduc.backends.iree.fast.cuda.gpu_convolutions import gpu_convolutions
+from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
+from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.context import parse, stage
 from tiduc.program import load

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tiduc.backends.iree.compile import compile_module, compile_source
-from tiduc.backends.iree.emitter import Emitter, rewrite, within
-from tiduc.backends.iree.fast.gpu_products import gpu_products
-from tiduc.backends.iree.fast.gpu_scatters import with_rows_added
-from tiduc.backends.iree.fast.gpu_sums import gpu_sums
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite, within
+from tiduc.backends.iree.emit.gpu_scatters import with_rows_added
+from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
+from tiduc.backends.iree.fast.cuda.gpu_sums import gpu_sums
 from tiduc.backends.iree.faults.half_products import separate_half_products
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source, compile_until
-from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
-from tiduc.backends.iree.fast.loops_by_count import loops_by_count
+from tiduc.backends.iree.fast.loops.carries_in_place import TOPOLOGY
+from tiduc.backends.iree.fast.loops.loops_by_count import loops_by_count
 from tiduc.backends.reference import in_process
 from tiduc.dialect.context import parse, stage
 

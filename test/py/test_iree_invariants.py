@@ -13,7 +13,7 @@ from test_iree_repeats import network
 import tiduc
 from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.fast import repeats as of_repeats
+from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
 from tiduc.backends.iree.modules import hosting, placement
 from tiduc.backends.iree.modules.invariants import Broken, or_refuse, require, unless_broken
 from tiduc.backends.iree.modules.joined import inlined, with_workgroups

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import tiduc
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.fast.carries_in_place import TOPOLOGY
+from tiduc.backends.iree.fast.loops.carries_in_place import TOPOLOGY
 from tiduc.dialect.errors import CompileError, TiducError
 
 Array = NDArray[Any]

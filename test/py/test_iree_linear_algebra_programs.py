@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.emitter import CALLS
+from tiduc.backends.iree.emit.emitter import CALLS
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, Unsupported
 

@@ -18,9 +18,10 @@ from torch_mlir import ir
 import tiduc
 from tiduc.backends.iree import legalize_for_iree, pipeline
 from tiduc.backends.iree.compile import compile_until
-from tiduc.backends.iree.emitter import HIDDEN, rewriting, within
-from tiduc.backends.iree.fast import repeats as of_repeats
-from tiduc.backends.iree.marks import BARRIER, before_mark, marked, number_marks
+from tiduc.backends.iree.emit.emitter import HIDDEN, rewriting, within
+from tiduc.backends.iree.emit.marks import BARRIER, before_mark, marked
+from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
+from tiduc.backends.iree.faults.number_marks import number_marks
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.context import parse
 from tiduc.dialect.functions import functions_in, symbol

@@ -9,8 +9,8 @@ from harness.xla import by_xla
 
 import tiduc
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.emitter import within
-from tiduc.backends.iree.fast.packing import pack
+from tiduc.backends.iree.emit.emitter import within
+from tiduc.backends.iree.fast.loops.packing import pack
 from tiduc.dialect.context import parse, stage
 
 

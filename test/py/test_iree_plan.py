@@ -19,7 +19,7 @@ import tiduc
 from tiduc.backends.backend import Options
 from tiduc.backends.iree import plan, prepare, targets
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.fast import repeats
+from tiduc.backends.iree.fast.compile_time import repeats
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
 from tiduc.cli import run

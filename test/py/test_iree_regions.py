@@ -20,10 +20,10 @@ from test_memory_budget import network
 import tiduc
 from tiduc.backends.iree import pipeline, steps
 from tiduc.backends.iree.compile import compile_until
-from tiduc.backends.iree.fast import select_reruns
-from tiduc.backends.iree.fast.elementwise_maps import elementwise_maps
-from tiduc.backends.iree.fast.late_results import late_results
-from tiduc.backends.iree.fast.stored_values import BARRIER, stored_values
+from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
+from tiduc.backends.iree.fast.memory import select_reruns
+from tiduc.backends.iree.fast.memory.late_results import late_results
+from tiduc.backends.iree.fast.memory.stored_values import BARRIER, stored_values
 
 
 def convolved(x: Any, kernels: Any) -> Any:

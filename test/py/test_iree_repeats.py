@@ -11,8 +11,8 @@ from harness.variants import AVX512, HERE
 import tiduc
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.compile import compile_source, compile_until
-from tiduc.backends.iree.fast import repeats as of_repeats
-from tiduc.backends.iree.fast.repeats import repeats
+from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
+from tiduc.backends.iree.fast.compile_time.repeats import repeats
 from tiduc.backends.iree.modules.joined import inlined
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.context import parse

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tiduc.backends.iree.fast.runs import runs
+from tiduc.backends.iree.fast.compile_time.runs import runs
 
 LAYERS = [*range(140)] * 300
 

@@ -11,8 +11,8 @@ from harness.xla import by_xla
 
 import tiduc
 import tiduc.runtime
-from tiduc.backends.iree.fast.work import work
 from tiduc.backends.iree.targets import TILED
+from tiduc.backends.iree.work import work
 from tiduc.dialect.context import parse
 
 RNG = np.random.default_rng(0)

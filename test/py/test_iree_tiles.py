@@ -9,8 +9,8 @@ from harness.sources import source_of, sources_of
 from harness.variants import AVX512
 
 import tiduc
-from tiduc.backends.iree.fast.flat_products import flat_products
-from tiduc.backends.iree.fast.products_in_tiles import products_in_tiles
+from tiduc.backends.iree.fast.products.flat_products import flat_products
+from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import parse
 

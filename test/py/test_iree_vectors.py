@@ -13,13 +13,14 @@ from harness.sources import source_of, sources_of
 from harness.variants import named
 
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.fast import channels_first, products_in_tiles, toward_kernels
-from tiduc.backends.iree.fast.channels_first import Shape
-from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
-from tiduc.backends.iree.fast.image_parts import Tile
-from tiduc.backends.iree.fast.planes import Planes
-from tiduc.backends.iree.fast.select_reruns import select_reruns
-from tiduc.backends.iree.fast.toward_kernels import Sums
+from tiduc.backends.iree.fast.convolutions import channels_first, toward_kernels
+from tiduc.backends.iree.fast.convolutions.channels_first import Shape
+from tiduc.backends.iree.fast.convolutions.convolutions_to_kernels import convolutions_to_kernels
+from tiduc.backends.iree.fast.convolutions.image_parts import Tile
+from tiduc.backends.iree.fast.convolutions.planes import Planes
+from tiduc.backends.iree.fast.convolutions.toward_kernels import Sums
+from tiduc.backends.iree.fast.memory.select_reruns import select_reruns
+from tiduc.backends.iree.fast.products import products_in_tiles
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.context import parse

@@ -5,6 +5,7 @@ for type checkers count.
 """
 
 import ast
+from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")
+
+Layers = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
 IR = ("errors", "definitions", "context", "dialect")
 PASSES = (*IR, "rules", "batching", "passes")
@@ -80,12 +83,26 @@ LAYERS = {
 }
 
 
-def layer(module: str) -> str:
+IREE = "tiduc.backends.iree"
+TOOLS = ("records of IREE", "emit")
+REASONS = ("faults", "missing", "linear_algebra", "fast", "modules")
+# The rooms of backends/iree, as LAYERS: the rooms by reason know the tools, and do not know each other.
+ROOMS = {
+    "records of IREE": (("fault", "settings", "targets", "elf"), ()),
+    "emit": (("emit",), ("records of IREE",)),
+    **{reason: ((reason,), TOOLS) for reason in REASONS},
+    "pipeline": (("pipeline", "patterns"), (*TOOLS, *REASONS)),
+    "plan": (("plan", "work"), (*TOOLS, *REASONS, "pipeline")),
+    "build": (("",), (*TOOLS, *REASONS, "pipeline", "plan")),
+}
+
+
+def layer(module: str, layers: Layers = LAYERS) -> str:
     """The layer a module belongs to."""
     return next(
         name
-        for name, (roots, _) in LAYERS.items()
-        if any(module == root or module.startswith(f"{root}.") for root in roots)
+        for name, (roots, _) in layers.items()
+        if any(module == root or module.startswith(f"{root}.") or not root for root in roots)
     )
 
 
@@ -158,11 +175,23 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
     return []
 
 
+def room_violations(module: str, source: str) -> list[str]:
+    """The imports of a file of backends/iree that its room forbids."""
+    name = layer(module.removeprefix(f"{IREE}."), ROOMS)
+    allowed = {name, *ROOMS[name][1]}
+    return [
+        f"{module}:{line}: {name} may not import {room} ({imported})"
+        for line, imported in imports(source)
+        if imported.startswith(f"{IREE}.")
+        and (room := layer(imported.removeprefix(f"{IREE}."), ROOMS)) not in allowed
+    ]
+
+
 def violations(module: str, source: str) -> list[str]:
-    """The imports of a file that its layer forbids."""
+    """The imports of a file that its layer, or its room of backends/iree, forbids."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
-    names = []
+    names = room_violations(module, source) if module.startswith(f"{IREE}.") else []
     for line, imported in imports(source):
         root = imported.split(".")[0]
         if not root:
@@ -293,6 +322,12 @@ def test_imports() -> None:
         ("tiduc.passes.lower.lower", "import tiduc.runtime.run"),
         ("tiduc.passes.lower.lower", "from tiduc.backends.iree import legalize_for_iree"),
         ("tiduc.backends.iree.legalize", "from tiduc.program import load"),
+        ("tiduc.backends.iree.emit.kernels", "from tiduc.backends.iree.missing.vmvx import sign"),
+        ("tiduc.backends.iree.faults.scatters", "from tiduc.backends.iree.fast.loops import packing"),
+        ("tiduc.backends.iree.fast.loops.packing", "from tiduc.backends.iree.pipeline import PIPELINE"),
+        ("tiduc.backends.iree.missing.vmvx", "from tiduc.backends.iree.modules.vm import VM_PIPELINE"),
+        ("tiduc.backends.iree.pipeline", "from tiduc.backends.iree import plan"),
+        ("tiduc.backends.iree.plan", "from tiduc.backends.iree.build import build"),
         ("tiduc.runtime.run", "from tiduc.backends.iree import legalize_for_iree"),
         ("tiduc.passes.lower.lower", "def f():\n    if 1:\n        from tiduc.runtime import run"),
         ("tiduc.runtime.run", "from tiduc.dialect.context import context"),
@@ -316,6 +351,8 @@ def test_a_violation_is_detected(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
+        ("tiduc.backends.iree.fast.loops.packing", "from tiduc.backends.iree.emit.kernels import Kernel"),
+        ("tiduc.backends.iree.build", "from tiduc.backends.iree.plan import Attempt"),
         ("tiduc.dialect.context", "from tiduc.dialect.tidu import Tidu"),
         ("tiduc.passes.linearize", "from tiduc.passes.rules.registry import OpSet"),
         ("tiduc.backends.reference.in_process", "from tiduc.dialect.context import parse, stage"),

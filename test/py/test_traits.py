@@ -249,7 +249,7 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
     "backends/iree/faults/conflicting_reads.py": "the ops that the pass knows to move dimensions",
-    "backends/iree/refused.py": "the reason that a diagnostic gives for each op",
+    "backends/iree/missing/refused.py": "the reason that a diagnostic gives for each op",
     "dialect/matchers.py": "the ops of one formula, in order",
     "dialect/small_loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
     "passes/structure/slots.py": "the ops that an affine function may consist of",

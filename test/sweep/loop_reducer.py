@@ -11,7 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import operations

@@ -39,8 +39,8 @@ from worker import Worker, answer_requests
 
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_first, compile_module
-from tiduc.backends.iree.fast.convolutions_to_kernels import convolutions_to_kernels
-from tiduc.backends.iree.fast.loops_to_kernels import loops_to_kernels
+from tiduc.backends.iree.fast.convolutions.convolutions_to_kernels import convolutions_to_kernels
+from tiduc.backends.iree.fast.loops.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import KERNELS, find_target

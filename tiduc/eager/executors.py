@@ -142,7 +142,7 @@ class Iree(_Cached):
         return run
 
     def _compile(self, program: Lowered) -> Mapping[str, Run]:
-        from tiduc.backends.iree.build import build  # IREE takes longer to import than all of tiduc
+        from tiduc.backends.iree.build import build
         from tiduc.runtime.run import Module
 
         return Module(build(program, Options(self.target)), self.target)

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph import operations

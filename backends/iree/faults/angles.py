@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_OTHERS, Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import hexadecimal, polynomial
+from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize, signless
+from tiduc.backends.iree.emit.polynomials import hexadecimal, polynomial
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.trigonometry import TURN
 from tiduc.dialect.types import bits, element, is_float

@@ -20,10 +20,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import rewriting, within
+from tiduc.backends.iree.emit.emitter import rewriting, within
+from tiduc.backends.iree.emit.marks import marked
+from tiduc.backends.iree.emit.updates import size
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import size
-from tiduc.backends.iree.marks import marked
 from tiduc.dialect.functions import callee, functions_in, symbol
 from tiduc.dialect.types import is_dynamic
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fusions import store_operand
 from tiduc.dialect.graph import operations

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.convolutions_as_products import as_products, has_one_place
+from tiduc.backends.iree.emit.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
-from tiduc.backends.iree.missing.convolutions_as_products import as_products, has_one_place
-from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, shape, with_element
 from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
 from tiduc.passes.rules.batch_norm import gradient

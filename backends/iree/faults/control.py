@@ -6,11 +6,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import CALLS, Emitter, legalize
+from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import CALLS, Emitter, legalize
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.updates import copied, is_carry, is_table
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.faults.updates_in_place import copied, is_carry, is_table
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.dependences import behind, reached, read_by, traced
 from tiduc.dialect.graph import operations, terminator
 from tiduc.dialect.lapack import check_call

@@ -16,16 +16,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emit.arrays import behind_barrier
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.updates import COMPUTED, alternatives, copied, size
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import (
-    COMPUTED,
-    alternatives,
-    copied,
-    donated_arguments,
-    size,
-)
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
+from tiduc.backends.iree.faults.updates_in_place import donated_arguments
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
 from tiduc.dialect.functions import functions_in

@@ -7,11 +7,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_boolean, legalize, signless
-from tiduc.backends.iree.fast import exponentials
+from tiduc.backends.iree.emit import arrays, polynomials
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, legalize, signless
+from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.known import known_number
-from tiduc.backends.iree.missing.dynamic import arrays
 from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
 
 
@@ -70,7 +69,7 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
     magnitude = _power_of_size(b, size, y)
     # Takes the sign bit rather than x < 0, which does not hold for -0.
-    signed = b.select(odd, exponentials.with_sign(b, magnitude, x), magnitude)
+    signed = b.select(odd, polynomials.with_sign(b, magnitude, x), magnitude)
     result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
     ones = b.or_(b.or_(b.compare(y, 0, "EQ"), b.compare(x, 1, "EQ")), unit)
@@ -84,7 +83,7 @@ def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
     if not exponent.is_integer():
         return b.select(_is_below_0(b, x), b.constant(np.nan, x), magnitude)
-    return exponentials.with_sign(b, magnitude, x) if exponent % 2 else magnitude
+    return polynomials.with_sign(b, magnitude, x) if exponent % 2 else magnitude
 
 
 def _is_below_0(b: Emitter, x: Any) -> Any:
@@ -116,8 +115,8 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
     size, one = b.abs(y), b.constant(1, x)
     zeros = b.and_(b.compare(x, 0, "EQ"), b.compare(size, 0, "EQ"))
     infinities = b.and_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(size, np.inf, "EQ"))
-    of_x = b.select(b.or_(zeros, infinities), exponentials.with_sign(b, one, x), x)
-    return [exponentials.with_sign(b, b.atan2(b.select(infinities, one, size), of_x), y)]
+    of_x = b.select(b.or_(zeros, infinities), polynomials.with_sign(b, one, x), x)
+    return [polynomials.with_sign(b, b.atan2(b.select(infinities, one, size), of_x), y)]
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
@@ -184,7 +183,7 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
     # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
-    return [exponentials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
+    return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
 
 @legalize("stablehlo.exponential_minus_one")
@@ -192,7 +191,7 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
 def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A polynomial, for f64."""
     (x,) = op.operands
-    return [exponentials.exponential_minus_one(b, x)] if is_f64(x) else None
+    return [polynomials.exponential_minus_one(b, x)] if is_f64(x) else None
 
 
 @legalize("stablehlo.maximum", "stablehlo.minimum")
@@ -252,7 +251,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     (r,) = b.clone(op, {})
     other = b.select(b.compare(x, 0, "LT"), b.compare(r, 0, "GT"), b.compare(r, 0, "LT"))
-    return [b.select(other, b.add(r, exponentials.with_sign(b, b.abs(y), x)), r)]
+    return [b.select(other, b.add(r, polynomials.with_sign(b, b.abs(y), x)), r)]
 
 
 @legalize("stablehlo.reduce_precision")

@@ -26,11 +26,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import rewriting, within
+from tiduc.backends.iree.emit.emitter import rewriting, within
+from tiduc.backends.iree.emit.known import known_number
+from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.fusions import store_operand
-from tiduc.backends.iree.known import known_number
-from tiduc.backends.iree.marks import marked
 from tiduc.dialect.dependences import defined_by, reached
 from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
 from tiduc.dialect.types import bits

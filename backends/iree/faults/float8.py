@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless, within
+from tiduc.backends.iree.emit.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
 from tiduc.dialect.functions import replace
 from tiduc.dialect.traits import MOVING

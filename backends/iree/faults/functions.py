@@ -4,18 +4,16 @@
 
 IREE keeps functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a function
 that are equal in all calls. If the last call passes one value to two inputs, the pass makes one input of them, though
-earlier calls pass two values. The functions that `../fast/repeats.py` makes later are not inlined either; their inputs
+earlier calls pass two values. The functions that the pass `repeats` makes later are not inlined either; their inputs
 differ in all calls.
 """
 
 from typing import Any
 
+from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.context import stage
 from tiduc.dialect.functions import functions_in
-
-NEVER_INLINED = "no_inline"
-"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
 
 
 @wrong(

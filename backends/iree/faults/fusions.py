@@ -14,9 +14,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, replace_uses, within
+from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
+from tiduc.backends.iree.emit.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import PRODUCTS, VIEWS
 from tiduc.dialect.types import bits, element

@@ -4,7 +4,7 @@
 
 On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, by instructions for tiles of 16 by 16 elements. It
 pads incomplete tiles, and then computes some batches of products, and some convolutions with windows of one element,
-wrong. `fast/gpu_products.py` pads the summed dimension of operands itself, and takes whole tiles of rows and columns
+wrong. The pass `gpu_products` pads the summed dimension of operands itself, and takes whole tiles of rows and columns
 only. The products that it rewrites keep their operands.
 
 On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and drivers reject others. The conversions are
@@ -15,8 +15,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.gpu_products import Product
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.gpu_tiles import Product
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.functions import replace, within

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.functions import replace, within

@@ -7,9 +7,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.faults.updates_in_place import copied
 from tiduc.dialect.dependences import RESHAPES, is_constant, traced
 from tiduc.dialect.types import element, is_dynamic, shape
 

@@ -2,15 +2,15 @@
 
     reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
 
-IREE's code for CPUs accepts them, but is slow: see `fast/reductions_in_lanes.py`.
+IREE's code for CPUs accepts them, but is slow: see `fast/sums/reductions_in_lanes.py`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import ON_OTHERS, Emitter, legalize
+from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
+from tiduc.backends.iree.emit.known import is_no_negative_zero
 from tiduc.backends.iree.fault import crash
-from tiduc.backends.iree.known import is_no_negative_zero
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.traits import VIEWS

@@ -16,9 +16,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.emit.arrays import behind_barrier
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dependences import computed_from, is_constant, reached, traced

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import within
+from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.fusions import store
 from tiduc.dialect.traits import COMPLEX_PARTS, PRODUCTS

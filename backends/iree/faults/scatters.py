@@ -7,15 +7,14 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
-from tiduc.backends.iree.fast.gpu_scatters import adds_rows, with_rows_added
-from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.emit import arrays
+from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emit.gpu_scatters import adds_rows, with_rows_added
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.places import Places
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.sizes import smaller
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.missing.dynamic import arrays
-from tiduc.backends.iree.missing.dynamic.elements import starts
-from tiduc.backends.iree.missing.dynamic.sizes import smaller
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.bodies import reducer
 from tiduc.dialect.dependences import defined_by
 from tiduc.dialect.traits import COMMUTATIVE, NEUTRAL
@@ -66,73 +65,6 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         tables = [in_parts(b, op, tables[0], where, news[0], places.updates, width)]
     kept = [arrays.part(b, t, [0, 0], [rows, width], [1, 1]) for t in tables]
     return [arrays.in_shape(b, t, places.sizes) for t in kept]
-
-
-class Places:
-    """The rows of an operand to which the updates of a scatter go; sizes need not be known at compile time."""
-
-    def __init__(self, b: Emitter, scatter: Any) -> None:
-        d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
-        sizes, updates = arrays.sizes_of(b, scatter.operands[0]), arrays.sizes_of(b, scatter.operands[-1])
-        self.d, self.sizes, self.shape = d, sizes, updates
-        self.indexed = list(d.scattered_dims_to_operand_dims)
-        fixed = (*d.inserted_window_dims, *d.input_batching_dims)
-        self.windowed = dict(
-            zip([i for i in range(len(sizes)) if i not in fixed], d.update_window_dims, strict=True)
-        )
-        self.window = [updates[self.windowed[i]] if i in self.windowed else 1 for i in range(len(sizes))]
-        split = len(sizes)
-        while split and self._covers(split - 1):
-            split -= 1
-        self.split = split
-        row = [self.windowed[i] for i in range(split, len(sizes))]
-        self.order = [j for j in range(len(updates)) if j not in row] + row
-        self.leading = [updates[j] for j in self.order[: len(updates) - len(row)]]
-        self.count = math.prod(sizes[:split])
-        self.width = math.prod(sizes[split:])
-        self.updates = math.prod(self.leading)
-
-    def updates_of(self, b: Emitter, updates: Sequence[Any]) -> list[Any]:
-        """The updates as matrices with one row for each row of the operand that they change."""
-        return [arrays.in_shape(b, b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
-
-    @property
-    def is_one_slice(self) -> bool:
-        """Whether there is one update, which has size 1 in indexed dimensions and covers the others whole."""
-        size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
-        return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
-
-    def _covers(self, i: int) -> bool:
-        return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
-
-    def rows(self, b: Emitter, indices: Any) -> Any:
-        """The row of each update, as a matrix of one column; `count` for an update out of range."""
-        kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
-
-        def fill(k: Kernel, place: Sequence[Any], indices: Any) -> Any:
-            row, is_inside = self.row(k, place, indices)
-            return k.cast(k.select_scalar(is_inside, row, self.count), kind)
-
-        where = arrays.computed(b, self.leading, kind, [self.indices(b, indices)], fill)
-        return arrays.in_shape(b, where, [self.updates, 1])
-
-    def indices(self, b: Emitter, indices: Any) -> Any:
-        """The indices as i64, for `row`: those out of range may be others, which are out of range, too."""
-        return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
-
-    def row(self, k: Kernel, place: Sequence[Any], indices: Any) -> tuple[Any, Any]:
-        """The row of the update at a place in the `leading` dimensions, and whether it is in range."""
-        d, sizes = self.d, self.sizes[: self.split]
-        position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
-        batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
-        batching = dict(zip(d.input_batching_dims, d.scatter_indices_batching_dims, strict=True))
-        at = starts(k, indices, d.index_vector_dim, self.indexed, batching, batch, len(sizes))
-        row: Any = 0
-        for i, n in enumerate(sizes):
-            if i in self.windowed:
-                at[i] += place[position[self.windowed[i]]]
-            row = row * n + at[i]
-        return row, arrays.is_inside(k, at, sizes)
 
 
 def _neutral(b: Emitter, op: Any, places: Places) -> float | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter, within
+from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash
-from tiduc.backends.iree.known import known_number
 from tiduc.dialect.context import run_passes
 from tiduc.dialect.functions import replace, symbol
 from tiduc.dialect.graph import terminator

@@ -9,9 +9,9 @@ For SPIR-V, a barrier stores the slice.
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import ON_OTHERS, Emitter, legalize
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.missing.dynamic.arrays import has_dynamic_shape
 from tiduc.dialect.dependences import defined_by, traced
 from tiduc.dialect.types import shape
 

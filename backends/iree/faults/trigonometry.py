@@ -17,8 +17,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_CPUS, Emitter, legalize, signless
-from tiduc.backends.iree.fast.exponentials import WHOLE, hexadecimal
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
+from tiduc.backends.iree.emit.polynomials import WHOLE, hexadecimal
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.types import element, is_float
 

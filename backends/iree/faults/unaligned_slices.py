@@ -14,7 +14,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dependences import RESHAPES, traced
 from tiduc.dialect.types import is_dynamic, shape

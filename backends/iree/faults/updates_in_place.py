@@ -28,28 +28,27 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import HIDDEN, Emitter, within
+from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, within
+from tiduc.backends.iree.emit.marks import BARRIER
+from tiduc.backends.iree.emit.updates import (
+    MAY_VIEW,
+    alternatives,
+    copied,
+    is_carry,
+    is_within,
+    may_be,
+    traced_in,
+    updated,
+)
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.marks import marked
 from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.functions import functions_in
 from tiduc.dialect.graph import terminator
-from tiduc.dialect.traits import COMPLEX_PARTS, CONTROL, FUNCTIONS, PRODUCTS, VIEWS
-from tiduc.dialect.types import bits, element, is_dynamic, shape
-
-_VIEWS = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
-"""Ops whose result may be a view of an operand."""
-
-COMPUTED = FUNCTIONS | PRODUCTS
-"""Ops whose result IREE never folds to an operand."""
-
-_BARRIER = "stablehlo.optimization_barrier"
-_CALLS = ("func.call", "stablehlo.composite")
+from tiduc.dialect.traits import COMPLEX_PARTS, CONTROL
+from tiduc.dialect.types import is_dynamic
 
 DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""
@@ -80,17 +79,6 @@ def updates_after_reads(module: Any) -> None:
                     op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
 
 
-def updated(op: Any) -> range:
-    """The numbers of the operands that an op updates in place."""
-    operands = len(op.operands)
-    counts = {
-        "stablehlo.dynamic_update_slice": 1,
-        "stablehlo.scatter": (operands - 1) // 2,
-        "stablehlo.sort": operands,
-    }
-    return range(counts.get(op.name, 0))
-
-
 class _Arrays:
     """The arrays of a function, and the ops that read them. Views and equal values are one array."""
 
@@ -112,7 +100,7 @@ class _Arrays:
 
     def _twins(self, x: Any) -> list[Any]:
         """The results of a conditional or loop that may be one array with x, which is a view of another result."""
-        *_, y = traced(x, _VIEWS | {_BARRIER})
+        *_, y = traced(x, MAY_VIEW | {BARRIER})
         if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
             return []
         op = y.owner.operation
@@ -149,13 +137,13 @@ class _Numbers:
     def note(self, op: Any) -> None:
         """Numbers the results of an op, from the numbers of its operands."""
         before = [self.of(x) for x in op.operands]
-        if op.name == _BARRIER:
+        if op.name == BARRIER:
             if HIDDEN not in op.attributes:
                 self._of.update(zip(op.results, before, strict=True))
             return
         settings = _settings(op)
         for i, y in enumerate(op.results):
-            if op.name in COMPLEX_PARTS or (op.name in _VIEWS and _kind(y) == _kind(op.operands[0])):
+            if op.name in COMPLEX_PARTS or (op.name in MAY_VIEW and _kind(y) == _kind(op.operands[0])):
                 self._of[y] = before[0]
             else:
                 key = op.name, i, settings, _kind(y), tuple(before)
@@ -185,40 +173,11 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
     def users(op: Any) -> set[Any]:
-        if op not in awaited or op.name == _BARRIER:
+        if op not in awaited or op.name == BARRIER:
             return set()
         return {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
 
     return any(op not in awaited for op in reached(readers, users))
-
-
-def copied(b: Emitter, x: Any) -> Any:
-    """A copy of an array to update; zeros are returned as they are, since IREE fills a new array for each update."""
-    zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
-    return x if value is not None and value == splat(zero) else marked(b, x)
-
-
-def is_carry(x: Any) -> bool:
-    """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
-    values = list(traced(x, _VIEWS | {_BARRIER}))
-    block = values[-1].owner
-    is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
-    return is_carried and all(size(y) == size(x) for y in values)
-
-
-def is_table(x: Any) -> bool:
-    """Whether a value is a constant array of more than one number."""
-    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
-
-
-def alternatives(x: Any, block: Any) -> list[Any]:
-    """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
-    return [y for y in reached([x], lambda y: _traced_in(y, block)) if not _traced_in(y, block)]
-
-
-def _traced_in(y: Any, block: Any) -> list[Any]:
-    """The values that y may be, or be a view of, if y belongs to a block; none for arguments of the block."""
-    return may_be(y) if y.owner != block and _is_within(y, block) else []
 
 
 def _is_kept(op: Any, x: Any) -> bool:
@@ -231,12 +190,12 @@ def _is_kept(op: Any, x: Any) -> bool:
 
 def _is_returned_by_iterations(x: Any, block: Any) -> bool:
     """Whether a value may be the result of a loop whose body returns an array from outside of the loop."""
-    for y in reached([x], lambda y: _traced_in(y, block)):
+    for y in reached([x], lambda y: traced_in(y, block)):
         if isinstance(y.owner, ir.Block) or y.owner.name != "stablehlo.while":
             continue
         body = y.owner.operation.regions[1].blocks[0]
         returned = alternatives(terminator(body).operands[y.result_number], body)
-        if any(not _is_within(z, body) for z in returned):
+        if any(not is_within(z, body) for z in returned):
             return True
     return False
 
@@ -245,7 +204,7 @@ def _stays(y: Any, block: Any) -> bool:
     """Whether others keep a value, traced to its source, while a block runs or after it."""
     parent = block.owner.operation
     is_program = _is_program(parent)
-    if not _is_within(y, block):
+    if not is_within(y, block):
         return True
     if not isinstance(y.owner, ir.Block):
         return not is_program and not _varies(y, block)
@@ -260,46 +219,11 @@ def _varies(x: Any, block: Any) -> bool:
         return False
 
     def before(y: Any) -> tuple[Any, ...]:
-        if y.owner == block or not _is_within(y, block):
+        if y.owner == block or not is_within(y, block):
             return ()
         return read_by(y.owner.owner.operation) if isinstance(y.owner, ir.Block) else behind(y)
 
     return any(y.owner == block and not _is_carried_on(y) for y in reached([x], before))
-
-
-def _is_within(x: Any, block: Any) -> bool:
-    """Whether a value belongs to a block or to a block inside it."""
-    owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
-    return x.owner == block or in_block(owner, block) is not None
-
-
-def may_be(y: Any) -> list[Any]:
-    """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
-    if isinstance(y.owner, ir.Block):
-        loop = y.owner.owner.operation
-        return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
-    op, i = y.owner.operation, y.result_number
-    if op.name == _BARRIER:
-        return [op.operands[i]]
-    if op.name in _VIEWS:
-        return [x for x in op.operands if size(x) == size(y)]
-    if op.name == "stablehlo.select" and not op.operands[0].type.rank:
-        return list(op.operands)[1:]
-    if op.name in ("stablehlo.if", "stablehlo.case"):
-        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
-    if op.name == "stablehlo.while":
-        return _carried(op, i)
-    return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
-
-
-def _carried(loop: Any, i: int) -> list[Any]:
-    """The initial value of a loop-carried value, and the value that the body returns for it."""
-    return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
-
-
-def size(x: Any) -> int | None:
-    """The bits of an array; None for a dynamic shape."""
-    return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))
 
 
 def _is_program(op: Any) -> bool:

@@ -1,6 +1,5 @@
 """Windows and moved elements: select_and_scatter, reduce_window, reverse and pad."""
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -8,16 +7,17 @@ from typing import Any
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, legalize, rewriting, signless, within
+from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape, mapped
+from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, legalize, rewriting, signless, within
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.marks import marked
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.staged_reductions import in_stages
+from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.backends.iree.known import splat
-from tiduc.backends.iree.marks import marked
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, has_dynamic_shape, mapped
-from tiduc.backends.iree.missing.staged_reductions import in_stages
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.bodies import RegionBuilder, reducer
 from tiduc.dialect.types import element, is_complex, is_dynamic, shape, with_element, with_shape
-from tiduc.dialect.windows import Layout, Window, dilated, padding, window_of, window_of_convolution
+from tiduc.dialect.windows import Layout, dilated, padding, window_of, window_of_convolution
 from tiduc.dialect.windows import reduce_window as windows_over
 from tiduc.passes.rules.selection import selected
 
@@ -52,32 +52,6 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
         "stablehlo.scatter", operands, (start.type,), attributes, [b.copied_region(op.regions[1])]
     )
     return [b.reshape(y, sizes)]
-
-
-MOST_TERMS = 64
-"""The most elements of a window whose parts of a sum `spread` adds one after the other."""
-
-
-def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
-    """The sum of the windows' `source` at the elements `chosen`, numbers in an array of these sizes.
-
-    For GPUs, where one thread would apply all updates of a scatter. There is a term for each element of a window: the
-    windows that chose it, spread over the array with the windows' strides.
-    """
-    places, rank, total = shape(source), range(len(sizes)), None
-    numbers = chosen.type
-    steps = [math.prod(sizes[d + 1 :]) for d in rank]
-    starts = [b.multiply(b.iota(d, numbers), b.constant(w.strides[d] * steps[d], numbers)) for d in rank]
-    first = functools.reduce(b.add, starts, b.constant(0, numbers))
-    none, zero = b.constant(0, source), b.constant(0, with_shape(source.type, []))
-    for k in np.ndindex(*w.sizes):
-        low = [k[d] * w.dilation[d] - w.low[d] for d in rank]
-        high = [sizes[d] - low[d] - dilated(places[d], w.strides[d]) for d in rank]
-        number = b.add(first, b.constant(sum(low[d] * steps[d] for d in rank), numbers))
-        term = b.select(b.compare(chosen, number, "EQ"), source, none)
-        term = b.pad(term, zero, low, high, [n - 1 for n in w.strides])
-        total = term if total is None else b.add(total, term)
-    return total
 
 
 @legalize("stablehlo.reduce")

@@ -10,11 +10,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize, legalize_call
+from tiduc.backends.iree.emit.emitter import Emitter, legalize, legalize_call
+from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.linear_algebra.implementations import compute
 from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.lapack import targets
 from tiduc.dialect.matrices import adjoint, compare_places, exchanged
 from tiduc.dialect.types import is_empty, shape

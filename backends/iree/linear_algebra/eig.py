@@ -12,7 +12,7 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import shifts
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors

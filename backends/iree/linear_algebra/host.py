@@ -12,7 +12,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, signless
+from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
 from tiduc.dialect.functions import symbol
 from tiduc.dialect.graph import operations

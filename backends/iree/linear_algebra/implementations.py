@@ -7,7 +7,7 @@ host instead where NumPy has the routine.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import cholesky, eig, eigh, gtsv, host, lu, qr, svd, triangular_solve
 
 Implementation = Callable[..., Sequence[Any]]

@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import signless
-from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.emit.emitter import signless
+from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scope
 from tiduc.dialect.types import with_shape
 

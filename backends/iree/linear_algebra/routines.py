@@ -7,8 +7,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, legalize_call
-from tiduc.backends.iree.refused import refused
+from tiduc.backends.iree.emit.emitter import Emitter, legalize_call
+from tiduc.backends.iree.emit.refused import refused
 from tiduc.dialect.lapack import ROUTINES, CallSettings
 from tiduc.dialect.types import element, is_dynamic, is_empty, shape
 

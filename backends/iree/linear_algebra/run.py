@@ -1,4 +1,4 @@
-"""`program` compiles a program to one dispatch over batches of matrices (backends/iree/fast/kernels.py).
+"""`program` compiles a program to one dispatch over batches of matrices (backends/iree/emit/kernels.py).
 
 A StableHLO loop would need several dispatches per iteration, each over whole arrays; a loop of a program visits only
 the elements that a step changes. One thread runs the dispatch, one matrix after the other.
@@ -11,8 +11,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.dialect.types import is_complex, shape
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import signless
-from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.emit.emitter import signless
+from tiduc.backends.iree.emit.kernels import Kernel
 
 _OF_INDICES = {
     "arith.addf": "arith.addi",

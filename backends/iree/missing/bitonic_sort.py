@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.backends.iree.emitter import Emitter, signless
-from tiduc.backends.iree.fast.kernels import Kernel
-from tiduc.backends.iree.missing.dynamic.arrays import computed, in_shape, mapped, scalar_of, sizes_of
-from tiduc.backends.iree.missing.merge_sort import at_index, places_along
-from tiduc.backends.iree.refused import refused
+from tiduc.backends.iree.emit.arrays import computed, in_shape, mapped, scalar_of, sizes_of
+from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.rows import at_index, places_along
 from tiduc.dialect.types import element
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.context import run_passes

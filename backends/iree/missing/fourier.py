@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import missing
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32  # a matrix of at most this size is as fast as a recursion

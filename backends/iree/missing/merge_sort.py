@@ -7,26 +7,16 @@
 IREE's own sort takes O(n^2) exchanges, keeps the row on a stack of 32 KiB, and is not stable.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, is_unsigned, signless
-from tiduc.backends.iree.fast.kernels import Kernel, dispatch
-from tiduc.backends.iree.missing.dynamic import arrays
-from tiduc.backends.iree.missing.dynamic.sizes import read, smaller
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, is_dynamic, shape, with_element
-
-
-def sorted_dimension(op: Any) -> int:
-    """The sorted dimension, counted from the front."""
-    given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
-    return int(given % len(op.operands[0].type.shape))
+from tiduc.backends.iree.emit import arrays
+from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.kernels import Kernel, dispatch
+from tiduc.backends.iree.emit.rows import Rows, places_along, rows_of
+from tiduc.backends.iree.emit.sizes import read, smaller
 
 
 def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
@@ -45,92 +35,6 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
         [b.constant(1, scalar), places], lambda b, width, _: b.compare(width, n, "LT"), merged
     )
     return rows.in_order(b, places)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The operands of a sort as arrays of rows, each of which is sorted; None for an iota along the rows."""
-
-    op: Any
-    kinds: list[Any]  # element types, before `stored`
-    keys: list[Any | None]
-    size: tuple[Any, Any]
-    order: list[int]  # the permutation that puts the sorted dimension last
-    turned: list[Any]  # the operands' sizes in this order
-
-    @property
-    def stored(self) -> list[Any]:
-        """The operands that are in memory, at least one."""
-        return [key for key in self.keys if key is not None]
-
-    def comes_first(self, k: Kernel, row: Any, x: Any, y: Any) -> Any:
-        """The op's comparator on the elements at x and y of a row."""
-        pairs = []
-        for kind, key in zip(self.kinds, self.keys, strict=True):
-            for place in (x, y):
-                scalar = k.cast(place, kind) if key is None else k.element(key, row, place)
-                pairs.append(arrays.restored(k, k.scalar(scalar), kind))
-        (first,) = k.inlined(self.op.regions[0], pairs)
-        return k.element(first)
-
-    def in_order(self, b: Emitter, places: Any) -> list[Any]:
-        """The operands with their rows in the order of `places`, which may have fewer columns."""
-        size = self.size if is_dynamic(places.type) else shape(places)
-        ys = [
-            b.convert(places, kind)
-            if x is None
-            else arrays.computed(b, size, element(x), [x, places], at_index(1))
-            for x, kind in zip(self.keys, self.kinds, strict=True)
-        ]
-        turned, back = [*self.turned[:-1], size[1]], np.argsort(self.order)
-        results = [b.transpose(arrays.in_shape(b, y, turned), back) for y in ys]
-        return [arrays.restored(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
-
-
-def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
-    """The operands of a sort, with the sorted dimension last, in element types that a dispatch takes."""
-    sizes = arrays.sizes_of(b, op.operands[0])
-    order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
-    turned = [sizes[i] for i in order]
-    size = math.prod(turned[:-1]), turned[-1]
-    kinds = [element(x) for x in op.operands]
-    iotas = [_is_iota(x, dimension) for x in op.operands]
-    stored = [x for x, is_iota in zip(op.operands, iotas, strict=True) if not is_iota] or list(op.operands)
-    # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
-    behind = arrays.behind_barrier(
-        b, *(arrays.in_shape(b, b.transpose(arrays.stored(b, x), order), size) for x in stored)
-    )
-    key_of = dict(zip(stored, behind, strict=True))
-    return Rows(op, kinds, [key_of.get(x) for x in op.operands], size, order, turned)
-
-
-def _is_iota(x: Any, dimension: int) -> bool:
-    """Whether x numbers its elements along a dimension, by integers that a kernel can make of an index."""
-    iota = defined_by(x, "stablehlo.iota")
-    if iota is None or is_unsigned(x) or not isinstance(element(x), ir.IntegerType) or element(x).width < 32:
-        return False
-    return bool(ir.IntegerAttr(iota.attributes["iota_dimension"]).value == dimension)
-
-
-def places_along(b: Emitter, x: Any, dimension: int) -> Any:
-    """The index of each element of x along a dimension."""
-    i32 = signless(32)
-    if is_dynamic(x.type):
-        return arrays.computed(
-            b, arrays.sizes_of(b, x), i32, [], lambda k, places: k.cast(places[dimension], i32)
-        )
-    return b.iota(dimension, with_element(x.type, i32))
-
-
-def at_index(dimension: int) -> Callable[..., Any]:
-    """For `computed`: the element of x whose index along a dimension is that in `indices`, an array of equal rank."""
-
-    def fill(k: Kernel, places: Sequence[Any], x: Any, indices: Any) -> Any:
-        at = list(places)
-        at[dimension] = read(k.index_at(indices, *places))
-        return k.element(x, *at)
-
-    return fill
 
 
 def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.rows import sorted_dimension
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
-from tiduc.backends.iree.missing.merge_sort import merge_sort, sorted_dimension
+from tiduc.backends.iree.missing.merge_sort import merge_sort
 from tiduc.dialect.types import is_dynamic, shape
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
+from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.traits import FUNCTIONS
 from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import Emitter, legalize, signless
+from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.types import bits, element, is_float
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from tiduc.backends.iree.fast import convolutions_to_kernels as convolution
+from tiduc.backends.iree.fast.convolutions import convolutions_to_kernels as convolution
 
 
 @contextmanager

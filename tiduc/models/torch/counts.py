@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.dialect.constants import integer_in
 from tiduc.dialect.context import stage
 from tiduc.dialect.dependences import defined_by

@@ -1,5 +1,5 @@
 """Patterns for ops with dynamic dimensions that IREE compiles only for static shapes.
 
-sizes.py, arrays.py         what patterns are written with: sizes as numbers, and arrays of such sizes
-the others                  one subject each; their witnesses are in test/py/cases/iree_dynamic_cases.py
+Each file is one subject; the witnesses are in test/py/cases/iree_dynamic_cases.py. ../../emit/sizes.py and
+../../emit/arrays.py have what patterns are written with: sizes as numbers, and arrays of such sizes.
 """

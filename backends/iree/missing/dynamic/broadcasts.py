@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.backends.iree.emitter import Emitter, legalize
-from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.emit.arrays import behind_barrier, computed, number, sizes_of
+from tiduc.backends.iree.emit.emitter import Emitter, legalize
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.sizes import smaller, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import behind_barrier, computed, number, sizes_of
-from tiduc.backends.iree.missing.dynamic.sizes import smaller, with_static_sizes
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.types import dims, element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"

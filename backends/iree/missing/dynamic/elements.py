@@ -1,16 +1,17 @@
 """gather, pad, reshape, concatenate and dynamic_update_slice of dynamic shapes, computed element by element."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emitter import DYNAMIC, Emitter, is_unsigned, legalize
-from tiduc.backends.iree.fast.kernels import Kernel
+from tiduc.backends.iree.emit import arrays
+from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, is_unsigned, legalize
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.places import starts
+from tiduc.backends.iree.emit.sizes import clamped, padded, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.backends.iree.missing.dynamic import arrays
-from tiduc.backends.iree.missing.dynamic.sizes import clamped, padded, read, with_static_sizes
 from tiduc.dialect.types import element
 
 
@@ -138,34 +139,6 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
     return arrays.computed(
         b, with_static_sizes(op.results[0].type, sizes), element(x), [x, arrays.wide(b, indices)], fill
     )
-
-
-def starts(
-    k: Kernel,
-    indices: Any,
-    vector: int,
-    entries: Sequence[int],
-    batching: Mapping[int, int],
-    batch: Sequence[Any],
-    rank: int,
-) -> list[Any]:
-    """The start of a slice in each of the first `rank` dimensions of an operand, for a place in the batch.
-
-    Index vectors lie along dimension `vector` of the indices; their entries start the dimensions `entries`. `batching`
-    maps the operand's batching dimensions to those of the indices. In other dimensions, slices start at 0.
-    """
-
-    def start(i: int) -> Any:
-        if i in batching:
-            return batch[batching[i] - (batching[i] > vector)]
-        if i not in entries:
-            return 0
-        at = list(batch)
-        if vector < len(indices.type.shape):
-            at.insert(vector, list(entries).index(i))
-        return read(k.cast(k.element(indices, *at), ir.IndexType.get()))
-
-    return [start(i) for i in range(rank)]
 
 
 @legalize("stablehlo.concatenate", where=DYNAMIC)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.emit.arrays import in_shape, sizes_of, spread, type_of
+from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.backends.iree.missing.dynamic.arrays import in_shape, sizes_of, spread, type_of
 from tiduc.dialect.contractions import MATRICES, NUMBERS, Contraction
 
 

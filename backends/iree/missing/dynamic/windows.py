@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.emit.arrays import mapped, part, repeated, sizes_of, type_of
+from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precision
+from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.emit.sizes import larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.fault import missing
-from tiduc.backends.iree.missing.convolutions_as_products import at_offset, precision
-from tiduc.backends.iree.missing.dynamic.arrays import mapped, part, repeated, sizes_of, type_of
-from tiduc.backends.iree.missing.dynamic.sizes import larger, padded, window_count, with_static_sizes
-from tiduc.backends.iree.refused import refused
 from tiduc.dialect.contractions import NUMBERS, Contraction
 from tiduc.dialect.types import dims, element
 from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of, window_of_convolution

@@ -1,0 +1,258 @@
+"""Arrays of dynamic shape: their sizes, slices and reshapes, and arrays computed element by element.
+
+    %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+    %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
+
+The ops are from the dialects `tensor` and `linalg`, which IREE accepts among those of StableHLO, but not on
+unsigned integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.sizes import broadcast, read
+from tiduc.dialect.context import context
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.dynamic.origins import DYNAMIC
+from tiduc.dialect.graph import terminator
+from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element
+
+_LARGEST = 2**31 - 1
+
+
+def has_dynamic_shape(op: Any) -> bool:
+    """Whether an operand or result of an op has a dynamic shape."""
+    types = [x.type for x in (*op.operands, *op.results)]
+    return any(isinstance(type_, ir.RankedTensorType) and is_dynamic(type_) for type_ in types)
+
+
+def sizes_of(b: Emitter, x: Any) -> list[Any]:
+    """The sizes of an array's dimensions."""
+    k = _numbers(b)
+    if is_dynamic(x.type):
+        x = as_signless(b, x)
+    return [
+        read(k.emit("tensor.dim", (x, k.index(d)), ir.IndexType.get())) if n == DYNAMIC else n
+        for d, n in enumerate(x.type.shape)
+    ]
+
+
+def type_of(sizes: Sequence[Any], element_type: Any) -> Any:
+    """The type of an array of these sizes."""
+    return ir.RankedTensorType.get(_static(sizes), element_type)
+
+
+def number(b: Emitter, x: Any, *place: int) -> Any:
+    """The integer at a place of a vector, or in a scalar, as a size.
+
+    The integer is read behind a barrier: otherwise IREE reads it again in dispatches, some of which do not compile.
+    """
+    value = _constant(x, *place)
+    if value is None:
+        value = _shape(b, x, *place)
+    if value is not None:
+        return value
+    k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
+    context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `util`
+    return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
+
+
+def _shape(b: Emitter, x: Any, i: int = 0) -> Any:
+    """The size at place i of the shape of an array, or of shapes broadcast together; else None.
+
+    CHLO's ops on dynamic shapes expand to such shapes.
+    """
+    if of := defined_by(x, "shape.shape_of"):
+        return sizes_of(b, of.operands[0])[i]
+    if of := defined_by(x, "shape.broadcast"):
+        rank = x.type.shape[0]
+        places = [(shape, i - rank + shape.type.shape[0]) for shape in of.operands]
+        return functools.reduce(broadcast, (number(b, shape, at) for shape, at in places if at >= 0))
+    return None
+
+
+def _constant(x: Any, i: int = 0) -> int | None:
+    """The integer at place i of a constant vector, perhaps an operand of a concatenation; else None."""
+    while joined := defined_by(x, "stablehlo.concatenate"):
+        for y in joined.operands:
+            if i < y.type.shape[0]:
+                break
+            i -= y.type.shape[0]
+        x = y
+    constant = defined_by(x, "stablehlo.constant")
+    if constant is None:
+        return None
+    return int(np.array(ir.DenseIntElementsAttr(constant.attributes["value"])).reshape(-1)[i])
+
+
+def wide(b: Emitter, x: Any, largest: int = _LARGEST) -> Any:
+    """Integers as i64, clamped to at most `largest` and its negative: IREE may read indices as 32-bit integers."""
+    if is_unsigned(x) and element(x).width >= 32:
+        x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
+    elif element(x).width > 32:
+        low, high = (b.repeated(n, element(x), x) for n in (-largest, largest))
+        x = b.minimum(b.maximum(x, low), high)
+    return b.convert(x, signless(64))
+
+
+def tied_to_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+    """x, tied to these sizes for the compiler, which does not see them through a barrier."""
+    if not is_dynamic(x.type):
+        return x
+    context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
+    operands = _numbers(b).dynamic(sizes)
+    return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *operands), x.type))
+
+
+def behind_barrier(b: Emitter, *xs: Any) -> list[Any]:
+    """The values behind an optimization barrier, tied to their sizes."""
+    sizes = [sizes_of(b, x) for x in xs]
+    return [tied_to_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
+
+
+def not_fused(b: Emitter, x: Any) -> Any:
+    """The value behind a barrier that only keeps the compiler from fusing ops, tied to its sizes."""
+    return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
+
+
+def scalar_of(b: Emitter, n: Any) -> Any:
+    """A size as a scalar i32."""
+    i32, k = signless(32), _numbers(b)
+    return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
+
+
+def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
+    """The slice of x of these sizes, with a start and a stride for each dimension."""
+    if not is_dynamic(x.type) and all(isinstance(n, int) for n in (*start, *sizes)):
+        ends = [first + (n - 1) * step + 1 for first, n, step in zip(start, sizes, strides, strict=True)]
+        return b.slice(x, start, ends, strides)
+    k = _numbers(b)
+
+    def taken(x: Any) -> Any:
+        starts, counts = k.dynamic(start), k.dynamic(sizes)
+        attributes = {
+            "static_offsets": dims(_static(start)),
+            "static_sizes": dims(_static(sizes)),
+            "static_strides": dims(strides),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(starts), len(counts), 0]),
+        }
+        return b.emit("tensor.extract_slice", (x, *starts, *counts), type_of(sizes, element(x)), attributes)
+
+    return _signless(b, x, taken)
+
+
+def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+    """x reshaped to these sizes."""
+    if not is_dynamic(x.type) and all(isinstance(n, int) for n in sizes):
+        return b.reshape(x, sizes)
+    return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
+
+
+def spread(b: Emitter, x: Any, dimensions: Sequence[int], sizes: Sequence[Any]) -> Any:
+    """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
+    attributes = {
+        "broadcast_dimensions": dims(dimensions),
+        "known_nonexpanding_dimensions": dims(range(len(dimensions))),
+    }
+    type_ = type_of(sizes, element(x))
+    return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
+
+
+def _vector(b: Emitter, sizes: Sequence[Any]) -> Any:
+    """A vector of sizes."""
+    k = _numbers(b)
+    i64 = signless(64)  # a dispatch may have no array of type index
+    numbers = tuple(k.cast(n, i64) for n in sizes)
+    return b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
+
+
+def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
+    """x reshaped to a type whose sizes a vector holds."""
+
+    def reshaped(x: Any) -> Any:
+        of = ir.RankedTensorType.get(type_.shape, element(x))
+        return b.emit("tensor.reshape", (x, sizes), of)
+
+    return _signless(b, x, reshaped)
+
+
+def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+    """An array of these sizes with the scalar x in each place."""
+    if all(isinstance(n, int) for n in sizes):
+        return b.broadcast_in_dim(x, [], sizes)
+    return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
+
+
+def computed(
+    b: Emitter, sizes: Sequence[Any], element_type: Any, arrays: Sequence[Any], fill: Callable[..., Any]
+) -> Any:
+    """An array of these sizes with elements `fill(kernel, places, *arrays)`; `places` has an index per dimension.
+
+    The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
+    """
+    plain = [as_signless(b, x) for x in arrays]
+    k = Kernel(b.place, b.location, b.settings)
+
+    def at_place(k: Kernel, _: Any) -> Any:
+        numbers = [{"dim": i64(d)} for d in range(len(sizes))]
+        return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
+
+    y = k.generic([], k.empty(type_of(sizes, _signed(element_type)), sizes), at_place)
+    return restored(b, y, element_type)
+
+
+def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
+    """Result i of a region over scalars, for each place of arrays of one shape."""
+    body = b.region(
+        [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
+    )
+    type_ = with_element(xs[0].type, element(terminator(region.blocks[0]).operands[i]))
+    dimensions = {"dimensions": dims(range(len(type_.shape)))}
+    return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
+
+
+def is_inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
+    """Whether a place is within an array of these sizes."""
+    return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
+
+
+def _numbers(b: Emitter) -> Kernel:
+    return Kernel(b.place, b.location)
+
+
+def _static(sizes: Sequence[Any]) -> list[int]:
+    """The sizes as attributes have them: with a marker for each one known at run time."""
+    return [n if isinstance(n, int) else DYNAMIC for n in sizes]
+
+
+def _signed(type_: Any) -> Any:
+    """The element type, with signless integers for unsigned ones."""
+    return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
+
+
+def as_signless(b: Emitter, x: Any) -> Any:
+    """x with unsigned integers bitcast to signless ones."""
+    return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
+
+
+def stored(b: Emitter, x: Any) -> Any:
+    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
+    return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
+
+
+def restored(b: Emitter, v: Any, kind: Any) -> Any:
+    """The inverse of `stored`: the same numbers in the element type `kind`."""
+    if element(v) == kind:
+        return v
+    return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
+
+
+def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
+    """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
+    return restored(b, moved(as_signless(b, x)), element(x))

@@ -1,0 +1,309 @@
+"""The table of patterns, by op name, and the emitter that patterns write with."""
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch_mlir import ir
+
+from tiduc.backends.iree.fault import FAULTS
+from tiduc.backends.iree.settings import Settings
+from tiduc.dialect import functions
+from tiduc.dialect.bodies import Fill, RegionBuilder
+from tiduc.dialect.errors import TiducError
+from tiduc.dialect.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
+
+Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
+"""A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
+
+EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
+DYNAMIC = "dynamic shapes"
+"""Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
+
+STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
+"""The attributes of barriers: those that only keep IREE from fusing ops, those of one hidden number each, and those
+that `marks.number_marks` makes of these."""
+
+NEVER_INLINED = "no_inline"
+"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
+
+DEFAULT = Settings()
+
+_NUMBERS = int, float
+"""The types of operands that `Emitter.emit` makes constants of."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A pattern and where it applies; a fast pattern only makes programs faster."""
+
+    pattern: Pattern
+    where: str
+    is_fast: bool
+
+    @property
+    def order(self) -> int:
+        """Patterns of lower order are tried first."""
+        return 0 if self.where == DYNAMIC else 1 if self.where == ON_SPIRV else 2 if self.is_fast else 3
+
+
+PATTERNS: dict[str, list[Registered]] = {}
+"""Patterns by op name, in the order in which they are tried."""
+
+
+def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for ops of these names; decorators below this one record the faults that it works around."""
+
+    def register(pattern: Pattern) -> Pattern:
+        is_fast = all(each.kind == "slow" for each in FAULTS[pattern])
+        for name in names:
+            PATTERNS.setdefault(name, []).append(Registered(pattern, where, is_fast))
+            PATTERNS[name].sort(key=lambda entry: entry.order)
+        return pattern
+
+    return register
+
+
+CALLS: dict[str, Pattern] = {}
+"""The pattern that replaces custom calls, by call target."""
+
+
+def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
+    """Registers a pattern for custom calls with these call targets."""
+
+    def register(pattern: Pattern) -> Pattern:
+        for target in targets:
+            assert target not in CALLS, target
+            CALLS[target] = pattern
+        return pattern
+
+    return register
+
+
+class Emitter(RegionBuilder):
+    """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
+
+    def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
+        self.constants = {}
+        self.location = location
+        self.emitted: list[Any] = []
+        self.settings = settings
+        self.cpu, self.fused, self.lapack = settings.cpu, settings.fused, settings.calls_lapack
+        self._ip = ip
+
+    @property
+    def place(self) -> Any:
+        """The insertion point."""
+        return self._ip
+
+    def at(self, ip: Any) -> Self:
+        """An emitter of this class at another insertion point, with these settings; its ops are recorded here."""
+        inner = type(self)(ip, self.location, self.settings)
+        inner.emitted = self.emitted
+        return inner
+
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        types: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[Any, ...]:
+        results = super().emit_all(name, operands, types, attributes, regions)
+        self.emitted.append(results[0].owner if results else None)
+        return results
+
+    def emit(
+        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
+        if any(isinstance(x, _NUMBERS) for x in operands):
+            *_, array = (x for x in operands if isinstance(x, ir.Value))
+            operands = [self.constant(x, array) if isinstance(x, _NUMBERS) else x for x in operands]
+        return super().emit(name, operands, type_, attributes)
+
+    def clone(
+        self,
+        op: Any,
+        replaced: Mapping[int, Any],
+        types: Sequence[Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, ...]:
+        """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
+
+        `replaced` are operands by index, and `given` are attributes by name.
+        """
+        copy = op.clone(self._ip)
+        for i, x in replaced.items():
+            copy.operands[i] = x
+        for y, type_ in zip(copy.results, types or (), strict=bool(types)):
+            y.set_type(type_)
+        for name, value in (given or {}).items():
+            copy.attributes[name] = value
+        self.emitted.append(copy)
+        return tuple(copy.results)
+
+    def copied(self, op: Any, values: dict[Any, Any]) -> Any:
+        copy = super().copied(op, values)
+        self.emitted.append(copy)
+        return copy
+
+    def region(
+        self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
+    ) -> Fill:
+        """A `Fill` that fills a region with `fill(emitter, *arguments)`; an op named `end` returns the results.
+
+        The region may read values from outside.
+        """
+        arguments = list(types)
+
+        def run(region: Any) -> None:
+            block = region.blocks.append(*arguments, arg_locs=[self.location] * len(arguments))
+            inner = self.at(ir.InsertionPoint(block))
+            inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
+
+        return run
+
+    def copied_region(self, region: Any) -> Fill:
+        """A `Fill` that copies a region that reads no values from outside."""
+        types = [x.type for x in region.blocks[0].arguments]
+        return self.region(types, lambda b, *xs: b.inlined(region, xs))
+
+    def while_(
+        self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
+    ) -> tuple[Any, ...]:
+        """Emits a while loop; gives the loop-carried values at its end."""
+        types = [x.type for x in initial]
+        regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
+        return self.emit_all("stablehlo.while", initial, types, None, regions)
+
+    def bitcast(self, x: Any, element_type: Any) -> Any:
+        """The bits of x as elements of another type of equal width."""
+        return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once."""
+        return self.emit("math.fma", (x, y, z), x.type)
+
+    def cut(self, x: Any, dimension: int, start: int, end: int) -> Any:
+        """The elements of x from `start` to before `end` along one dimension."""
+        starts, ends = [0] * x.type.rank, list(x.type.shape)
+        starts[dimension], ends[dimension] = start, end
+        return self.slice(x, starts, ends, [1] * x.type.rank)
+
+    def table(self, values: ArrayLike, element_type: Any) -> Any:
+        """A constant with the elements and shape of an array."""
+        return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
+
+    def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
+        """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
+        type_ = with_element(like.type, element_type)
+        if not is_dynamic(type_):
+            return self.constant(value, type_)
+        scalar, i32 = self.constant(value, with_shape(type_, [])), signless(32)
+        sizes = [
+            self.constant([n], ir.RankedTensorType.get([1], i32)) if n >= 0 else self.size_of(like, d)
+            for d, n in enumerate(type_.shape)
+        ]
+        return self.emit(
+            "stablehlo.dynamic_broadcast_in_dim",
+            (scalar, self.concatenate(sizes, 0)),
+            type_,
+            {"broadcast_dimensions": dims([])},
+        )
+
+    def size_of(self, x: Any, dimension: int) -> Any:
+        """The size of a dynamic dimension, as tensor<1xi32>."""
+        type_ = ir.RankedTensorType.get([], signless(32))
+        size = self.emit("stablehlo.get_dimension_size", (x,), type_, {"dimension": i64(dimension)})
+        return self.reshape(size, [1])
+
+    def barrier(self, *xs: Any) -> tuple[Any, ...]:
+        """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
+        return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
+
+    def stored(self, x: Any) -> Any:
+        """The value behind a barrier that only keeps the compiler from fusing ops: `stored_values` replaces it."""
+        return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
+
+    def hidden(self) -> Any:
+        """The number 0, of which IREE knows nothing; no two such numbers are one value (`marks.py`)."""
+        value = self.table(0, signless(32))
+        return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
+
+
+def signless(width: int) -> Any:
+    """The signless integer type of that width, which StableHLO uses for signed integers."""
+    return ir.IntegerType.get_signless(width)
+
+
+def is_unsigned(x: Any) -> bool:
+    """Whether the elements of a value are unsigned integers."""
+    type_ = element(x)
+    return isinstance(type_, ir.IntegerType) and type_.is_unsigned
+
+
+@functools.cache
+def is_static(type_: Any) -> bool:
+    """Whether a type is a tensor type without dynamic dimensions."""
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+
+
+def are_floats(arrays: Sequence[Any], *kinds: Any) -> bool:
+    """Whether arrays have elements of one of these types of floats, and static shapes without a size of 0."""
+    are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
+    return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
+
+
+def is_boolean(x: Any) -> bool:
+    """Whether the elements of a value are predicates (i1)."""
+    return bool(element(x) == signless(1))
+
+
+@contextmanager
+def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
+    """An emitter before an op; an error without a location gets the op's."""
+    try:
+        yield Emitter(ir.InsertionPoint(op), op.location, settings)
+    except TiducError as error:
+        raise error.at(op.location) from None
+
+
+def within(op: Any, names: Collection[str] = ()) -> list[Any]:
+    """An op and the ops nested in it, in pre-order; only ops of these names, if any are given."""
+    return functions.within(op, names, ir.WalkOrder.PRE_ORDER)
+
+
+def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
+    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these.
+
+    In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
+    """
+    count, whole = 0, root.operation
+    searched = functions.functions_in(whole) if whole.name == "builtin.module" else [whole]
+    for op in [inner for each in searched for inner in functions.within(each, patterns)]:
+        with rewriting(op, settings) as b:
+            results = patterns[op.name](b, op.operation)
+        if results is not None:
+            functions.replace(op, results)
+            count += 1
+    return count
+
+
+def replace_uses(uses: Iterable[Any], y: Any) -> None:
+    """Makes the given uses of a value read y instead."""
+    for use in list(uses):
+        use.owner.operands[use.operand_number] = y
+
+
+def is_in_loop(op: Any) -> bool:
+    """The op is in the region of a `stablehlo.while`, at any depth."""
+    at = op.operation
+    while at is not None and at.name != "stablehlo.while":
+        at = at.parent
+    return at is not None

@@ -1,0 +1,119 @@
+"""`Product`: which products of matrices CUDA's kernels compute in tiles, and the tiles and parts that each may take."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import are_floats
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.types import element, shape
+
+LEAST_WORK = 2**20
+"""The fewest multiplications of a product that is rewritten: smaller ones take the time of a kernel's start."""
+
+NARROWEST = 16
+"""The least size of a dimension of a product that is rewritten; IREE has other code for matrices and vectors."""
+
+_SHORTEST = 64
+"""The fewest terms of a part of a sum."""
+
+_MOST_PARTS = 32
+
+_MOST_WORKGROUPS = 2**15
+
+_MULTIPROCESSORS = 132
+"""Of an H100 and an H200; a GPU with fewer ones has work for all of them, too."""
+
+_BYTES_PER_CYCLE = 1500
+"""Bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
+
+_START = 2000
+"""Cycles of a kernel that adds parts, apart from those for reading and writing."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A workgroup's rows and columns of the result, and the terms that it copies at once.
+
+    A term takes `alone` cycles if a multiprocessor has one workgroup, and `shared` for each of several workgroups
+    (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four subgroups computes
+    `of_worker` blocks of 16 rows and 8 columns, one for each instruction.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    of_worker: tuple[int, int]
+    alone: float
+    shared: float
+    in_tensor_cores: bool = False
+
+    @property
+    def threads(self) -> int:
+        """The threads of a workgroup."""
+        return 128 if self.in_tensor_cores else self.rows * self.columns // math.prod(self.of_worker)
+
+
+TILES = Tile(64, 64, 16, (8, 4), 97, 62), Tile(32, 32, 32, (2, 4), 38, 27)
+
+TENSOR_TILES = Tile(64, 64, 64, (2, 4), 20, 11, True), Tile(32, 32, 64, (1, 2), 14, 5, True)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Batches of products of matrices: the sizes of batch dimensions, rows, columns, and the terms of a sum."""
+
+    batches: tuple[int, ...]
+    rows: int
+    columns: int
+    terms: int
+    half: bool = False  # operands of f16 or bf16
+
+    @staticmethod
+    def of(op: Any) -> "Product | None":
+        """The product that an op computes; None for one that is not rewritten."""
+        (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
+        if not (are_floats((x, y), ir.F32Type, ir.F16Type, ir.BF16Type) and are_floats([z], ir.F32Type)):
+            return None
+        rows, columns = (of.kept(side, len(shape(v))) for side, v in enumerate((x, y)))
+        if not len(rows) == len(columns) == len(of.summed[0]) == 1:
+            return None
+        batches = tuple(shape(x)[d] for d in of.batches[0])
+        sizes = shape(x)[rows[0]], shape(y)[columns[0]], shape(x)[of.summed[0][0]]
+        if min(sizes) < NARROWEST or math.prod(sizes) * math.prod(batches) < LEAST_WORK:
+            return None
+        product = Product(batches, *sizes, not isinstance(element(x), ir.F32Type))
+        return product if any(product.choices()) else None
+
+    def choices(self) -> Iterator[tuple[Tile, int]]:
+        """The tiles, and the numbers of parts into which the sum can be divided."""
+        for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
+            parts = 1
+            while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
+                if self.workgroups(tile, parts) <= _MOST_WORKGROUPS:
+                    yield tile, parts
+                parts *= 2
+
+    def _is_divided(self, tile: Tile) -> bool:
+        """Whether a tile may compute the product: IREE pads tiles of f32 rightly, but not those in tensor cores."""
+        whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
+        return not tile.in_tensor_cores or (whole and not self.batches)
+
+    def workgroups(self, tile: Tile, parts: int) -> int:
+        """The number of workgroups."""
+        tiles = -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
+        return parts * math.prod(self.batches) * tiles
+
+    def terms_of_part(self, tile: Tile, parts: int) -> int:
+        """The terms of a part of the sum, with zeros: a multiple of the tile's."""
+        return -(-self.terms // (parts * tile.terms)) * tile.terms
+
+    def cycles(self, tile: Tile, parts: int) -> float:
+        """The estimated cycles of the kernels."""
+        waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
+        product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
+        moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)
+        return product if parts == 1 else product + _START + moved / _BYTES_PER_CYCLE

@@ -1,0 +1,295 @@
+"""`dispatch` and `Kernel`: a dispatch written as loops over array elements, which IREE compiles to plain machine code.
+
+    %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
+
+Kernels replace StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so those for
+speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
+from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.dialect.bodies import Fill
+from tiduc.dialect.context import context
+from tiduc.dialect.dependences import defined_by, traced
+from tiduc.dialect.types import element, i64
+
+KERNEL = "flow.dispatch.region"
+"""The op whose body is a kernel."""
+
+_INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
+_FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
+"""The numbers of `arith`'s predicates; the ordered predicates of floats are false for NaN."""
+
+
+class Kernel(Emitter):
+    """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
+
+    def index(self, n: Any) -> Any:
+        """An integer or a `Size` as a value of type index; a value as it is."""
+        if isinstance(n, Size):
+            return n.at(self)
+        return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
+
+    def number(self, value: float, type_: Any) -> Any:
+        """A constant of a scalar type; of a complex type, 0."""
+        if isinstance(type_, ir.ComplexType):
+            parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
+            return self.emit("complex.constant", (), type_, {"value": parts})
+        of_float = isinstance(type_, ir.FloatType)
+        attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
+        return self.emit("arith.constant", (), type_, {"value": attribute})
+
+    def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
+        """The sizes that are known only at run time, as values; integers are left out."""
+        return [self.index(n) for n in sizes if not isinstance(n, int)]
+
+    def arith(self, name: str, *xs: Any) -> Any:
+        """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
+        scalars = [self.index(x) for x in xs]
+        return self.emit(f"arith.{name}", scalars, scalars[0].type)
+
+    def compared(self, predicate: str, x: Any, y: Any) -> Any:
+        """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
+        name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
+        number = i64(numbers[predicate])
+        pair = self.index(x), self.index(y)
+        return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
+
+    def below(self, x: Any, y: Any) -> Any:
+        """x < y as unsigned integers, so that a negative x is never below a size y."""
+        return self.compared("ult", x, y)
+
+    def at_most(self, x: Any, y: Any) -> Any:
+        """x <= y, for signed integers of one type."""
+        return self.compared("sle", x, y)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """x = y, for integers of one type."""
+        return self.compared("eq", x, y)
+
+    def select_scalar(self, condition: Any, x: Any, y: Any) -> Any:
+        """x if the condition holds, else y; scalars of one type."""
+        pair = self.index(x), self.index(y)
+        return self.emit("arith.select", (condition, *pair), pair[0].type)
+
+    def all(self, conditions: Iterable[Any]) -> Any:
+        """Whether all conditions hold."""
+        return functools.reduce(
+            lambda p, q: self.arith("andi", p, q), conditions, self.number(1, signless(1))
+        )
+
+    def any(self, conditions: Iterable[Any]) -> Any:
+        """Whether one of the conditions holds."""
+        return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
+
+    def not_(self, condition: Any) -> Any:
+        """Whether a condition does not hold."""
+        return self.arith("xori", condition, self.number(1, signless(1)))
+
+    def cast(self, x: Any, type_: Any) -> Any:
+        """A number of type index converted to another integer type, or the reverse."""
+        return self.emit("arith.index_cast", (self.index(x),), type_)
+
+    def element(self, x: Any, *place: Any) -> Any:
+        """The element of array x at indices `place`."""
+        return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
+
+    def index_at(self, x: Any, *place: Any) -> Any:
+        """The element of an array of integers at indices `place`, as an index."""
+        return self.cast(self.element(x, *place), ir.IndexType.get())
+
+    def put(self, v: Any, x: Any, *place: Any) -> Any:
+        """Array x with v at indices `place`."""
+        return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
+
+    def scalar(self, v: Any) -> Any:
+        """A scalar as an array without dimensions."""
+        return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once, for arrays without dimensions; as a scalar op, which IREE needs in a kernel."""
+        scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
+        return self.scalar(self.emit("math.fma", scalars, element(x)))
+
+    def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
+        """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
+        return self.emit("tensor.empty", self.dynamic(sizes), type_)
+
+    def zero_array(self, type_: Any) -> Any:
+        """An array of zeros (`linalg.fill`), which IREE writes in the dispatch that adds to it."""
+        zero, to = self.number(0, type_.element_type), self.empty(type_)
+        fill = self.region([type_.element_type] * 2, lambda k, v, _: [v], "linalg.yield")
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
+        return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
+
+    def linear_index(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
+        """The row-major index, as a size, of a place in an array of these sizes."""
+        at: Any = 0
+        for n, i in zip(sizes, place, strict=True):
+            at = at * n + i
+        return at
+
+    def inlined_on_scalars(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
+        """The results of a StableHLO region for these scalars; inlines the region."""
+        return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
+
+    def if_(
+        self,
+        condition: Any,
+        types: Sequence[Any],
+        then: Callable[[Self], Sequence[Any]],
+        otherwise: Callable[[Self], Sequence[Any]],
+    ) -> tuple[Any, ...]:
+        """The results, of the given types, of one of two branches (`scf.if`); only that branch runs."""
+        regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
+        return self.emit_all("scf.if", (condition,), types, None, regions)
+
+    def loop(
+        self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
+    ) -> tuple[Any, ...]:
+        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries.
+
+        The index i is a size.
+        """
+        types = [x.type for x in initial]
+        arguments = ir.IndexType.get(), *types
+        fill = self.region(arguments, lambda k, i, *carries: body(k, read(i), *carries), "scf.yield")
+        bounds = map(self.index, (start, end, step))
+        return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
+
+    def nest(
+        self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
+    ) -> Sequence[Any]:
+        """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
+
+        A size of 1 needs no loop.
+        """
+        if not sizes:
+            return body(self, [], *initial)
+
+        def inner(k: Kernel, i: Any, *carries: Any) -> Sequence[Any]:
+            return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
+
+        return inner(self, 0, *initial) if sizes[0] == 1 else self.loop(0, sizes[0], 1, initial, inner)
+
+    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
+        """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).
+
+        `elements` are one element of each of the arrays xs, and the previous element of the output. `places` maps a
+        place of the output to the place in all of xs; by default, both places are equal.
+        """
+        same = ir.AffineMap.get_identity(output.type.rank)
+        maps = [same if places is None else places] * len(xs) + [same]
+        return self._loops(xs, output, body, maps, ["parallel"] * output.type.rank, {})
+
+    def contraction(self, x: Any, y: Any, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
+        """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
+
+        `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`. Elements
+        of x and y may be narrower than the output's.
+        """
+        kinds = ["parallel"] * output.type.rank + ["reduction"]
+
+        def added(k: Kernel, u: Any, v: Any, z: Any) -> Any:
+            wide = [w if w.type == z.type else k.emit("arith.extf", [w], z.type) for w in (u, v)]
+            return k.arith("addf", z, k.arith("mulf", *wide))
+
+        return self._loops([x, y], output, added, maps, kinds, {"compilation_info": tiles})
+
+    def _loops(
+        self,
+        xs: Sequence[Any],
+        output: Any,
+        body: Callable[..., Any],
+        maps: Sequence[Any],
+        kinds: Sequence[str],
+        more: Mapping[str, Any],
+    ) -> Any:
+        arrays = [*xs, output]
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(xs), 1]),
+            **more,
+        }
+        fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
+        return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
+
+    def filled(self, to: Any, x: Any) -> Any:
+        """Array `to` with the elements of x, copied by a loop, which IREE does not optimize away."""
+        sizes = x.type.shape
+        return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
+
+
+def dispatch(
+    b: Emitter,
+    types: Sequence[Any],
+    fill: Callable[[Kernel], Sequence[Any]],
+    sizes: Sequence[Any] = (),
+    divided: bool = False,
+) -> tuple[Any, ...]:
+    """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.
+
+    If the types have dynamic dimensions, all arrays have these `sizes`. One thread runs the dispatch, unless it is
+    `divided`: then IREE divides it among threads.
+    """
+    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    kernel = Kernel(b.place, b.location)
+    once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
+    body = kernel.region((), fill, "flow.return")
+    of_results = kernel.dynamic(sizes) * len(types)
+    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
+    count: Fill = (lambda region: None) if divided else once
+    results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, count])
+    b.emitted += kernel.emitted
+    return results
+
+
+def in_own_dispatch(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+    """The array that `fill` computes in a dispatch with which IREE fuses nothing, and which it divides among threads.
+
+    Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers to the end, and the ops
+    between two of them become a separate command buffer, which takes as long to compile as a small dispatch.
+    """
+    return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
+
+
+LARGEST = 2**20
+"""The most elements of an array that a kernel, which has one thread, should process."""
+
+
+def is_kernel_array(type_: Any, least: int) -> bool:
+    """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
+    if not type_.has_static_shape or is_unsigned(type_):
+        return False
+    kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
+    if not isinstance(element(type_), kinds) or element(type_).width < 8:
+        return False
+    return bool(least <= math.prod(type_.shape) <= LARGEST)
+
+
+def can_apply_body(op: Any, least: int = 1) -> bool:
+    """Whether a kernel can apply the body of a window reduction or scatter to the elements of its operands.
+
+    Operands must have at least `least` elements. The results must differ in type, since MLIR merges two `tensor.empty`
+    of one type.
+    """
+    operands, count = list(op.operands), len(op.results)
+    pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)
+    alike = all(is_kernel_array(x.type, least) and element(x) == element(y) for x, y in pairs)
+    return alike and len({y.type for y in op.results}) == count
+
+
+def computed_outside(b: Emitter, x: Any) -> Any:
+    """x behind a barrier that keeps the producer of x out of dispatches; constants and arguments need no barrier."""
+    *_, of = traced(x, ["stablehlo.reshape"])
+    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.stored(x)

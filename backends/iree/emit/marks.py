@@ -1,0 +1,56 @@
+"""marks: copies of values that IREE merges with no other value, and the one mechanism by which they stay apart.
+
+    %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      a number of which IREE knows nothing
+                            %b = broadcast_in_dim %n
+                            %y = select (compare GE, %b, 0), %x, (convert %b)
+
+The law: two marks never become one value. Each mark reads a hidden number of its own. IREE knows neither number, so the
+selects of two marks differ, even if the values that they choose are equal. No number that IREE finds for x can fold the
+select, since the other choice is the hidden number itself: a select between x and 0 is 0 where x is 0.
+
+IREE merges barriers of equal constants. `faults/number_marks.py` therefore makes the hidden numbers results of one
+barrier.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import repeated, sizes_of
+from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, is_boolean, is_unsigned, signless
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import element, is_complex
+
+BARRIER = "stablehlo.optimization_barrier"
+
+
+def marked(b: Emitter, x: Any) -> Any:
+    """A copy of an array, of any type and shape, that is never one value with another array."""
+    sizes, hidden = sizes_of(b, x), b.hidden()
+    zero = b.constant(0, hidden)
+    # A scalar condition would choose one of two arrays and copy none.
+    numbers, zeros = repeated(b, hidden, sizes), repeated(b, zero, sizes)
+    return b.select(b.compare(numbers, zeros, "GE"), x, _converted(b, numbers, zeros, x))
+
+
+def before_mark(x: Any) -> Any:
+    """The value that a mark copies; x itself if it is no mark."""
+    select = defined_by(x, "stablehlo.select")
+    compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
+    numbers = defined_by(compare.operands[0], "stablehlo.broadcast_in_dim") if compare else None
+    hidden = defined_by(numbers.operands[0], BARRIER) if numbers else None
+    return select.operands[1] if select and hidden and HIDDEN in hidden.attributes else x
+
+
+def _converted(b: Emitter, numbers: Any, zeros: Any, x: Any) -> Any:
+    """Integers, of the type of `zeros`, as numbers of the element type of x."""
+    kind = element(x)
+    if is_boolean(x):
+        return b.compare(numbers, zeros, "NE")
+    if is_complex(x):
+        part = b.convert(numbers, kind.element_type)
+        return b.complex(part, part)
+    # Patterns that compute conversions to unsigned integers and to 8-bit floats may have run before.
+    if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width < 16):
+        return b.bitcast(b.convert(numbers, signless(kind.width)), kind)
+    return b.convert(numbers, kind)

@@ -1,0 +1,49 @@
+"""patches: copies the overlapping windows of an array into a matrix (im2col), by one `linalg.generic`.
+
+    y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
+    y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
+
+For slices and a concatenation, IREE would compile one or two dispatches per slice, in a twentieth of a second each.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.kernels import in_own_dispatch
+from tiduc.dialect.types import element, shape, with_shape
+
+
+class Along(NamedTuple):
+    """A dimension of the patches: its size, and its step along a dimension of the array."""
+
+    size: int
+    dimension: int
+    step: int = 1
+
+
+def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]) -> Any:
+    """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`; 0 for places outside of x."""
+    last = list(starts)
+    for size, d, step in dimensions:
+        last[d] += (size - 1) * step
+    low = [max(0, -start) for start in starts]
+    high = [max(0, end + 1 - n) for end, n in zip(last, shape(x), strict=True)]
+    if any((*low, *high)):
+        x = b.pad(x, zero(b, x), low, high, [0] * len(low))
+    places: list[ir.AffineExpr] = [
+        ir.AffineExpr.get_constant(start + lo) for start, lo in zip(starts, low, strict=True)
+    ]
+    for i, (_, d, step) in enumerate(dimensions):
+        places[d] += ir.AffineExpr.get_dim(i) * step
+    at = ir.AffineMap.get(len(dimensions), 0, places)
+    type_ = with_shape(x.type, [each.size for each in dimensions])
+    y = in_own_dispatch(b, type_, lambda k: k.generic([x], k.empty(type_), lambda k, v, _: v, at))
+    return b.reshape(y, to)
+
+
+def zero(b: Emitter, x: Any) -> Any:
+    """0 as a scalar of the element type of x."""
+    return b.constant(0, ir.RankedTensorType.get([], element(x)))

@@ -1,0 +1,95 @@
+"""Functions of f64 as polynomials, which compile to vector code.
+
+    e^x = 2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
+
+The multiple of log 2 is subtracted in two parts, the first of which has an exact product with n (Cody and Waite); q is
+a fit, to 2^-56 of the exponential.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.dialect.types import element
+
+
+def hexadecimal(numbers: str) -> tuple[float, ...]:
+    """The hexadecimal floats in a text."""
+    return tuple(map(float.fromhex, numbers.split()))
+
+
+_Q = hexadecimal("""
+    0x1p-1 0x1.5555555555557p-3 0x1.5555555555556p-5 0x1.1111111110054p-7 0x1.6c16c16c16287p-10
+    0x1.a01a01ac3191dp-13 0x1.a01a01a702926p-16 0x1.71de0149347acp-19 0x1.27e4dadfa9832p-22
+    0x1.af4fcb21c5beep-26 0x1.1f7416719d77ep-29
+""")
+"""(e^r - 1 - r) / r^2, by powers of r, for |r| <= log(2) / 2."""
+
+
+LOG_2 = hexadecimal("0x1.62e42feep-1 0x1.a39ef35793c76p-33")
+"""log 2 as a sum: its leading 31 bits, and the rest."""
+
+WHOLE = 1.5 * 2.0**52
+"""Floats near this number are 1 apart, and their bits are consecutive integers."""
+
+_BIAS = 1023 << 52  # the bits of 1
+
+
+class Powers(NamedTuple):
+    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, `less` = e^r - 1."""
+
+    first: Any
+    second: Any
+    inverse: Any
+    less: Any
+
+
+def exponential_minus_one(b: Emitter, x: Any) -> Any:
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for f64, where 2^n does not overflow."""
+    powers = exponential_parts(b, x)
+    rest = b.subtract(powers.first, powers.inverse)
+    y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
+    return unless_zero(b, x, y)
+
+
+def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
+    """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
+    y = b.constant(coefficients[-1], x)
+    for coefficient in coefficients[-2::-1]:
+        y = b.add(b.multiply(y, x), coefficient)
+    return y
+
+
+def unless_zero(b: Emitter, x: Any, y: Any) -> Any:
+    """y, but x where x is zero, which keeps the sign of -0."""
+    return b.select(b.compare(x, 0, "EQ"), x, y)
+
+
+def with_sign(b: Emitter, y: Any, x: Any) -> Any:
+    """An array y of positive floats with the signs of x."""
+    width = element(x).width
+    size, bits = (b.bitcast(v, signless(width)) for v in (y, x))
+    return b.bitcast(b.or_(size, b.and_(bits, -(1 << (width - 1)))), element(y))
+
+
+def exponential_parts(b: Emitter, x: Any) -> Powers:
+    """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
+        x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
+    n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
+    r = x
+    for part in LOG_2:
+        r = b.subtract(r, b.multiply(n, part))
+    less = b.add(r, b.multiply(b.multiply(r, r), polynomial(b, r, _Q)))
+    half = b.add(b.multiply(n, 0.5), WHOLE)
+    first = _shifted(b, half)
+    second = _shifted(b, b.add(b.subtract(n, b.subtract(half, WHOLE)), WHOLE))
+    powers = (b.add(first, _BIAS), b.add(second, _BIAS), b.subtract(b.constant(_BIAS, second), second))
+    first, second, inverse = (b.bitcast(bits, element(x)) for bits in powers)
+    return Powers(first, second, inverse, less)
+
+
+def _shifted(b: Emitter, whole: Any) -> Any:
+    """The bits k << 52, for `whole` = `WHOLE` + k; added to the bits of 1, they give those of 2^k."""
+    bits = b.bitcast(whole, signless(64))
+    return b.shift_left(bits, 52)

@@ -1,0 +1,59 @@
+"""Reductions in stages, where IREE's code for GPUs has one thread: of complex numbers, or by several ops.
+
+70,000 elements    ->    274 rows of 256, filled up with initial values, are reduced to 274 elements, these to one
+
+One thread takes long, and on Mesa's software device ends after 65,535 steps. A reduction may take any order
+(StableHLO's specification, reduce: it combines consecutive elements, and initial values in any places).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.dialect.bodies import Fill, reducer
+from tiduc.dialect.types import dims, is_complex, shape, with_shape
+
+_STEPS = 2**12
+"""The most elements that one thread reduces."""
+
+
+def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The results of a reduction of static shapes in stages; None where one stage is enough."""
+    count = len(op.results)
+    xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
+    dimensions = sorted(op.attributes["dimensions"])
+    if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
+        return None
+    body = b.copied_region(op.regions[0])
+    for d in reversed(dimensions):  # from the last, so that the others keep their numbers
+        n = shape(xs[0])[d]
+        if n > _STEPS:
+            width = 1 << ((n - 1).bit_length() + 1) // 2
+            rows = tuple(_in_rows(b, x, init, d, width) for x, init in zip(xs, inits, strict=True))
+            xs = _reduced(b, rows, inits, d + 1, body)
+        xs = _reduced(b, xs, inits, d, body)
+    return xs
+
+
+def _reduced(
+    b: Emitter, xs: Sequence[Any], inits: Sequence[Any], dimension: int, body: Fill
+) -> tuple[Any, ...]:
+    """Arrays reduced together along one dimension."""
+    types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
+    dimensions = {"dimensions": dims([dimension])}
+    return b.emit_all("stablehlo.reduce", [*xs, *inits], types, dimensions, [body])
+
+
+def _is_plain(op: Any) -> bool:
+    """Whether the body is a single op on real numbers: IREE gives it to many threads."""
+    return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
+
+
+def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:
+    """x with one dimension split into two, the second of size `width`; `init` fills up the last row."""
+    sizes, rank = shape(x), len(shape(x))
+    high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]
+    filled = b.pad(x, init, [0] * rank, high, [0] * rank) if any(high) else x
+    count = (sizes[dimension] + high[dimension]) // width
+    return b.reshape(filled, [*sizes[:dimension], count, width, *sizes[dimension + 1 :]])

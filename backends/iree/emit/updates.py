@@ -1,0 +1,97 @@
+"""Which operands ops update in place, and which arrays a value may be."""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.marks import BARRIER, marked
+from tiduc.dialect.dependences import in_block, reached, traced
+from tiduc.dialect.graph import terminator
+from tiduc.dialect.traits import FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.types import bits, element, is_dynamic, shape
+
+MAY_VIEW = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
+"""Ops whose result may be a view of an operand."""
+
+COMPUTED = FUNCTIONS | PRODUCTS
+"""Ops whose result IREE never folds to an operand."""
+
+_CALLS = ("func.call", "stablehlo.composite")
+
+
+def updated(op: Any) -> range:
+    """The numbers of the operands that an op updates in place."""
+    operands = len(op.operands)
+    counts = {
+        "stablehlo.dynamic_update_slice": 1,
+        "stablehlo.scatter": (operands - 1) // 2,
+        "stablehlo.sort": operands,
+    }
+    return range(counts.get(op.name, 0))
+
+
+def copied(b: Emitter, x: Any) -> Any:
+    """A copy of an array to update; zeros are returned as they are, since IREE fills a new array for each update."""
+    zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
+    return x if value is not None and value == splat(zero) else marked(b, x)
+
+
+def is_carry(x: Any) -> bool:
+    """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
+    values = list(traced(x, MAY_VIEW | {BARRIER}))
+    block = values[-1].owner
+    is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
+    return is_carried and all(size(y) == size(x) for y in values)
+
+
+def is_table(x: Any) -> bool:
+    """Whether a value is a constant array of more than one number."""
+    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
+
+
+def alternatives(x: Any, block: Any) -> list[Any]:
+    """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
+    return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
+
+
+def traced_in(y: Any, block: Any) -> list[Any]:
+    """The values that y may be, or be a view of, if y belongs to a block; none for arguments of the block."""
+    return may_be(y) if y.owner != block and is_within(y, block) else []
+
+
+def is_within(x: Any, block: Any) -> bool:
+    """Whether a value belongs to a block or to a block inside it."""
+    owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
+    return x.owner == block or in_block(owner, block) is not None
+
+
+def may_be(y: Any) -> list[Any]:
+    """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
+    if isinstance(y.owner, ir.Block):
+        loop = y.owner.owner.operation
+        return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
+    op, i = y.owner.operation, y.result_number
+    if op.name == BARRIER:
+        return [op.operands[i]]
+    if op.name in MAY_VIEW:
+        return [x for x in op.operands if size(x) == size(y)]
+    if op.name == "stablehlo.select" and not op.operands[0].type.rank:
+        return list(op.operands)[1:]
+    if op.name in ("stablehlo.if", "stablehlo.case"):
+        return [terminator(region.blocks[0]).operands[i] for region in op.regions]
+    if op.name == "stablehlo.while":
+        return _carried(op, i)
+    return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
+
+
+def _carried(loop: Any, i: int) -> list[Any]:
+    """The initial value of a loop-carried value, and the value that the body returns for it."""
+    return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
+
+
+def size(x: Any) -> int | None:
+    """The bits of an array; None for a dynamic shape."""
+    return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))

@@ -1,0 +1,197 @@
+"""`Vectors`: loads, stores, multiplications and additions of vectors, of which the dispatches of workgroups.py consist.
+
+IREE vectorizes and tiles the ops that it knows. A kernel of vectors chooses the registers itself: a value of vector
+type that a loop carries stays in a register, if there are enough.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import signless
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.backends.iree.settings import Registers, Settings
+from tiduc.dialect.types import element
+
+MASKED = 512
+"""The bits of vectors of which some lanes are stored as fast as all: those of AVX-512."""
+_LATENCY = 4
+"""The cycles from one addition to the next one of the same sum."""
+_LOAD = 0.1
+"""The cycles that a load adds to those of the multiplications beside it."""
+
+
+def cycles_of_step(additions: int, loads: int) -> float:
+    """The cycles of a step in which a tile adds to its sums: two multiplications or loads each, and some for each load.
+
+    The price of loads makes the choice between tiles of equal additions: fewer loads are faster in measurements, even
+    more so if two threads share a core.
+    """
+    return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
+
+
+def lanes(x: Any, registers: Registers) -> int:
+    """The number of elements of an array in a vector."""
+    return registers.bits // int(element(x).width)
+
+
+def quotient(n: Any, by: int) -> Any:
+    """n // by, for n that are not negative."""
+    if by == 1:
+        return n
+    return n // by if isinstance(n, int) else Size(lambda k: k.arith("divui", n, by))
+
+
+class Vectors(Kernel):
+    """Emits the body of a dispatch on vectors of `width` scalars; each constant once, where the body begins.
+
+    A mask of None holds for all lanes.
+    """
+
+    def __init__(self, block: Any, location: Any, element_type: Any, settings: Settings) -> None:
+        super().__init__(ir.InsertionPoint(block), location, settings)
+        self.element_type, self.width = element_type, settings.registers.bits // int(element_type.width)
+        self._body, self._numbers = block, dict[Any, Any]()
+
+    def at(self, ip: Any) -> Self:
+        inner = type(self)(ip.block, self.location, self.element_type, self.settings)
+        inner._ip, inner._body, inner._numbers = ip, self._body, self._numbers
+        return inner
+
+    def number(self, value: float, type_: Any) -> Any:
+        if (value, type_) not in self._numbers:
+            begin = Kernel(ir.InsertionPoint.at_block_begin(self._body), self.location)
+            self._numbers[value, type_] = begin.number(value, type_)
+        return self._numbers[value, type_]
+
+    def held(self, n: Any) -> Any:
+        """A size whose ops are emitted here; an integer as it is."""
+        return n if isinstance(n, int) else read(self.index(n))
+
+    def array(self, sizes: Sequence[Any]) -> Any:
+        """An uninitialized array of these sizes."""
+        known = [n if isinstance(n, int) else ir.ShapedType.get_dynamic_size() for n in sizes]
+        return self.empty(ir.RankedTensorType.get(known, self.element_type), sizes)
+
+    def splat(self, v: Any) -> Any:
+        """A vector of one scalar."""
+        return self.emit("vector.broadcast", (v,), ir.VectorType.get([self.width], v.type))
+
+    def zeros(self) -> Any:
+        """A vector of zeros."""
+        return self.splat(self.number(0, self.element_type))
+
+    def load(self, x: Any, place: Sequence[Any], mask: Any = None) -> Any:
+        """The vector of the elements of x from `place` on, along the last dimension; 0 where the mask does not hold."""
+        operands = x, *map(self.index, place), self.number(0, self.element_type), *_given(mask)
+        type_ = ir.VectorType.get([self.width], self.element_type)
+        return self.emit(
+            "vector.transfer_read", operands, type_, _transfer(len(place), False, mask is not None)
+        )
+
+    def store(self, v: Any, x: Any, place: Sequence[Any], mask: Any = None) -> Any:
+        """Array x with vector v from `place` on, along the last dimension; unchanged where the mask does not hold."""
+        operands = v, x, *map(self.index, place), *_given(mask)
+        return self.emit(
+            "vector.transfer_write", operands, x.type, _transfer(len(place), True, mask is not None)
+        )
+
+    def cleared(self, x: Any, sizes: Sequence[Any]) -> Any:
+        """Array x, which has these sizes, with zeros."""
+        zero, *outer, size = self.zeros(), *sizes
+        whole = self.held(quotient(size, self.width) * self.width)
+
+        def row(k: "Vectors", place: Sequence[Any], x: Any) -> list[Any]:
+            (x,) = k.loop(0, whole, k.width, [x], lambda k, i, x: [k.store(zero, x, [*place, i])])
+            return [x if size == whole else k.store(zero, x, [*place, whole], k.first(size - whole))]
+
+        return self.nest(outer, [x], row)[0]
+
+    def first(self, n: Any) -> Any:
+        """The mask of the first n lanes: all if n is larger than their number, none if n is negative."""
+        return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
+
+    def every(self, masks: Sequence[Any]) -> Any:
+        """The mask of the lanes in all masks."""
+        return functools.reduce(lambda x, y: self.arith("andi", x, y), masks) if masks else None
+
+    def except_for(self, x: Any, y: Any) -> Any:
+        """The mask of the lanes of x that are not lanes of y."""
+        return self.arith("andi", x, self.arith("xori", y, self.splat(self.number(1, signless(1)))))
+
+    def plus_products(self, xs: Iterable[Any], ys: Sequence[Any], sums: Iterable[Any]) -> list[Any]:
+        """The sums, each with the product of an x and a y added: the first x with each y, then the next one.
+
+        If `xs` is a generator, each x is emitted just before its products, so that it needs a register only for them.
+        """
+        sums = iter(sums)
+        return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
+
+    def _plus_product(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z; without the instruction that rounds once, a function would compute it."""
+        if self.fused:
+            return self.emit("vector.fma", (x, y, z), z.type)
+        contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
+        product = self.emit("arith.mulf", (x, y), z.type, contract)
+        return self.emit("arith.addf", (product, z), z.type, contract)
+
+    def shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
+        """The elements at these places of two vectors side by side."""
+        return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
+
+    def deinterleaved(self, x: Any, y: Any) -> list[Any]:
+        """The elements of even and of odd index in two vectors, one after the other."""
+        return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
+
+    def transposed(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """The columns of a square matrix of these rows; its blocks of 1, 2, 4, ... elements change places."""
+        size, count = 1, len(rows)
+        while size < count:
+            upper = [j if not j & size else count + j - size for j in range(count)]
+            lower = [j | size if not j & size else count + j for j in range(count)]
+            pairs = {i: (rows[i], rows[i | size]) for i in range(count) if not i & size}
+            rows = [self.shuffled(*pairs[i & ~size], lower if i & size else upper) for i in range(count)]
+            size *= 2
+        return rows
+
+    def totals(self, vs: Sequence[Any]) -> Any:
+        """The sums of the elements of each of some vectors, as one vector: not more vectors than lanes.
+
+        Each step adds halves of two vectors, so that both sums go on in one: with two lanes,
+        (a0, a1) and (b0, b1) become (a0 + a1, b0 + b1). Other lanes of the result have no meaning.
+        """
+        block = 1
+        while block < self.width:
+            # Lanes of x, then those of y, in turns of `block`; the other half is `block` lanes on.
+            at = [
+                of + m + e
+                for m in range(0, self.width, 2 * block)
+                for of in (0, self.width)
+                for e in range(block)
+            ]
+            pairs = [(vs[i], vs[min(i + 1, len(vs) - 1)]) for i in range(0, len(vs), 2)]
+            halves = [
+                [self.shuffled(*pair, [n + shift for n in at]) for shift in (0, block)] for pair in pairs
+            ]
+            vs = [self.arith("addf", *each) for each in halves]
+            block *= 2
+        return vs[0]
+
+
+def _given(mask: Any) -> Sequence[Any]:
+    return () if mask is None else (mask,)
+
+
+@functools.cache
+def _transfer(rank: int, writes: bool, masked: bool) -> dict[str, Any]:
+    """The attributes of a load, or of a store, of a vector along the last dimension."""
+    last = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
+    segments = [1, 1, rank] if writes else [1, rank, 1]
+    return {
+        "permutation_map": ir.AffineMapAttr.get(last),
+        "in_bounds": ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*segments, int(masked)]),
+    }

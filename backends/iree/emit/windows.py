@@ -1,0 +1,37 @@
+"""`spread`: sums that windows contribute to single elements of an array, without a scatter."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.windows import Window, dilated
+
+MOST_TERMS = 64
+"""The most elements of a window whose parts of a sum `spread` adds one after the other."""
+
+
+def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
+    """The sum of the windows' `source` at the elements `chosen`, numbers in an array of these sizes.
+
+    For GPUs, where one thread would apply all updates of a scatter. There is a term for each element of a window: the
+    windows that chose it, spread over the array with the windows' strides.
+    """
+    places, rank, total = shape(source), range(len(sizes)), None
+    numbers = chosen.type
+    steps = [math.prod(sizes[d + 1 :]) for d in rank]
+    starts = [b.multiply(b.iota(d, numbers), b.constant(w.strides[d] * steps[d], numbers)) for d in rank]
+    first = functools.reduce(b.add, starts, b.constant(0, numbers))
+    none, zero = b.constant(0, source), b.constant(0, with_shape(source.type, []))
+    for k in np.ndindex(*w.sizes):
+        low = [k[d] * w.dilation[d] - w.low[d] for d in rank]
+        high = [sizes[d] - low[d] - dilated(places[d], w.strides[d]) for d in rank]
+        number = b.add(first, b.constant(sum(low[d] * steps[d] for d in rank), numbers))
+        term = b.select(b.compare(chosen, number, "EQ"), source, none)
+        term = b.pad(term, zero, low, high, [n - 1 for n in w.strides])
+        total = term if total is None else b.add(total, term)
+    return total

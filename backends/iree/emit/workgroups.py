@@ -1,0 +1,307 @@
+"""`in_workgroups`: a dispatch of vectors, in parts that IREE divides among threads.
+
+    %0 = flow.dispatch @name::@name(%x)
+    flow.executable @name {
+      func.func @name(%x, %out) { %i = flow.dispatch.workgroup.id[0]; call @name_workgroup(%x, %out, %i) }
+      func.func private @name_workgroup(%x, %out, %i) { ... }
+    }
+
+The code of one workgroup is a function of its own, so that `compile.py` can keep it from the phases of IREE's compiler
+that only schedule dispatches; later, IREE inlines it. The MLIR bindings do not define the dialect `flow`, so its ops
+are written in generic form.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.backends.iree.emit.vectors import Vectors
+from tiduc.dialect.context import context
+from tiduc.dialect.functions import symbol
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import element, with_shape
+
+_TENSOR = "iree_tensor_ext.dispatch.tensor"
+EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"
+"""The op that holds the code of dispatches, and a dispatch."""
+
+_WORKGROUP = "_workgroup"
+"""The end of the name of the function of a workgroup, which the function of a dispatch calls."""
+
+
+_MOST = 2**31
+"""The code reads numbers below this limit, as integers of 32 bits."""
+
+
+class Part(NamedTuple):
+    """A part of an array: its value, its starts there, and its sizes; the value may lack dimensions of size 1."""
+
+    value: Any
+    starts: Sequence[Any]
+    sizes: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes share it.
+
+    `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size. The
+    code depends on the numbers of the indices `known`; it does not read them.
+    """
+
+    numbers: tuple[int, ...]
+    sizes: tuple[tuple[tuple[int, int], ...], ...]
+    known: frozenset[int] = frozenset()
+
+    @staticmethod
+    def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "Shared":
+        """The numbers of a named tuple; `dimensions` name the sizes of each input and the result.
+
+        A size that the code knows has no name. The code also knows which of the numbers named in `ones` are 1, since
+        it then needs no loop.
+        """
+        at = {name: i for i, name in enumerate(numbers._fields)}
+        sizes = tuple(
+            tuple((d, at[name]) for d, name in enumerate(names) if name is not None) for names in dimensions
+        )
+        known = [i for name, i in at.items() if (name in ones and numbers[i] == 1) or numbers[i] >= _MOST]
+        return Shared(tuple(numbers), sizes, frozenset(known))
+
+    @property
+    def read(self) -> list[int]:
+        """The numbers that the code reads."""
+        return [n for i, n in enumerate(self.numbers) if i not in self.known]
+
+    @property
+    def fixed(self) -> list[tuple[int, int]]:
+        """The numbers on which the code depends, and their indices."""
+        return [(i, self.numbers[i]) for i in sorted(self.known)]
+
+    def types(self, types: Sequence[Any]) -> list[Any]:
+        """The types of the inputs and the result in the code."""
+        unknown = ir.ShapedType.get_dynamic_size()
+        dynamic = [{d for d, i in sizes if i not in self.known} for sizes in self.sizes]
+        return [
+            with_shape(type_, [unknown if d in those else n for d, n in enumerate(type_.shape)])
+            for type_, those in zip(types, dynamic, strict=True)
+        ]
+
+    def all(self, read: Sequence[Any]) -> list[Any]:
+        """All numbers, of which the code reads these."""
+        values = iter(read)
+        return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
+
+    def dynamic(self, read: Sequence[Any]) -> list[list[Any]]:
+        """The sizes of each array that the code reads."""
+        numbers = self.all(read)
+        return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
+
+
+Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
+
+
+def in_workgroups(
+    b: Emitter,
+    name: str,
+    plan: object,
+    inputs: Sequence[Any],
+    type_: Any,
+    counts: Sequence[int],
+    fill: Body,
+    shared: Shared | None = None,
+) -> Any:
+    """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of up to three `counts`.
+
+    IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches
+    with equal names, plans and types share their code, which is emitted once, at the end of the module: what `fill`
+    emits must depend on the plan and the types alone. With `shared`, neither the code nor its types depend on the
+    counts and on the numbers that the code reads; `fill` takes all numbers after the inputs.
+    """
+    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    module = b.place.block.owner
+    while module.name != "builtin.module":
+        module = module.parent
+    types = [*(x.type for x in inputs), type_]
+    workload, numbers = [], []
+    if shared is not None:
+        types = shared.types(types)
+        k = Kernel(b.place, b.location)
+        workload = [k.index(n) for n in _three(counts)]
+        numbers = [k.number(n, signless(32)) for n in shared.read]
+    of = (*types, shared.sizes, len(numbers), shared.fixed) if shared else (*types, *counts)
+    key = hashlib.blake2b(repr((plan, *map(str, of))).encode(), digest_size=8).hexdigest()
+    name = "_".join((name, *("x".join(map(str, (*_known(t), element(t)))) for t in types[:-1]), key))
+    block = module.regions[0].blocks[0]
+    if all(symbol(op) != name for op in operations(block) if op.name == EXECUTABLE):
+        _executable(
+            Kernel(ir.InsertionPoint(block), b.location, b.settings), name, types, counts, fill, shared
+        )
+    attributes = {
+        "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([name, name])]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(workload), len(inputs) + len(numbers), 0, 0]),
+    }
+    return b.emit(DISPATCH, [*workload, *inputs, *numbers], type_, attributes)
+
+
+def _three(counts: Sequence[int]) -> list[int]:
+    """The number of workgroups along IREE's three dimensions, the innermost one first."""
+    return [*reversed(counts), 1, 1][:3]
+
+
+def _known(type_: Any) -> list[Any]:
+    """The sizes of an array for a name; "n" for those read at run time."""
+    return [n if n >= 0 else "n" for n in type_.shape]
+
+
+def detached(module: Any) -> list[Any]:
+    """The code of the dispatches of a module, taken out of it."""
+    code = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == EXECUTABLE]
+    for op in code:
+        op.detach_from_parent()
+    return code
+
+
+def declare_workgroup(code: Any) -> tuple[str, str]:
+    """Leaves only a declaration of the function of a workgroup in the code of a dispatch; gives its name and text."""
+    (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
+    _, function = operations(inner.regions[0].blocks[0])
+    # The text goes to another file, which has no definitions of `#loc1` or `#map1`.
+    text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
+    name = symbol(function)
+    attributes = {each: function.attributes[each] for each in function.attributes}
+    place = ir.InsertionPoint(function)
+    ir.Operation.create("func.func", attributes=attributes, regions=1, loc=function.location, ip=place)
+    function.erase()
+    return name, text
+
+
+def _executable(
+    b: Kernel, name: str, types: Sequence[Any], counts: Sequence[int], fill: Body, shared: Shared | None
+) -> None:
+    """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
+    bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
+    by_size = shared is not None
+    shared = shared or Shared((), ((),) * len(types))
+    words = [signless(32)] * len(shared.read)
+    takes = _Takes(types, shared, len(counts))
+    arguments = [*bound[:-1], *words, bound[-1]]
+    passed = [*bound, *[ir.IndexType.get()] * (len(words) + len(counts))]
+    symbol = {"sym_name": ir.StringAttr.get(name)}
+    export = {**symbol, "function_ref": ir.FlatSymbolRefAttr.get(name)}
+    private = {"sym_visibility": ir.StringAttr.get("private")}
+    called = name + _WORKGROUP
+
+    def block(region: Any, of: Sequence[Any]) -> tuple[Vectors, list[Any]]:
+        block = region.blocks.append(*of, arg_locs=[b.location] * len(of))
+        return Vectors(block, b.location, element(types[-1]), b.settings), list(block.arguments)
+
+    def filled(region: Any) -> None:
+        k = b.at(ir.InsertionPoint(region.blocks.append()))
+        if not by_size:
+            count = k.region((), lambda k: [k.index(n) for n in _three(counts)], "flow.return")
+        else:
+            count = k.region([ir.IndexType.get()] * 3, lambda k, *given: given, "flow.return")
+        k.emit_all("flow.executable.export", (), (), export, [count])
+        k.emit_all("builtin.module", (), (), None, [functions])
+        k.emit_all("flow.executable_end", (), ())
+
+    def functions(region: Any) -> None:
+        k = b.at(ir.InsertionPoint(region.blocks.append()))
+        entry, workgroup = _function(name, arguments), {**_function(called, passed), **private}
+        k.emit_all(
+            "func.func", (), (), entry, [lambda region: _enter(*block(region, arguments), takes, called)]
+        )
+        k.emit_all(
+            "func.func", (), (), workgroup, [lambda region: _compute(*block(region, passed), takes, fill)]
+        )
+
+    b.emit_all(EXECUTABLE, (), (), {**symbol, **private}, [filled])
+
+
+class _Takes(NamedTuple):
+    """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
+
+    types: Sequence[Any]  # the last one is the result's
+    shared: Shared
+    dimensions: int  # of the place
+
+
+def _enter(k: Vectors, given: Sequence[Any], takes: _Takes, called: str) -> None:
+    """Emits the function of a dispatch: it calls that of a workgroup."""
+    *inputs, out = *given[: len(takes.types) - 1], given[-1]
+    numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
+    arrays = [
+        _sized(k, x, each) for x, each in zip((*inputs, out), takes.shared.dynamic(numbers), strict=True)
+    ]
+    place = [
+        k.emit("flow.dispatch.workgroup.id", (), ir.IndexType.get(), {"dimension": _index(d)})
+        for d in reversed(range(takes.dimensions))
+    ]
+    k.emit_all("func.call", (*arrays, *numbers, *place), (), {"callee": ir.FlatSymbolRefAttr.get(called)})
+    k.emit_all("func.return", (), ())
+
+
+def _compute(k: Vectors, given: Sequence[Any], takes: _Takes, fill: Body) -> None:
+    """Emits the function of a workgroup, which stores one part of the result."""
+    count = len(takes.types)
+    *inputs, out = given[:count]
+    end = count + len(takes.shared.read)
+    numbers, place = given[count:end], given[end:]
+    known = takes.shared.dynamic(numbers)
+    loaded = [
+        k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
+        for type_, y, each in zip(takes.types, inputs, known, strict=False)
+    ]
+    part = fill(k, [read(i) for i in place], [*loaded, *takes.shared.all([read(n) for n in numbers])])
+    at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
+    segments = [1, 1, len(known[-1])]
+    operands = part.value, out, *known[-1], *at
+    k.emit_all(f"{_TENSOR}.store", operands, (), _slice(part.starts, part.sizes, segments))
+    k.emit_all("func.return", (), ())
+
+
+def _function(name: str, arguments: Sequence[Any]) -> dict[str, Any]:
+    """The attributes of a function without results."""
+    type_ = ir.TypeAttr.get(ir.FunctionType.get(list(arguments), []))
+    return {"sym_name": ir.StringAttr.get(name), "function_type": type_}
+
+
+def _sized(k: Kernel, x: Any, sizes: Sequence[Any]) -> Any:
+    """An argument of a dispatch with the sizes of its dynamic dimensions."""
+    return k.emit("flow.dispatch.tie_shape", (x, *sizes), x.type) if sizes else x
+
+
+def _whole(type_: Any) -> tuple[list[Any], list[Any]]:
+    """The starts and sizes of a slice of the whole array; None for a size read at run time."""
+    return [0] * len(type_.shape), [n if n >= 0 else None for n in type_.shape]
+
+
+def _bound(access: str, type_: Any) -> Any:
+    """The type of an array as an argument of a dispatch."""
+    return ir.Type.parse(f"!{_TENSOR}<{access}:{type_}>")
+
+
+def _index(n: int) -> Any:
+    return ir.IntegerAttr.get(ir.IndexType.get(), n)
+
+
+def _slice(starts: Sequence[Any], sizes: Sequence[Any], arrays: Sequence[int]) -> dict[str, Any]:
+    """The attributes of an op on a slice; its operands are `arrays`, then starts and sizes that are not integers."""
+
+    def static(numbers: Sequence[Any]) -> Any:
+        unknown = ir.ShapedType.get_dynamic_size()
+        return ir.DenseI64ArrayAttr.get([n if isinstance(n, int) else unknown for n in numbers])
+
+    counts = [*arrays, *(sum(not isinstance(n, int) for n in numbers) for numbers in (starts, sizes)), 0]
+    return {
+        "static_offsets": static(starts),
+        "static_sizes": static(sizes),
+        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(starts)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts),
+    }

@@ -1,0 +1,161 @@
+"""elementwise_maps: makes one `stablehlo.map` of elementwise ops that IREE fuses anyway, so that it compiles faster.
+
+    %0 = multiply %x, %y : 4x5xf32              %1 = map (%x, %y) {
+    %1 = add %0, 2 : 4x5xf32             ->       ^bb0(%a : f32, %b : f32):
+                                                    %0 = multiply %a, %b; %1 = add %0, 2; return %1
+                                                } : 4x5xf32
+
+IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much later. Most of its passes before that
+take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
+
+An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
+IREE would fuse these ops, so that the kernels and the values stay as they are. The subtraction in a softmax joins a
+map, too: where IREE recognizes a softmax by it, the gradient of a softmax takes up to 1.7 times as long.
+
+Reshapes, broadcasts and conversions of a constant number become constants first, so that maps hold the number.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_static, rewriting
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.functions import functions_in, replace
+from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ELEMENTWISE, VIEWS
+from tiduc.dialect.types import dims, with_shape
+
+_FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
+"""The types of floats for which IREE needs no other types in loop nests."""
+
+
+CONSTANT = "stablehlo.constant"
+
+_ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
+"""By type of floats, the function that rounds a number."""
+
+
+@slow(
+    "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead."
+)
+@stage
+def elementwise_maps(module: Any) -> int:
+    """Makes the maps in the functions of a module, in place; gives their number."""
+    blocks = [block for function in functions_in(module) for block in function.regions[0]]
+    for block in blocks:
+        _fold(block)
+    count = sum(map(_map, [group for block in blocks for group in _groups(block)]))
+    for block in blocks:
+        _drop_unread(block)
+    return count
+
+
+def _fold(block: Any) -> None:
+    """Makes constants of the views and conversions of constant numbers in a block."""
+    for op in list(operations(block)):
+        keeps = len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
+        if keeps and (number := _number(op)) is not None:
+            with rewriting(op) as b:
+                value = ir.DenseElementsAttr.get_splat(op.results[0].type, number)
+                replace(op, [b.emit(CONSTANT, (), value.type, {"value": value})])
+
+
+def _number(op: Any) -> Any | None:
+    """The attribute of the number that all elements of an op's result equal; None if it is not known."""
+    (x,), y = op.operands, op.results[0].type
+    if _sizes(x.type) is None or _sizes(y) is None or (number := splat(x)) is None:
+        return None
+    if x.type.element_type == y.element_type:
+        return number
+    rounded = _ROUNDED.get(str(y.element_type)) if str(x.type.element_type) in _ROUNDED else None
+    with np.errstate(over="ignore"):
+        return None if rounded is None else ir.FloatAttr.get(y.element_type, float(rounded(number.value)))
+
+
+def _drop_unread(block: Any) -> None:
+    """Erases the constants of a block that no op reads."""
+    for op in list(operations(block)):
+        if op.name == CONSTANT and not list(op.results[0].uses):
+            op.erase()
+
+
+def _groups(block: Any) -> list[list[Any]]:
+    """The groups of two or more ops of a block that each become a map, in the order of the ops."""
+    last_of: dict[Any, Any] = {}  # by op of a group: the group's last op
+    groups: dict[Any, list[Any]] = {}
+    for op in reversed(list(operations(block))):
+        if _is_of_scalars(op):
+            lasts = {last_of.get(use.owner.operation) for use in op.results[0].uses}
+            (last,) = lasts if len(lasts) == 1 else (None,)
+            if last is None or last.results[0].type.shape != op.results[0].type.shape:
+                last = op
+            last_of[op] = last
+            groups.setdefault(last, []).append(op)
+    return [group[::-1] for group in groups.values() if len(group) > 1]
+
+
+def _is_of_scalars(op: Any) -> bool:
+    """Whether an op computes each element from the elements at the same place and from constant numbers."""
+    if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
+        return False
+    read = [(x, _sizes(x.type)) for x in op.operands]
+    return all(of == sizes or (of is not None and splat(x) is not None) for x, of in read)
+
+
+@functools.cache
+def _sizes(type_: Any) -> tuple[int, ...] | None:
+    """The sizes of an array of static shape, of floats or signless integers; None for another type."""
+    if not is_static(type_):
+        return None
+    kind = type_.element_type
+    is_plain = isinstance(kind, _FLOATS) or (isinstance(kind, ir.IntegerType) and kind.is_signless)
+    return tuple(type_.shape) if is_plain else None
+
+
+def _map(group: Sequence[Any]) -> bool:
+    """Replaces a group of ops by a map; gives whether it does, which it does not if no array is read."""
+    inside = {op.results[0] for op in group}
+    read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
+    inputs = [x for x in read if splat(x) is None]
+    if not inputs:
+        return False
+
+    def fill(b: Emitter, *scalars: Any) -> list[Any]:
+        values = dict(zip(inputs, scalars, strict=True))
+        for x in read:
+            if x not in values:
+                values[x] = b.emit(CONSTANT, (), _scalar(x), {"value": _splat(x)})
+        for op in group:
+            attributes = {name: op.attributes[name] for name in op.attributes}
+            operands = [values[x] for x in op.operands]
+            values[op.results[0]] = b.emit(op.name, operands, _scalar(op.results[0]), attributes)
+        return [values[group[-1].results[0]]]
+
+    y = group[-1].results[0]
+    with rewriting(group[-1]) as b:
+        region = b.region([_scalar(x) for x in inputs], fill)
+        (z,) = b.emit_all(
+            "stablehlo.map", inputs, [y.type], {"dimensions": dims(range(y.type.rank))}, [region]
+        )
+    y.replace_all_uses_with(z)
+    for op in reversed(group):
+        op.erase()
+    return True
+
+
+def _splat(x: Any) -> Any:
+    """The number that a splat constant repeats, as the value of a constant."""
+    number = splat(x)
+    assert number is not None, x
+    return ir.DenseElementsAttr.get_splat(_scalar(x), number)
+
+
+def _scalar(x: Any) -> Any:
+    """The type of one element of an array."""
+    return with_shape(x.type, [])

@@ -1,0 +1,64 @@
+"""origins: which values IREE may find to be one value when it simplifies a program.
+
+    %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: %x, %x, constants
+
+IREE merges equal ops and computes constants. It may also find that an op with one operand beside constants changes
+nothing: such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product
+or a kernel has an origin of its own, which equal ops share. Each hidden number of a mark (`marks.py`) has its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import NUMBERS
+from tiduc.backends.iree.emit.known import known_number
+from tiduc.backends.iree.emit.workgroups import DISPATCH
+from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
+
+CONSTANT = "constant"
+"""The first part of the origins of constants; those of computed ones have no other part."""
+
+
+def origins(arguments: Iterable[Any], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:
+    """For each argument of a block and each result of its ops, in order, its origin."""
+    found: dict[Any, tuple[Any, ...]] = {x: ("argument", i) for i, x in enumerate(arguments)}
+    numbers: dict[Any, int] = {}
+    for op in ops:
+        if op.name in ("stablehlo.constant", "arith.constant"):
+            found[op.results[0]] = CONSTANT, op.attributes["value"]
+            continue
+        if NUMBERS in op.attributes:
+            found.update({y: ("hidden", n) for n, y in enumerate(op.results)})
+            continue
+        given = [found[x] for x in op.operands]
+        behind = list(dict.fromkeys(each for each in given if each[0] != CONSTANT))
+        constants = [x for x, each in zip(op.operands, given, strict=True) if each[0] == CONSTANT]
+        known = [known_number(x) for x in constants] if op.name in ELEMENTWISE else []
+        for n, y in enumerate(op.results):
+            if not behind:
+                found[y] = (CONSTANT,)
+            elif len(behind) == 1 and not _computes(op, known):
+                (found[y],) = behind
+            else:
+                attributes = [(name, op.attributes[name]) for name in op.attributes]
+                key = op.name, n, *attributes, *known, frozenset(behind)
+                found[y] = "op", numbers.setdefault(key, len(numbers))
+    return found
+
+
+def may_be_equal(values: Sequence[Any], of: Mapping[Any, tuple[Any, ...]]) -> bool:
+    """Whether IREE may find that two of these values are one, by their origins."""
+    found = [(x.type, of[x]) for x in values]
+    constants = [type_ for type_, origin in found if origin[0] == CONSTANT]
+    computed = {type_ for type_, origin in found if origin == (CONSTANT,)}
+    return len(set(found)) < len(found) or any(constants.count(type_) > 1 for type_ in computed)
+
+
+def _computes(op: Any, known: Sequence[Any | None]) -> bool:
+    """Whether an op computes numbers that differ from those of its operands; `known` are those of its constants."""
+    if op.name in PRODUCTS | {DISPATCH}:
+        return True
+    if op.name not in ELEMENTWISE or traits_of(op.name).flops == ".":
+        return False
+    neutral = NEUTRAL.get(op.name, 1)
+    return len(known) == len(op.operands) - 1 and all(x is not None and x != neutral for x in known)

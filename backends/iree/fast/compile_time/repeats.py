@@ -1,0 +1,382 @@
+"""repeats: makes functions of ops that repeat, such as those of equal layers, so that IREE compiles them once.
+
+    %1 = dot_general %x, %v       %2 = tanh %1        %2 = call @repeated_0(%x, %v)
+    %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
+                                                      func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
+
+IREE takes half of its time on the host to make dispatches of ops. It makes the dispatches of a function once, and
+`compile.py` inlines the functions after that, so that the order of dispatches and the memory of arrays are planned for
+the whole program.
+
+IREE fuses no ops across the borders of a function. Therefore a repeat begins where no value leaves that IREE would fuse
+with its readers: where all that leave are stored in any case, such as operands of kernels.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import NEVER_INLINED
+from tiduc.backends.iree.emit.workgroups import DISPATCH
+from tiduc.backends.iree.fast.compile_time.origins import may_be_equal, origins
+from tiduc.backends.iree.fast.compile_time.runs import Runs, runs
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.constants import has_resources
+from tiduc.dialect.context import stage
+from tiduc.dialect.functions import functions_in, new_function
+from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
+
+LEAST = 16
+"""The fewest ops of a function: each is a call for IREE, and text to inline."""
+
+SAVED, LEAST_SAVED = 80, 200
+"""The fewest ops that one function saves, and that all do: one more run of the compiler takes 0.1 s."""
+
+_CONSTANTS = "stablehlo.constant", "arith.constant"
+_APART = CONTROL | COLLECTIVES | STATEFUL
+_FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
+"""Ops that are in no function, and ops that IREE fuses with their readers."""
+
+
+class Repeat(NamedTuple):
+    """`copies` times `period` ops, the first one at `start` among the ops of a function without constants."""
+
+    start: int
+    period: int
+    copies: int
+
+    @property
+    def saved(self) -> int:
+        """The number of ops of all copies but one."""
+        return self.period * (self.copies - 1)
+
+    @property
+    def end(self) -> int:
+        """Where the ops after the last copy begin."""
+        return self.start + self.period * self.copies
+
+
+class Part(NamedTuple):
+    """A repeat as a function: where operands come from, as (op in a copy, number) of operands and results.
+
+    `inner` maps operands to the results of the same copy, `constants` to the op of a constant; `inputs` lists operands
+    of equal values in each copy, and `outputs` the results that other ops read.
+    """
+
+    inner: dict[tuple[int, int], tuple[int, int]]
+    constants: dict[tuple[int, int], Any]
+    inputs: list[list[tuple[int, int]]]
+    outputs: list[tuple[int, int]]
+
+
+@slow(
+    "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that."
+)
+@stage
+def repeats(module: Any) -> int:
+    """Makes functions of the repeats in the first function with a body, in place; gives their number."""
+    body = module.operation.regions[0].blocks[0]
+    block = next(op.regions[0].blocks[0] for op in functions_in(module) if len(op.regions[0].blocks))
+    ops = _ops(block)
+    if has_resources(module) or not _seem_to_repeat(ops):
+        return 0
+    for op in ops:
+        _broadcast_where_read(op)
+    ops = _ops(block)
+    index = {op: i for i, op in enumerate(ops)}
+    of = origins(block.arguments, operations(block))
+    planned = [
+        found for each in _repeats(ops, index) if (found := _planned(ops, index, each, of)) is not None
+    ]
+    if sum(repeat.saved for repeat, _ in planned) < LEAST_SAVED:
+        return 0
+    for number, (repeat, part) in enumerate(planned):
+        _outline(ops, repeat, part, f"repeated_{number}", body)
+    return len(planned)
+
+
+def _ops(block: Any) -> list[Any]:
+    return [op for op in operations(block) if op.name not in _CONSTANTS]
+
+
+def _seem_to_repeat(ops: Sequence[Any]) -> bool:
+    """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
+    numbers: dict[Any, int] = {}
+    alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
+    return _longest(runs(alike, SAVED), 0, len(ops)) is not None
+
+
+def _broadcast_where_read(op: Any) -> None:
+    """Repeats a broadcast before each op that reads it, so that no function stores or takes a broadcast array."""
+    y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
+    readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
+    if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
+        return
+    for reader in readers:
+        copy = op.clone(ip=ir.InsertionPoint(reader)).operation.results[0]
+        for n, x in enumerate(reader.operands):
+            if x == y:
+                reader.operands[n] = copy
+    op.erase()
+
+
+# ---- where ops repeat --------------------------------------------------------------------------------------------
+
+
+def _repeats(ops: Sequence[Any], index: Mapping[Any, int]) -> Iterator[Repeat]:
+    """Repeats that share no ops, the one that saves most ops first."""
+    found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
+    waiting = [(0, len(ops))]
+    while waiting:
+        low, high = waiting.pop()
+        longest = _longest(found, low, high)
+        if longest is None:
+            continue
+        repeat = _at_border(borders, *longest)
+        if repeat is not None:
+            yield repeat
+        start, end = (repeat.start, repeat.end) if repeat is not None else longest[:2]
+        waiting += [(low, start), (end, high)]
+
+
+def _kinds(ops: Sequence[Any]) -> list[int]:
+    """A number for each op, equal for ops that are equal but for their operands; negative if the op may not repeat."""
+    numbers: dict[Any, int] = {}
+    return [
+        numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
+    ]
+
+
+def _may_repeat(op: Any) -> bool:
+    """Whether an op may be in a function: it is pure and of static shape."""
+    if op.name in _APART or op.name.startswith("func.") or not len(op.results):
+        return False
+    return not has_dynamic_shape(op)
+
+
+def _kind(op: Any, numbers: dict[Any, int] | None = None) -> tuple[Any, ...]:
+    """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`.
+
+    A value from outside that a region reads is equal to no other, since a function has only operands.
+    """
+    given = op.attributes
+    attributes = [(name, given[name]) for name in given]
+    types = [x.type for x in (*op.results, *op.operands)]
+    read = [] if numbers is None else [numbers.get(x, object()) for x in op.operands]
+    numbers = {} if numbers is None else numbers
+    inside = list[Any]()
+    for block in (block for region in op.regions for block in region):
+        _number(block.arguments, numbers)
+        inside.append(len(block.arguments))
+        for each in operations(block):
+            inside.append(_kind(each, numbers))
+            _number(each.results, numbers)
+    return op.name, len(op.results), *attributes, *types, *read, *inside
+
+
+def _number(values: Iterable[Any], numbers: dict[Any, int]) -> None:
+    """Adds values to the numbered ones."""
+    for x in values:
+        numbers[x] = len(numbers)
+
+
+def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
+    """Where ops repeat so that most are saved: the first one, the one after the last, and the period."""
+    starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
+    periods = -(-LEAST // found.periods) * found.periods
+    saved = (ends - starts) // periods * periods - periods
+    if saved.max(initial=0) < SAVED:
+        return None
+    best = np.flatnonzero(saved == saved.max())
+    first = best[np.lexsort((starts[best], ends[best] - starts[best], -periods[best]))[-1]]
+    return int(starts[first]), int(ends[first]), int(periods[first])
+
+
+class Borders(NamedTuple):
+    """Values that IREE would fuse with their readers: rows of the op's place, and of the first and last reader's.
+
+    `leaving` has all of these values, by their places, and `entering` those that a function may take, by their first
+    readers. Arrays of a kernel and values that IREE stores in any case are in neither.
+    """
+
+    leaving: Any
+    entering: Any
+
+
+def _borders(ops: Sequence[Any], index: Mapping[Any, int]) -> Borders:
+    """The values of a program that borders of functions should not cut off from all of their readers."""
+    leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
+    for i, op in enumerate(ops):
+        for y in op.results if op.name != DISPATCH else ():
+            readers = [index.get(use.owner.operation, len(ops)) for use in y.uses]
+            if readers and not _is_stored(y):
+                leaving.append((i, min(readers), max(readers)))
+                if op.name in _FUSED and op.name != "stablehlo.reshape":
+                    entering.append(leaving[-1])
+    entering.sort(key=lambda row: row[1])
+    return Borders(*(np.array(rows, np.int64).reshape(-1, 3).T for rows in (leaving, entering)))
+
+
+def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
+    """The repeat among these ops that has most copies, and begins where no value leaves that IREE would fuse."""
+    most = (end - start) // period
+    for copies in (most, most - 1):
+        if period * (copies - 1) < SAVED:
+            return None
+        places = np.flatnonzero(_cuts(borders, start, end - period * copies + 1, period) == 0)
+        if len(places):
+            return Repeat(start + int(places[0]), period, copies)
+    return None
+
+
+def _cuts(borders: Borders, low: int, high: int, period: int) -> Any:
+    """For each place from `low` to before `high`, how many values the borders of a copy that begins there cut off.
+
+    A value of the copy is cut off if all its readers are after the copy, and one that the second copy reads if all its
+    readers are in that copy. A function would store such an array, which the program without functions does not store.
+    """
+    at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
+    span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
+    source, taken, last = borders.entering[:, slice(*span)]
+    begins = np.concatenate([at - period + 1, np.maximum(source + 1, last - period + 1) - period])
+    ends = np.concatenate([np.minimum(at, first - period), taken - period]) + 1
+    begins, ends = (np.clip(x - low, 0, high - low) for x in (begins, ends))
+    changes = [np.bincount(x[begins < ends], minlength=high - low + 1) for x in (begins, ends)]
+    return np.cumsum(changes[0] - changes[1])[:-1]
+
+
+def _is_stored(x: Any) -> bool:
+    """Whether IREE stores a value in any case: a kernel reads it, or it is a result of the program."""
+    for use in x.uses:
+        reader = use.owner.operation
+        if reader.name in (DISPATCH, "flow.tensor.reshape", "func.return"):
+            return True
+        if reader.name == "stablehlo.reshape" and _is_stored(reader.results[0]):
+            return True
+    return False
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------
+
+
+def _planned(
+    ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
+) -> tuple[Repeat, Part] | None:
+    """A repeat and its function, without the first or the last copy if these are not like the others."""
+    start, period, copies = repeat
+    for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
+        if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
+            return each, part
+    return None
+
+
+def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]) -> Part | None:
+    """How the operands of all copies of a repeat are alike; None if they are not; `of` has the origins of values.
+
+    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`), also those that it
+    finds to be equal when it simplifies the program (`origins.py`).
+    """
+    starts = range(repeat.start, repeat.end, repeat.period)
+    inner, constants = {}, {}
+    inputs: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for i in range(repeat.period):
+        for n in range(len(ops[repeat.start + i].operands)):
+            values = [ops[start + i].operands[n] for start in starts]
+            places = {_place(x, index, start, repeat.period) for x, start in zip(values, starts, strict=True)}
+            if len(places) > 1:
+                return None
+            (place,) = places
+            if place is not None:
+                inner[i, n] = place
+            elif (constant := _constant(values)) is not None:
+                constants[i, n] = constant
+            else:
+                inputs.setdefault(tuple(map(_identity, values)), []).append((i, n))
+    given = ([ops[start + i].operands[n] for (i, n), *_ in inputs.values()] for start in starts)
+    if not inputs or any(may_be_equal(values, of) for values in given):
+        return None
+    outputs: dict[tuple[int, int], None] = {}
+    for start in starts:
+        for i in range(repeat.period):
+            for n, y in enumerate(ops[start + i].results):
+                readers = (index.get(use.owner.operation, -1) for use in y.uses)
+                if any(not start <= j < start + repeat.period for j in readers):
+                    outputs[i, n] = None
+    return Part(inner, constants, list(inputs.values()), sorted(outputs))
+
+
+def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
+    """The op of a copy whose result a value is, and the number of the result; None for a value from outside."""
+    if isinstance(x.owner, ir.Block):
+        return None
+    i = index.get(x.owner.operation, -1) - start
+    return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
+
+
+def _identity(x: Any) -> Any:
+    """A key that is equal for values that IREE merges: for equal constants, and for equal views of one value."""
+    if isinstance(x.owner, ir.Block):
+        return x
+    if x.owner.name in _CONSTANTS:
+        return x.owner.attributes["value"]
+    return (*_kind(x.owner), *map(_identity, x.owner.operands)) if x.owner.name in VIEWS else x
+
+
+def _constant(values: Sequence[Any]) -> Any | None:
+    """The op of a constant that all values equal; None if there is none."""
+    owners = [x.owner for x in values]
+    if any(isinstance(owner, ir.Block) or owner.name not in _CONSTANTS for owner in owners):
+        return None
+    attributes = [owner.attributes["value"] for owner in owners]
+    return owners[0].operation if all(a == b for a, b in pairwise(attributes)) else None
+
+
+def _outline(ops: Sequence[Any], repeat: Repeat, part: Part, name: str, body: Any) -> None:
+    """Emits the function of a repeat at a module's end, and replaces the copies by calls."""
+    first = ops[repeat.start : repeat.start + repeat.period]
+    types = (
+        [first[i].operands[n].type for (i, n), *_ in part.inputs],
+        [first[i].results[n].type for i, n in part.outputs],
+    )
+    never = dict.fromkeys((NEVER_INLINED, "noinline"), ir.UnitAttr.get())
+    _, block = new_function(name, types, ir.InsertionPoint(body), first[0].location, never)
+    _fill(block, first, part)
+    for start in range(repeat.start, repeat.end, repeat.period):
+        copy = ops[start : start + repeat.period]
+        inputs = [copy[i].operands[n] for (i, n), *_ in part.inputs]
+        callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+        ip = ir.InsertionPoint(copy[-1])
+        call = ir.Operation.create("func.call", types[1], inputs, callee, loc=copy[0].location, ip=ip)
+        for (i, n), y in zip(part.outputs, call.results, strict=True):
+            copy[i].results[n].replace_all_uses_with(y)
+        for op in reversed(copy):
+            op.erase()
+
+
+def _fill(block: Any, ops: Sequence[Any], part: Part) -> None:
+    """Emits copies of ops and of the constants that they read into the block of a function."""
+    ip = ir.InsertionPoint(block)
+    constants: dict[Any, Any] = {}
+    for constant in part.constants.values():
+        if constant not in constants:
+            constants[constant] = constant.clone(ip=ip).operation.results[0]
+    given = {at: x for x, places in zip(block.arguments, part.inputs, strict=True) for at in places}
+    made: list[Any] = []
+    for i, op in enumerate(ops):
+        copy = op.clone(ip=ip).operation
+        made.append(copy)
+        for n in range(len(copy.operands)):
+            if (i, n) in part.inner:
+                j, result = part.inner[i, n]
+                copy.operands[n] = made[j].results[result]
+            elif (i, n) in part.constants:
+                copy.operands[n] = constants[part.constants[i, n]]
+            else:
+                copy.operands[n] = given[i, n]
+    results = [made[i].results[n] for i, n in part.outputs]
+    ir.Operation.create("func.return", operands=results, loc=ops[0].location, ip=ip)

@@ -1,0 +1,200 @@
+"""channels_first: convolutions with channels first, in tiles of registers, without patches or transposes.
+
+    y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
+
+A tile is some features o by some vectors of places t. Its sums stay in registers; each step loads the vectors of x once
+and multiplies them by one element of the kernel for each feature. The kernel is read in its order in memory, reversed
+or not. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
+computed in one dispatch: each phase reads a different subset of the kernel's elements.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.vectors import MASKED, Vectors, lanes
+from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.convolutions.image_parts import Elements, Form, ImagePart, Sizes, Tile
+from tiduc.backends.iree.fast.convolutions.planes import Planes
+from tiduc.backends.iree.fast.convolutions.pointwise import pointwise
+from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.types import shape, with_shape
+
+_BLOCK = 2**19
+"""The most bytes of images that one part of the result reads: they stay in the second cache while all features do."""
+_CHANNELS = 32
+"""The most channels that are added at a time, of a kernel that has channels as its outer dimension."""
+_TILES_OF_PART = 64
+"""The most tiles of a part that adds some channels at a time."""
+_PARTS = 8
+"""The parts of a result that has so many tiles of features, for threads to share; more parts read the kernel slower."""
+_STORE = 4
+"""The cycles for a vector of the result, beside those of its sums."""
+
+
+@cache
+def _tiles(registers: int) -> list[Tile]:
+    """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
+    pairs = [Tile(r, v) for v in range(1, 9) for r in range(1, 17)]
+    return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector.
+
+    `steps` is the number of terms of a sum; the mean over the phases.
+    """
+
+    features: int
+    flat: int
+    lanes: int
+    steps: float
+
+    def cycles(self, tile: Tile) -> float:
+        """The estimated cycles for the features of a group and the places of a part."""
+        count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
+        stored = _STORE * (
+            1 if self.features % tile.features == 0 else 2
+        )  # else masks say which features to store
+        return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
+
+    def best(self, registers: int) -> Tile:
+        """The tile of the fewest cycles that fits into the registers."""
+        return min(_tiles(registers), key=self.cycles)
+
+
+def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()) -> Result:
+    """The result of a convolution of one or two dimensions, the last ones of image and result; the image has no holes.
+
+    `elements` says which elements of the kernel each phase takes, along each dimension; by default, the result is one
+    phase and takes all. Several phases are successive images of the result.
+    """
+    planes = Planes.of(c)
+    y, labels = pointwise(b, c, planes), (BATCH, FEATURES)
+    if y is None:
+        swapped = c.layout.output[1] == 0 and not elements
+        labels = (FEATURES, BATCH) if swapped else labels
+        taken = tuple(elements) or tuple(Elements((n,)) for n in c.window.sizes)
+        y = _computed(b, c, planes, taken, swapped)
+    return Result(b.reshape(y, [*shape(y)[:2], *c.places]), (*labels, *range(c.rank)))
+
+
+def _rows_of_part(c: Convolution, planes: Planes) -> int:
+    """The rows of the result in one part: the most that divide all rows and read few enough images."""
+    each = c.features // c.groups * planes.pitch * planes.count * c.width
+    rows = planes.places[0]
+    fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
+    return max(fitting, default=1)
+
+
+def _computed(
+    b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
+) -> Any:
+    """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
+    form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
+    batch, features, *spatial = c.layout.input
+    x = b.transpose(c.x, [batch, features, *spatial])
+    x = b.reshape(x, [c.batch, c.features, *planes.image])
+    x = planes.filled(b, x, _last_row(planes, sizes.rows) + sizes.last + form.width)
+    sizes = sizes._replace(elements=shape(x)[3])
+    type_ = with_shape(x.type, [*form.order(sizes.results, c.outputs), sizes.places])
+    counts = [sizes.results, planes.places[0] // sizes.rows, c.groups * sizes.parts]
+    window = dict(zip(form.kernel, ("summed", "outputs"), strict=False))
+    shared = Shared.named(
+        sizes,
+        ["images", "channels", "blocks"],
+        ("images", "inputs", None, "elements"),
+        [window.get(d) for d in range(len(form.kernel))],
+        (*form.order("results", "outputs"), "places"),
+    )
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        x, w, *numbers = inputs
+        return ImagePart(form, Sizes(*numbers), x, w).one(k, place)
+
+    y = in_workgroups(b, "convolution", form, [x, c.w], type_, counts, one, shared)
+    if sizes.columns > planes.places[1]:
+        y = b.reshape(y, [*shape(y)[:2], planes.places[0], sizes.columns])
+        y = b.cut(y, 3, 0, planes.places[1])
+    return y
+
+
+def _last_row(planes: Planes, rows: int) -> int:
+    """The place of the first one of the last `rows` rows."""
+    return (planes.places[0] - rows) * planes.pitch
+
+
+def _planned(
+    c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool, registers: Registers
+) -> tuple[Form, Sizes]:
+    """The properties of a convolution on which its code depends, and the sizes of its parts."""
+    group, summed = c.outputs // c.groups, c.features // c.groups
+    width, rows = lanes(c.x, registers), _rows_of_part(c, planes)
+    flat = planes.flat(rows)
+    phases = math.prod(len(each.sizes) for each in elements)
+    steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
+    tile = Shape(group, flat, width, summed * steps).best(registers.number)
+    # Where rows are shorter than a vector, or masked stores are slow, places between rows are cut off later.
+    least = width - 1 if registers.bits == MASKED else planes.pitch
+    between = planes.places[1] < min(least, planes.pitch)
+    columns = planes.pitch if between else planes.places[1]
+    channels = _channels(c, summed)
+    blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))
+    features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
+    # The last tile overlaps the one before unless that would add channels twice.
+    last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
+    form = Form(
+        tile,
+        width,
+        tuple(c.layout.kernel),
+        c.reversed,
+        elements,
+        replace(planes.offsets, pitch=None),
+        swapped,
+        even=group % features == 0,
+        between=columns == planes.pitch,
+        full=columns == planes.pitch and last + tile.vectors * width <= rows * columns,
+    )
+    sizes = Sizes(
+        images=c.batch,
+        results=phases * c.batch,
+        inputs=c.features,
+        outputs=c.outputs,
+        summed=summed,
+        group=group,
+        channels=channels,
+        blocks=blocks,
+        features=features,
+        parts=-(-group // features),
+        rows=rows,
+        columns=columns,
+        pitch=planes.pitch,
+        tiles=tiles,
+        last=last,
+        elements=0,  # of planes that are not yet there
+        places=planes.places[0] * columns,
+    )
+    return form, sizes
+
+
+def _channels(c: Convolution, summed: int) -> int:
+    """The channels that are added before the next tile: all, or some if the kernel has them as its outer dimension.
+
+    The CPU fetches the elements of a kernel before they are needed only if it reads few parts of it at a time.
+    """
+    if c.layout.kernel[0] > c.layout.kernel[1] or summed <= _CHANNELS:
+        return summed
+    return next(n for n in range(_CHANNELS, 0, -1) if summed % n == 0)
+
+
+def _features(tile: Tile, group: int, others: int, blocks: int) -> int:
+    """The features of a part, for a group of features; there are `others` parts of equal features."""
+    if blocks == 1:
+        return tile.features
+    tiles = -(-group // tile.features)
+    return tile.features * min(_TILES_OF_PART, -(-tiles // -(-_PARTS // others)))

@@ -1,0 +1,240 @@
+"""`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
+
+import math
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.marks import before_mark
+from tiduc.backends.iree.emit.patches import Along, patches, zero
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import element, shape
+from tiduc.dialect.windows import (
+    Layout,
+    Numbers,
+    Window,
+    group_counts,
+    reversal,
+    window_of_convolution,
+)
+
+BATCH, FEATURES = -2, -1
+"""The labels of the dimensions that are not spatial; the label of a spatial dimension is its index."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a convolution; `axes` has the label of each dimension of the value."""
+
+    value: Any
+    axes: tuple[int, ...]
+
+    def in_layout(self, b: Emitter, output: Numbers) -> Any:
+        """The value, transposed such that batch, features and spatial dimensions are the dimensions `output`."""
+        labels = [BATCH, FEATURES, *range(len(output) - 2)]
+        wanted = [labels[output.index(d)] for d in range(len(output))]
+        return b.transpose(self.value, [self.axes.index(label) for label in wanted])
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of x with the kernel w, of static shapes.
+
+    `places` is the spatial shape of the result. The window is reversed along the spatial dimensions `reversed`.
+    `groups` is the feature group count.
+    """
+
+    x: Any = field(repr=False)
+    w: Any = field(repr=False)
+    layout: Layout
+    window: Window
+    places: tuple[int, ...]
+    reversed: tuple[int, ...] = ()
+    groups: int = 1
+
+    @staticmethod
+    def of(op: Any) -> "Convolution":
+        """The convolution of an op; a reversal of the kernel becomes part of it."""
+        layout = Layout.of(op)
+        places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
+        turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
+        x, w = op.operands
+        spatial = layout.kernel[2:]
+        if not isinstance(w.owner, ir.Block) and w.owner.name == "stablehlo.reverse":
+            dimensions = list(w.owner.attributes["dimensions"])
+            if set(dimensions) <= set(spatial):
+                w, turned = w.owner.operands[0], turned ^ {spatial.index(d) for d in dimensions}
+        groups = group_counts(op)[0]
+        return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), groups)
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial dimensions."""
+        return len(self.places)
+
+    @property
+    def summed(self) -> int:
+        """The number of products in the sum that is one element of the result."""
+        return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])
+
+    @property
+    def batch(self) -> int:
+        """The size of the batch."""
+        return int(shape(self.x)[self.layout.input[0]])
+
+    @property
+    def features(self) -> int:
+        """The number of x's features."""
+        return int(shape(self.x)[self.layout.input[1]])
+
+    @property
+    def outputs(self) -> int:
+        """The number of the result's features."""
+        return int(shape(self.w)[self.layout.kernel[1]])
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element."""
+        return int(element(self.x).width // 8)
+
+    def in_place(self, b: Emitter) -> "Convolution":
+        """This convolution for code that reads the kernel in any order: with w before a reversal.
+
+        A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution runs
+        again, its image is behind a select, too, so that the kernel needs none (`passes/rematerialize/emit.py`).
+        """
+        reshape = defined_by(self.w, "stablehlo.reshape")
+        w = self.w if reshape is None else reshape.operands[0]
+        reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
+        if reverse is not None:
+            # The reversed dimensions, counted from the last one; the sizes of these and of later ones must stay.
+            ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
+            places = {len(shape(self.w)) + d for d in ends}
+            spatial = self.layout.kernel[2:]
+            if shape(w)[min(ends) :] == shape(self.w)[min(ends) :] and places <= set(spatial):
+                w, turned = reverse.operands[0], turned ^ {spatial.index(d) for d in places}
+        w = b.reshape(before_mark(w), shape(self.w))
+        return replace(self, w=w, reversed=tuple(sorted(turned)))
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether the image is dilated."""
+        return math.prod(self.window.base) > 1
+
+    @property
+    def has_few_places(self) -> bool:
+        """Whether the window has more elements than the result has places, as in gradients toward kernels."""
+        return math.prod(self.places) < math.prod(self.window.sizes)
+
+    def spatial_last(self, b: Emitter) -> "Convolution":
+        """This convolution of an image, and for a result, whose last dimensions are the spatial ones, in order."""
+        order, image = _with_spatial_last(self.layout.input)
+        _, output = _with_spatial_last(self.layout.output)
+        return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
+
+    def in_order(self, b: Emitter) -> "Convolution":
+        """`spatial_last`, with the kernel in such an order, too, and not reversed."""
+        order, kernel = _with_spatial_last(self.layout.kernel)
+        spatial = self.layout.kernel[2:]
+        w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
+        c = self.spatial_last(b)
+        layout = replace(c.layout, kernel=kernel)
+        return replace(c, w=b.transpose(w, order), layout=layout, reversed=())
+
+    def exchanged(self) -> "Convolution | None":
+        """The convolution of w with the kernel x, whose result `restored` takes; None if w is dilated.
+
+        Element j of w is multiplied by element i of x at place o = i * base - j + low, which runs backwards. Places
+        are counted from the last one. If w is reversed, x becomes reversed instead of the result.
+        """
+        if self.groups > 1 or set(self.window.dilation) != {1}:
+            return None
+        w, image, kernel = self.window, self.layout.input, self.layout.kernel
+        sizes, counts = (
+            tuple(shape(v)[d] for d in dims[2:]) for v, dims in ((self.x, image), (self.w, kernel))
+        )
+        low = tuple(
+            (n - 1) * base + lo - (k - 1) if d in self.reversed else (m - 1) * step - lo
+            for d, (n, k, m, base, step, lo) in enumerate(
+                zip(sizes, counts, self.places, w.base, w.strides, w.low, strict=True)
+            )
+        )
+        ones = (1,) * self.rank
+        window = Window(sizes, w.strides, ones, w.base, low, ones).ending(counts, self.places)
+        swapped = ((kernel[1], kernel[0]), (image[1], image[0]), self.layout.output[1::-1])
+        dimensions = (kernel, image, self.layout.output)
+        layout = Layout(*((*pair, *of[2:]) for pair, of in zip(swapped, dimensions, strict=True)))
+        return replace(self, x=self.w, w=self.x, layout=layout, window=window)
+
+    def restored(self, b: Emitter, y: Result) -> Result:
+        """The result, from that of the convolution `exchanged`."""
+        turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
+        names = {BATCH: FEATURES, FEATURES: BATCH}
+        value = b.reverse(y.value, turned) if turned else y.value
+        return Result(value, tuple(names.get(label, label) for label in y.axes))
+
+    def folded(self, b: Emitter) -> "Convolution":
+        """A convolution of one spatial dimension less, of which `unfolded` gives the result of this one.
+
+        Each place along the first dimension becomes an image, and each offset of the window there a channel.
+        """
+        (batch, features, first, *rest), w = self.layout.input, self.window
+        x = b.transpose(self.x, [batch, features, first, *rest])
+        if w.base[0] > 1:
+            none = [0] * len(shape(x))
+            x = b.pad(x, zero(b, x), none, none, [w.base[0] - 1 if d == 2 else 0 for d in range(len(none))])
+        n, m, _, *sizes = shape(x)
+        count, offsets = self.places[0], w.sizes[0]
+        along = [Along(n, 0), Along(count, 2, w.strides[0]), Along(m, 1), Along(offsets, 2, w.dilation[0])]
+        along += [Along(size, d) for d, size in enumerate(sizes, 3)]
+        starts = [0, 0, -w.low[0], *[0] * len(sizes)]
+        x = patches(b, x, along, starts, [n * count, m * offsets, *sizes])
+        inputs, outputs, first, *rest = self.layout.kernel
+        kernel = b.reverse(self.w, [first]) if 0 in self.reversed else self.w
+        kernel = b.transpose(kernel, [inputs, first, outputs, *rest])
+        each, _, *others = shape(kernel)
+        numbers = tuple(range(self.rank + 1))
+        return Convolution(
+            x,
+            b.reshape(kernel, [each * offsets, *others]),
+            Layout(numbers, numbers, numbers),
+            Window(*(of[1:] for of in astuple(w))),
+            self.places[1:],
+            tuple(d - 1 for d in self.reversed if d),
+            self.groups,
+        )
+
+    def unfolded(self, b: Emitter, y: Result) -> Result:
+        """The result, from that of the convolution `folded`."""
+        at, sizes = y.axes.index(BATCH), shape(y.value)
+        axes = [label + (label >= 0) for label in y.axes]
+        sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
+        return Result(b.reshape(y.value, sizes), tuple(axes))
+
+
+def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
+    """The dimensions in the order in which spatial ones are last, and the numbers that they have in this order."""
+    order = [*sorted(numbers[:2]), *numbers[2:]]
+    return order, tuple(order.index(d) for d in numbers)
+
+
+def by_product(b: Emitter, c: Convolution) -> Result:
+    """The result of a convolution in one group, without holes, as a product of w and the windows of the image."""
+    features, results, *spatial = c.layout.kernel
+    w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
+    w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
+    y = b.dot_general(w, _patches(b, c), ((), ()), ((1,), (0,)), {})
+    return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *range(c.rank)))
+
+
+def _patches(b: Emitter, c: Convolution) -> Any:
+    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
+    (batch, features, *spatial), w = c.layout.input, c.window
+    order = [features, batch, *spatial]
+    offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]
+    places = [Along(n, d, step) for d, (n, step) in enumerate(zip(c.places, w.strides, strict=True), 2)]
+    along = [Along(shape(c.x)[features], 0), *offsets, Along(c.batch, 1), *places]
+    starts = [0, 0, *(-low for low in w.low)]
+    return patches(b, b.transpose(c.x, order), along, starts, [c.summed, c.batch * math.prod(c.places)])

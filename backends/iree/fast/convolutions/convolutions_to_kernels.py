@@ -1,0 +1,146 @@
+"""convolutions_to_kernels: convolutions as kernels of vectors, for CPUs.
+
+    y = convolution(x, w)                      ->  sums in tiles of registers (channels_first.py)
+    y = convolution(x, w), windows of 1        ->  products in tiles (pointwise.py)
+    y = convolution(x with holes, w)           ->  one convolution of x for each phase of the result (phases.py)
+    y = convolution(x, w), few places          ->  vectors along features, as toward a kernel (toward_kernels.py); or a
+                                                   product of w and the windows of x (convolution_form.py)
+    y = convolution(x, w), batch groups        ->  toward the kernel of a depthwise convolution (toward_depthwise.py)
+    y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
+                                                   and the window's offsets there are channels
+
+Times of IREE's code in comparison: up to 16 times as long if channels come first, and 30 times for volumes. Up to 24
+times as long if the window is larger than the result, as in the gradient of a kernel. 40 to 100 times as long if x is
+dilated, as in the gradient of a convolution with strides and in transposed convolutions, since IREE stores the zeros
+and multiplies them. 7 times as long if there are groups of several features. 3 times as long if channels are last, on
+CPUs without AVX-512. Kernels read images and kernels in their order in memory, but images with channels last are
+transposed.
+
+If there are few places, the image and the kernel may change roles: then a small image with holes needs no phases, and
+vectors are along the more numerous features.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import DEFAULT, Emitter, are_floats, rewrite
+from tiduc.backends.iree.emit.vectors import MASKED
+from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, Result, by_product
+from tiduc.backends.iree.fast.convolutions.phases import by_phases
+from tiduc.backends.iree.fast.convolutions.toward_depthwise import toward_depthwise
+from tiduc.backends.iree.fast.convolutions.toward_kernels import cycles_toward_kernel, toward_kernel
+from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.settings import Registers, Settings
+from tiduc.dialect.context import stage
+from tiduc.dialect.types import shape
+from tiduc.dialect.windows import group_counts
+
+_WORK = 2**20
+"""The number of multiplications below which IREE's own code is as fast."""
+
+_FEW_WINDOWS = 1 / 8
+"""A product with the windows of the image is faster if it has at most this number of windows for each feature."""
+
+_LARGEST_KERNEL = 49
+"""The most elements of the window of a layer; the windows of gradients toward kernels are images, which are larger."""
+
+_FEW_IMAGES = 8
+"""With fewer images, a copy of a kernel larger than the images takes longer than it saves."""
+
+_WORK_POINTWISE = 2**17
+"""This limit for windows of one place, which `products_in_tiles` would take as products."""
+
+_WORK_DEPTHWISE = 2**16
+"""This limit for depthwise convolutions."""
+
+_WORK_DILATED = 2**14
+"""This limit for dilated images, for which IREE computes about a thousand multiplications in a microsecond."""
+
+
+@slow("Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.")
+@stage
+def convolutions_to_kernels(module: Any, settings: Settings = DEFAULT) -> int:
+    """Rewrites convolutions in place where that is faster; gives their number."""
+    return rewrite(module, {"stablehlo.convolution": _faster}, settings) if settings.vectors else 0
+
+
+def _faster(b: Emitter, op: Any) -> list[Any] | None:
+    """The result of a convolution, computed by kernels of vectors; None if these would not be faster."""
+    if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
+        return None
+    c, (_, batches) = Convolution.of(op), group_counts(op)
+    if not c.rank or math.prod(shape(op.results[0])) * c.summed < _least(c, batches):
+        return None
+    if batches > 1:
+        result = _of_batch_groups(b, c, batches)
+    else:
+        result = None if _is_fast(c, b.settings.registers) else computed(b, c)
+    return None if result is None else [result.in_layout(b, c.layout.output)]
+
+
+def _least(c: Convolution, batches: int) -> int:
+    """The fewest multiplications for which kernels of vectors are faster."""
+    if c.has_holes:
+        return _WORK_DILATED
+    if max(c.groups, batches) > 1:
+        return _WORK_DEPTHWISE
+    return _WORK if math.prod(c.window.sizes) > 1 else _WORK_POINTWISE
+
+
+def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
+    """The result with batch groups; None for volumes, or if a group has several images or outputs."""
+    if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
+        return None
+    return toward_depthwise(b, c.in_order(b))
+
+
+def _is_fast(c: Convolution, registers: Registers) -> bool:
+    """Whether IREE's own code is as fast: with channels last, if each channel is alone or windows have one element.
+
+    On CPUs with AVX-512, it is as fast for most convolutions with channels last.
+    """
+    if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
+        return False
+    count = math.prod(c.window.sizes)
+    is_dense = c.groups == 1 and not (c.has_few_places or (count > 1 and 1 in c.window.sizes))
+    return c.groups == max(c.features, c.outputs) > 1 or (
+        is_dense and (count == 1 or registers.bits == MASKED)
+    )
+
+
+def computed(b: Emitter, c: Convolution) -> Result | None:
+    """The result of a convolution, computed by kernels of vectors; None if an image has too many phases."""
+    if c.rank > 2:
+        y = computed(b, c.folded(b))
+        return None if y is None else c.unfolded(b, y)
+    few = _of_few_places(b, c) if c.has_few_places and c.groups == 1 else None
+    if few is not None:
+        return few
+    c = c.in_place(b).spatial_last(b)
+    return by_phases(b, c) if c.has_holes else channels_first(b, c)
+
+
+def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
+    """The result for windows with more elements than the result has places; None if other forms are faster.
+
+    A product reads a kernel of a layer in place. The other forms here copy the kernel into another order, which pays
+    for small kernels and for many images.
+    """
+    features, results, *spatial = c.layout.kernel
+    is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed
+    windows = c.batch * math.prod(c.places)
+    if is_in_order and not c.has_holes and windows <= _FEW_WINDOWS * c.outputs:
+        return by_product(b, c)
+    is_of_layer = math.prod(c.window.sizes) <= _LARGEST_KERNEL
+    if is_of_layer and c.batch < _FEW_IMAGES and math.prod(shape(c.w)) > math.prod(shape(c.x)):
+        return None
+    exchanged = c.exchanged()
+    forms = [each for each in (c, exchanged) if each is not None and not each.has_holes]
+    if not forms:
+        return None
+    best = min(forms, key=lambda each: cycles_toward_kernel(each, b.settings.registers))
+    y = toward_kernel(b, best.in_order(b))
+    return c.restored(b, y) if best is exchanged else y

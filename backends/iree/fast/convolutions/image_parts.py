@@ -1,0 +1,262 @@
+"""image_parts: the code of a convolution with channels first, as channels_first.py plans it.
+
+    y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
+
+The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share it: compiling the
+code takes IREE longer than all else about a convolution. All properties on which the code depends are in `Form`; the
+size of the window is in the type of the kernel.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emit.sizes import larger, read, smaller
+from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, quotient
+from tiduc.backends.iree.emit.workgroups import Part
+from tiduc.backends.iree.fast.convolutions.planes import Offsets
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of the kernel that each phase of the result takes, along one dimension.
+
+    Phase r takes `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of them is multiplied by what
+    the planes' window reads at offset `shifts[r] + j * dilation`.
+    """
+
+    sizes: tuple[int, ...]
+    first: tuple[int, ...] = (0,)
+    step: int = 1
+    shifts: tuple[int, ...] = (0,)
+    dilation: int = 1
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sums that are computed together: for `features` features and `vectors` vectors of places."""
+
+    features: int
+    vectors: int
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of one step; a load across cache lines counts twice."""
+        return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The properties of a convolution on which its code depends; convolutions of equal forms share code."""
+
+    tile: Tile
+    vector: int
+    """The elements of a vector."""
+    kernel: tuple[int, ...]
+    """The dimensions of the kernel: channels, features, and those of the window."""
+    reversed: tuple[int, ...]
+    """The dimensions of the window that are reversed."""
+    elements: tuple[Elements, ...]
+    offsets: Offsets
+    swapped: bool
+    """The features are the first dimension of the result, and the images the second one."""
+    even: bool
+    """All features of all tiles are features of the result."""
+    between: bool
+    """The result has the places between rows."""
+    full: bool
+    """All places of all tiles are places of the result, if it has those between rows."""
+
+    @property
+    def width(self) -> int:
+        """The places of a tile."""
+        return self.tile.vectors * self.vector
+
+    @property
+    def phases(self) -> int:
+        """The number of phases."""
+        return math.prod(len(each.sizes) for each in self.elements)
+
+    def order(self, image: Any, feature: Any) -> list[Any]:
+        """An entry for the image and one for the feature, in the order of the result's dimensions."""
+        return [feature, image] if self.swapped else [image, feature]
+
+
+class Sizes(NamedTuple):
+    """The numbers that the code reads at run time."""
+
+    images: Any
+    results: Any  # an image of the result for each phase of an image
+    inputs: Any  # channels
+    outputs: Any  # features of the result
+    summed: Any  # channels of a group
+    group: Any  # features of a group
+    channels: Any  # added at a time
+    blocks: Any  # the number of times that each tile adds channels
+    features: Any  # of a part
+    parts: Any  # of a group
+    rows: Any  # of a part
+    columns: Any  # of a part
+    pitch: Any  # the distance of rows in a plane
+    tiles: Any  # of the places of a part
+    last: Any  # the place of the last tile
+    elements: Any  # of a plane
+    places: Any  # of the result
+
+
+class _Taken(NamedTuple):
+    """The elements of the kernel along one dimension that one phase takes, as in `Elements`."""
+
+    size: Any
+    first: Any
+    shift: Any
+
+
+class _Place(NamedTuple):
+    """A tile: its image; what its phase takes; its first channel in x and in w; its features in w; its place t in x."""
+
+    image: Any
+    taken: Sequence[_Taken]
+    of_image: Any
+    channel: Any
+    features: Sequence[Any]
+    t: Any
+
+
+@dataclass(frozen=True)
+class ImagePart:
+    """Emits a part of a convolution: some features and some rows. `x` are the images as planes; `w` is the kernel."""
+
+    form: Form
+    sizes: Sizes
+    x: Any
+    w: Any
+
+    @property
+    def features(self) -> Any:
+        """The features of a part: those of one tile, if it adds all channels at once."""
+        return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: all its tiles."""
+        (result, rows, number), n = place, self.sizes
+        phase = k.held(quotient(result, n.images)) if self.form.phases > 1 else 0
+        image, taken = k.held(result - phase * n.images), self.taken(k, phase)
+        row = k.held(rows * n.rows)
+        group = k.held(quotient(number, n.parts))
+        start = k.held((number - group * n.parts) * self.features)
+        count = self.features if self.form.even else k.held(smaller(n.group - start, self.features))
+        feature = k.held(group * n.group + start)
+        starts = [*self.form.order(result, feature), k.held(row * n.columns)]
+        sizes = [*self.form.order(1, count), k.held(n.rows * n.columns)]
+
+        def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+            channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
+            t = k.held(smaller(place[2] * self.form.width, n.last))
+            # Features beyond the group are computed as copies of the last one, and not stored.
+            each = [start + feature + r for r in range(self.form.tile.features)]
+            features = [
+                k.held(group * n.group + (o if self.form.even else smaller(o, n.group - 1))) for o in each
+            ]
+            of_image = k.held(group * n.summed + channel)
+            at = _Place(image, taken, of_image, channel, features, k.held(row * n.pitch + t))
+            targets = self.targets(k, t, feature, count)
+            for v, to in zip(self.sums(k, at, self.before(k, targets, out)), targets, strict=True):
+                for place, mask in to:
+                    out = k.store(v, out, place, mask)
+            return [out]
+
+        counts = [n.blocks, quotient(self.features, self.form.tile.features), n.tiles]
+        out = k.array(sizes)
+        out = out if n.blocks == 1 else k.cleared(out, sizes)
+        return Part(k.nest(counts, [out], tile)[0], starts, sizes)
+
+    def taken(self, k: Vectors, phase: Any) -> list[_Taken]:
+        """The elements of the kernel that a phase takes, and their shift, along each dimension."""
+        taken, inner = [], self.form.phases
+        for each in self.form.elements:
+            inner //= len(each.sizes)
+            number = k.held(quotient(phase, inner) % len(each.sizes))
+            taken.append(
+                _Taken(*(_entry(k, table, number) for table in (each.sizes, each.first, each.shifts)))
+            )
+        return taken
+
+    def before(self, k: Vectors, targets: Sequence[Any], out: Any) -> list[Any]:
+        """The sums of the channels that have been added to the part `out`."""
+        if self.sizes.blocks == 1:
+            return [k.zeros()] * len(targets)
+        parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
+        return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
+
+    def sums(self, k: Vectors, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
+        """The sums of a tile, with some channels more."""
+        form, rank = self.form, len(self.form.elements)
+        offsets = replace(form.offsets, pitch=self.sizes.pitch)
+
+        def step(k: Vectors, place: Sequence[Any], *sums: Any) -> list[Any]:
+            channel, *numbers = place
+            each = zip(at.taken, numbers, form.elements, strict=True)
+            offset = [taken.shift + j * of.dilation for taken, j, of in each]
+            plane, shift = (k.held(n) for n in offsets.read([0] * (2 - rank) + offset))
+            image, first = (at.image, k.held(at.of_image + channel), plane), k.held(at.t + shift)
+            xs = [k.load(self.x, [*image, first + v * k.width]) for v in range(form.tile.vectors)]
+            begin = k.held(at.channel + channel)
+            places = [self.element(o, begin, at.taken, numbers) for o in at.features]
+            return k.plus_products([k.splat(k.element(self.w, *place)) for place in places], xs, sums)
+
+        return k.nest([self.sizes.channels, *(each.size for each in at.taken)], before, step)
+
+    def element(
+        self, feature: Any, channel: Any, taken: Sequence[_Taken], numbers: Sequence[Any]
+    ) -> list[Any]:
+        """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
+        layout = self.form.kernel
+        place: list[Any] = [0] * len(layout)
+        place[layout[0]], place[layout[1]] = channel, feature
+        for d, (each, j) in enumerate(zip(taken, numbers, strict=True)):
+            at, size = each.first + j * self.form.elements[d].step, self.w.type.shape[layout[2 + d]]
+            place[layout[2 + d]] = size - 1 - at if d in self.form.reversed else at
+        return place
+
+    def targets(self, k: Vectors, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
+        """For each vector of a tile at place t, its places in the part, and the lanes to store there.
+
+        If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
+        """
+        vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.form.tile.vectors)]
+        targets = []
+        for r in range(self.form.tile.features):
+            inside = (
+                [] if self.form.even else [k.splat(k.at_most(k.index(feature + (r + 1)), k.index(count)))]
+            )
+            here = self.form.order(0, feature + r)
+            targets += [[([*here, at], k.every(inside + masks)) for at, masks in v] for v in vs]
+        return targets
+
+    def _of_vector(self, k: Vectors, t: Any) -> list[tuple[Any, list[Any]]]:
+        """The columns of the part for the places from t on, and masks of their lanes."""
+        pitch, columns = self.sizes.pitch, self.sizes.columns
+        size = self.sizes.rows * columns
+        if self.form.between:
+            return [(t, [] if self.form.full else [k.first(size - t)])]
+        row = k.held(quotient(t, pitch))
+        column = k.held(t - row * pitch)
+        place = k.held(row * columns + column)
+        here = k.first(smaller(columns - column, size - place))
+        behind = k.held(larger(place + columns - pitch, 0))
+        there = k.except_for(k.first(size - behind), k.first(pitch - column))
+        return [(place, [here]), (behind, [there])]
+
+
+def _entry(k: Vectors, table: Sequence[int], number: Any) -> Any:
+    """The entry of this number in a table; an integer if all entries are equal."""
+    if len(set(table)) == 1:
+        return table[0]
+
+    def chosen(x: Any, entry: tuple[int, int]) -> Any:
+        return k.select_scalar(k.equal(number, entry[0]), entry[1], x)
+
+    return read(reduce(chosen, list(enumerate(table))[1:], k.index(table[0])))

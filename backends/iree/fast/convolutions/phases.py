@@ -1,0 +1,153 @@
+"""by_phases: convolutions of dilated images, computed without the zeros between the elements of the image.
+
+    y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
+
+For o = q * base + r, only offsets j of one residue class contribute, so each phase r of the result is a convolution of
+x with some of the kernel's elements:
+
+    o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
+    x  .  x0 .  x1 .  x2 .
+
+A phase to which no offset contributes is zero. One dispatch computes all phases.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
+from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.convolutions.image_parts import Elements
+from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.windows import Window
+
+_PHASES = 64
+"""The most phases."""
+
+
+class Phase(NamedTuple):
+    """One phase along one dimension: the kernel elements that contribute, and the window that they form.
+
+    A phase has `size` kernel elements: `first`, `first + step`, and so on. In x, their places are `dilation` apart;
+    `low` is the padding before x.
+    """
+
+    first: int
+    step: int
+    size: int
+    dilation: int
+    low: int
+
+    @property
+    def elements(self) -> Elements:
+        """The kernel elements, of this phase alone."""
+        return Elements((self.size,), (self.first,), self.step)
+
+
+def by_phases(b: Emitter, c: Convolution) -> Result | None:
+    """The result of a convolution whose spatial dimensions are last; None if there are many phases.
+
+    Each phase reads some elements of the kernel in place.
+    """
+    counts = _counts(c)
+    if counts is None:
+        return None
+    along = [_phases(c.window, d) for d in range(c.rank)]
+    alone = [[p for p in phases if p.size] for phases in along]
+    if all(len(phases) == 1 for phases in alone):
+        y = _among_zeros(b, c, along, counts)
+    else:
+        pairs = [_together(phases) for phases in along]
+        part = replace(c, window=_window(c, tuple(p for p, _ in pairs), counts), places=counts)
+        y = channels_first(b, part, [elements for _, elements in pairs]).value
+    return _interleaved(b, y, c, counts, (BATCH, FEATURES, *range(c.rank)))
+
+
+def _counts(c: Convolution) -> tuple[int, ...] | None:
+    """The places of each phase; None if the window has strides along a dilated dimension, or for too many phases."""
+    base = c.window.base
+    if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
+        return None
+    return tuple(-(-n // a) for n, a in zip(c.places, base, strict=True))
+
+
+def _among_zeros(
+    b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
+) -> Any:
+    """The phases as successive images; all but one are zero."""
+    parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
+    for phases in itertools.product(*along):
+        if all(p.size for p in phases):
+            part = replace(c, window=_window(c, phases, counts), places=counts)
+            parts.append(channels_first(b, part, [p.elements for p in phases]).value)
+        else:
+            parts.append(b.constant(0, type_))
+    return b.concatenate(parts, 0)
+
+
+def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
+    """The window that reads what the windows of all phases along one dimension read, and the elements of each phase.
+
+    The windows of phases begin at different offsets, so this window covers all offsets. A single phase keeps its own.
+    """
+    if len(phases) == 1:
+        (p,) = phases
+        return p, p.elements
+    low, step, dilation = max(p.low for p in phases if p.size), phases[0].step, phases[0].dilation
+    shifts = [low - p.low if p.size else 0 for p in phases]
+    ends = [shift + (p.size - 1) * dilation for shift, p in zip(shifts, phases, strict=True) if p.size]
+    elements = Elements(
+        tuple(p.size for p in phases),
+        tuple(p.first if p.size else 0 for p in phases),
+        step,
+        tuple(shifts),
+        dilation,
+    )
+    return Phase(0, 1, max(ends) + 1, 1, low), elements
+
+
+def _phases(w: Window, d: int) -> list[Phase]:
+    """The phases along dimension d."""
+    base, dilation = w.base[d], w.dilation[d]
+    if base == 1:
+        return [Phase(0, 1, w.sizes[d], dilation, w.low[d])]
+    step = base // math.gcd(base, dilation)
+    phases = []
+    for r in range(base):
+        first = next((j for j in range(step) if (r + j * dilation - w.low[d]) % base == 0), w.sizes[d])
+        size = len(range(first, w.sizes[d], step))
+        phases.append(
+            Phase(first, step, size, step * dilation // base, -((r + first * dilation - w.low[d]) // base))
+        )
+    return phases
+
+
+def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) -> Window:
+    """The window for one phase."""
+    ones, zeros = (1,) * c.rank, (0,) * c.rank
+    sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
+    image = [shape(c.x)[d] for d in c.layout.input[2:]]
+    return Window(sizes, c.window.strides, ones, dilation, low, zeros).ending(image, counts)
+
+
+def _interleaved(
+    b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
+) -> Result:
+    """The result in its layout, from the dimensions (phases, *labels) of its phases."""
+    base, rank = c.window.base, c.rank
+    sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
+    parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])
+    # A spatial dimension of the result consists of its places and, as the minor part, its phases.
+    of = {label: [rank + i, *([label] if label >= 0 else [])] for i, label in enumerate(labels)}
+    names = [BATCH, FEATURES, *range(rank)]
+    axes = tuple(names[c.layout.output.index(d)] for d in range(rank + 2))
+    y = b.transpose(parts, [i for label in axes for i in of[label]])
+    sizes |= {d: counts[d] * base[d] for d in range(rank)}
+    y = b.reshape(y, [sizes[label] for label in axes])
+    ends = sizes | dict(enumerate(c.places))
+    if ends != sizes:
+        y = b.slice(y, [0] * len(axes), [ends[label] for label in axes], [1] * len(axes))
+    return Result(y, axes)

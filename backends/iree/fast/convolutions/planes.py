@@ -1,0 +1,259 @@
+"""planes: images with channels first as arrays in which every offset of a window is one constant distance away.
+
+    x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
+
+The element that offset (i, j) of a window at place (p, q) reads is x[(p + i) pitch + q + j], so a vector of x at
+t + i pitch + j has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left one of
+the next. With strides, there is one such plane for each remainder of rows and columns, without holes:
+
+    stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
+
+The code that reads or writes planes reads their sizes at run time, so that images of many sizes share it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.patches import Along, patches
+from tiduc.backends.iree.emit.vectors import Vectors, quotient
+from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
+from tiduc.dialect.types import shape, with_shape
+
+Pair = tuple[int, int]
+"""A number for rows and a number for columns."""
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """The element of a plane that a window reads at each of its offsets.
+
+    Images of other sizes change the `pitch`, the distance of rows in a plane, and nothing else. `remainders` are the
+    remainders of rows, and of columns, for which there are planes.
+    """
+
+    strides: Pair
+    dilation: Pair
+    remainders: tuple[tuple[int, ...], ...]
+    pitch: Any = None
+
+    def read(self, offset: Sequence[Any]) -> tuple[Any, Any]:
+        """The plane that an offset of the window reads, and the distance in it from the window's place."""
+        plane, at = 0, 0
+        for d, j in enumerate(offset):
+            planes, far = self.remainders[d], j * self.dilation[d]
+            shift = quotient(far, self.strides[d])
+            if len(planes) > 1:
+                plane = plane * len(planes) + quotient(far - shift * self.strides[d], planes[1])
+            at = at + shift * (1 if d else self.pitch)
+        return plane, at
+
+
+@dataclass(frozen=True)
+class Planes:
+    """The planes of the images of a convolution of one or two spatial dimensions; an image of one has one row.
+
+    `places` and `sizes` are the rows and columns of the result and of the window; `strides`, `dilation` and `low` are
+    those of the window; `image` is the size of an image.
+    """
+
+    places: Pair
+    sizes: Pair
+    strides: Pair
+    dilation: Pair
+    low: Pair
+    image: Pair
+
+    @staticmethod
+    def of(c: Convolution) -> "Planes":
+        """The planes of a convolution's images."""
+        w = c.window
+        return _planes(c, c.places, w.sizes, w.strides, w.dilation)
+
+    @staticmethod
+    def of_kernel(c: Convolution) -> "Planes":
+        """The planes of a convolution toward a kernel: the window and its places change roles."""
+        w = c.window
+        return _planes(c, w.sizes, c.places, w.dilation, w.strides)
+
+    def remainders(self, d: int) -> list[int]:
+        """The remainders of rows or columns for which there are planes: multiples of the second one, from 0 on."""
+        stride, step = self.strides[d], self.dilation[d] % self.strides[d]
+        if step * (self.sizes[d] - 1) < stride:
+            return [j * step for j in range(self.sizes[d] if step else 1)]
+        return list(range(0, stride, math.gcd(stride, step)))
+
+    @property
+    def offsets(self) -> Offsets:
+        """The element of a plane that the window reads at each of its offsets."""
+        remainders = tuple(tuple(self.remainders(d)) for d in range(2))
+        return Offsets(self.strides, self.dilation, remainders, self.pitch)
+
+    @property
+    def count(self) -> int:
+        """The number of planes."""
+        return math.prod(len(self.remainders(d)) for d in range(2))
+
+    @property
+    def reach(self) -> Pair:
+        """The places between the last element that the window reads in its plane, and the window's place."""
+        rows, columns = ((self.sizes[d] - 1) * self.dilation[d] // self.strides[d] for d in range(2))
+        return rows, columns
+
+    @property
+    def shared(self) -> int:
+        """The zeros that are the right padding of one row and the left padding of the next.
+
+        They are not more than a window reaches, so that no two places of the result are one place of a plane.
+        """
+        if self.strides[1] > 1:
+            return 0
+        behind = self.places[1] + self.reach[1] - self.low[1] - self.image[1]
+        return max(0, min(self.low[1], behind, self.reach[1]))
+
+    @property
+    def pitch(self) -> int:
+        """The distance of rows."""
+        return self.places[1] + self.reach[1] - self.shared
+
+    def flat(self, rows: int) -> int:
+        """The number of consecutive places in these rows of the result, those between rows included."""
+        return (rows - 1) * self.pitch + self.places[1]
+
+    def rows(self, least: int) -> int:
+        """The rows of a plane, of which at least `least` consecutive places are read."""
+        furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
+        return -(-furthest // self.pitch)
+
+    def filled(self, b: Emitter, x: Any, least: int) -> Any:
+        """The planes (batch, features, planes, elements) of x, (batch, features, rows, columns)."""
+        n, m, *image = shape(x)
+        rows = self.rows(least)
+        size = rows * self.pitch
+        if (rows, self.pitch) == tuple(image) and self.low == (0, 0) and self.strides == (1, 1):
+            return b.reshape(x, [n, m, 1, size])
+        if self.strides[1] > 2:
+            return self._gathered(b, x, rows)
+        type_ = with_shape(x.type, [n, m, self.count, size])
+        numbers = _Numbers(n, m, image[0], image[1], size, self.pitch, self.kept(0)[2], self.kept(1)[2])
+        shared = Shared.named(
+            numbers,
+            ["images"],
+            ("images", "channels", "height", "width"),
+            ("images", "channels", None, "size"),
+        )
+        copies = _Copies(self.strides, self.offsets.remainders, self.low)
+
+        def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+            x, *numbers = inputs
+            return replace(copies, x=x, numbers=_Numbers(*numbers)).one(k, place)
+
+        return in_workgroups(b, "planes", copies, [x], type_, [n, m], one, shared)
+
+    def _gathered(self, b: Emitter, x: Any, rows: int) -> Any:
+        """The planes, by a loop over their elements."""
+        n, m, *_ = shape(x)
+        kept = [self.remainders(d) for d in range(2)]
+        steps = [each[1] if len(each) > 1 else 1 for each in kept]
+        at = [
+            Along(n, 0),
+            Along(m, 1),
+            *(Along(len(each), d + 2, steps[d]) for d, each in enumerate(kept)),
+            *(Along(size, d + 2, self.strides[d]) for d, size in enumerate((rows, self.pitch))),
+        ]
+        return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
+
+    def kept(self, d: int) -> tuple[int, int, int]:
+        """Along dimension d, the first elements of the image, which no window reads, the padding, and those read."""
+        skipped, low = max(0, -self.low[d]), max(0, self.low[d])
+        reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
+        return skipped, low, max(0, min(self.image[d] - skipped, reached - low))
+
+
+class _Numbers(NamedTuple):
+    """The sizes of images and planes, the distance of rows, and the rows and columns of an image that windows read."""
+
+    images: Any
+    channels: Any
+    height: Any
+    width: Any
+    size: Any
+    pitch: Any
+    rows: Any
+    columns: Any
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Emits the planes of an image. In the code of a dispatch, `x` are the images; `numbers` are read at run time."""
+
+    strides: Pair
+    remainders: tuple[tuple[int, ...], ...]
+    low: Pair
+    x: Any = field(default=None, repr=False)
+    numbers: Any = field(default=None, repr=False)
+
+    @property
+    def count(self) -> int:
+        """The number of planes."""
+        return math.prod(map(len, self.remainders))
+
+    def one(self, k: Vectors, image: Sequence[Any]) -> Part:
+        """The planes with the elements of an image."""
+        n, stride, first = self.numbers, self.strides[0], max(0, -self.low[0])
+        sizes = [1, 1, self.count, n.size]
+        out = k.cleared(k.array(sizes), sizes)
+        for i, remainder in enumerate(self.remainders[0]):
+            # Row r of the plane is row r * stride + shift of the image.
+            shift = remainder - self.low[0]
+            begin = -((shift - first) // stride)
+            end = k.held(quotient(n.rows + (first - shift + stride - 1), stride))
+
+            def row(k: Vectors, r: Any, out: Any, i: int = i, shift: int = shift) -> list[Any]:
+                source = [*image, k.held(r * stride + shift)]
+                return [self.row(k, source, k.held(r * n.pitch), i * len(self.remainders[1]), out)]
+
+            (out,) = k.loop(begin, end, 1, [out], row)
+        return Part(out, [*image, 0, 0], sizes)
+
+    def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
+        """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
+        step, count = k.width * self.strides[1], self.numbers.columns
+        whole = k.held(quotient(count, step) * step)
+
+        def step_of_row(k: Vectors, q: Any, out: Any) -> list[Any]:
+            return [self.vectors_of_row(k, source, at, plane, q, out, None)]
+
+        (out,) = k.loop(0, whole, step, [out], step_of_row)
+        return self.vectors_of_row(k, source, at, plane, whole, out, k.held(count - whole))
+
+    def vectors_of_row(
+        self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
+    ) -> Any:
+        """The planes with the elements of a row from number q of those that windows read: all, or `count` if given."""
+        stride, remainders = self.strides[1], self.remainders[1]
+        low, skipped = max(0, self.low[1]), max(0, -self.low[1])
+        masks = [None if count is None else k.first(count - v * k.width) for v in range(stride)]
+        vs = [k.load(self.x, [*source, q + (skipped + v * k.width)], mask) for v, mask in enumerate(masks)]
+        for e, v in enumerate(k.deinterleaved(*vs) if stride == 2 else vs):
+            begin, remainder = divmod(e + low, stride)
+            if remainder in remainders:
+                place = at + begin + quotient(q, stride)
+                mask = None if count is None else k.first(quotient(count + (stride - 1 - e), stride))
+                out = k.store(v, out, [0, 0, plane + remainders.index(remainder), place], mask)
+        return out
+
+
+def _two(values: Any, fill: int) -> Pair:
+    first, second = [fill] * (2 - len(values)) + list(values)
+    return first, second
+
+
+def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
+    """The planes of a convolution's images, with these places, sizes, strides and dilation of the window."""
+    image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
+    places, sizes, strides, dilation = (_two(role, 1) for role in roles)
+    return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)

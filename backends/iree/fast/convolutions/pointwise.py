@@ -1,0 +1,56 @@
+"""pointwise: convolutions whose window has one element, and gradients toward their kernels, as products of matrices.
+
+    y[n, o, p] = sum_c w[o, c] x[n, c, p]                 for the places p of an image
+    y[o, c] = sum_p w[o, p] x[c, p]                       toward the kernel, for one image
+
+No element moves, unless the window has strides or padding: then planes (planes.py) hold the elements that it reads.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
+from tiduc.backends.iree.fast.convolutions.planes import Planes
+from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.fast.products.products_in_tiles import in_tiles, is_large
+from tiduc.dialect.types import shape
+
+
+def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
+    """The result, (batch, features, places); None if the window has more elements, or if the product is small.
+
+    The images have channels first, and `planes` are those of the images.
+    """
+    layout, count = c.layout, math.prod(planes.places)
+    sizes = [c.outputs, c.features, count]
+    if c.groups > 1 or math.prod(shape(c.w)[d] for d in layout.kernel[2:]) > 1:
+        return None
+    if not is_large(sizes, c.batch):
+        return None
+    order = sorted((layout.kernel[1], layout.kernel[0]))
+    w = b.reshape(c.w, [shape(c.w)[d] for d in order])
+    batch, features, *spatial = layout.input
+    x = _places(b, planes, b.transpose(c.x, [batch, features, *spatial]), [c.batch, c.features])
+    kept, summed = order.index(layout.kernel[1]), order.index(layout.kernel[0])
+    return in_tiles(b, Matrix(w, (), kept, summed), Matrix(x, (0,), 2, 1))
+
+
+def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
+    """The gradient toward a kernel of one element, as a matrix in the order of the result; None as in `pointwise`.
+
+    All arrays have channels first; `planes` are those of a convolution toward a kernel.
+    """
+    count = math.prod(planes.places)
+    if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
+        return None
+    x = Matrix(_places(b, planes, c.x, [c.batch]), (), 0, 1)
+    w = Matrix(b.reshape(c.w, [c.outputs, count]), (), 0, 1)
+    return in_tiles(b, x, w) if c.layout.output[1] else in_tiles(b, w, x)
+
+
+def _places(b: Emitter, planes: Planes, x: Any, sizes: Sequence[int]) -> Any:
+    """The elements of x that a window of one element reads, as an array of these sizes and the places."""
+    images = b.reshape(x, [*shape(x)[:2], *planes.image])
+    return b.reshape(planes.filled(b, images, 0), [*sizes, math.prod(planes.places)])

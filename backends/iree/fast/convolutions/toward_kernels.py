@@ -1,0 +1,324 @@
+"""toward_kernels: gradients of convolutions toward their kernels, with channels first, without patches.
+
+    y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
+
+w, the window, is a cotangent, so it is larger than the result. Vectors are along the features o: a dispatch copies w to
+panels of a tile's features. A tile is some features, some channels c and some offsets (i, j). Its sums stay in
+registers: each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
+channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
+end, blocks of a tile are transposed, since the features are not the last dimension of the result.
+
+The code reads the sizes of arrays at run time, so that gradients of many sizes share it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.sizes import smaller
+from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
+from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
+from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
+from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
+from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.types import shape, with_shape
+
+_STORE = 5
+"""The cycles that transpose and store one vector of a square block."""
+_BLOCK = 512
+"""The most places of a panel that one workgroup copies."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sums that are computed together: for `channels`, offsets of some rows and columns, and vectors of features."""
+
+    channels: int
+    rows: int
+    columns: int
+    vectors: int
+
+    @property
+    def height(self) -> int:
+        """The elements of x in a step."""
+        return self.channels * self.rows * self.columns
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of one step."""
+        return cycles_of_step(self.height * self.vectors, self.height + self.vectors)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sizes by which a tile is chosen: features in vectors, channels, offsets by row and column, steps of a sum.
+
+    `lanes` are the elements of a vector.
+    """
+
+    features: int
+    channels: int
+    rows: int
+    columns: int
+    steps: int
+    lanes: int
+
+    def cycles(self, tile: Tile) -> float:
+        """The estimated cycles of the gradient."""
+        offsets = self.channels * self.rows * self.columns // tile.height
+        store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
+        return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
+
+    def tiles(self, registers: int) -> Iterator[Tile]:
+        """The tiles whose sums fit into the registers with what a step loads, and whose offsets lie side by side.
+
+        A tile has whole windows of channels, else whole rows of a window, else a part of a row.
+        """
+        channels, rows, columns = (
+            [m for m in range(1, registers) if n % m == 0] for n in (self.channels, self.rows, self.columns)
+        )
+        for tile in itertools.starmap(Tile, itertools.product(channels, rows, columns, range(1, 6))):
+            whole = tile.columns == self.columns, tile.rows == self.rows
+            aligned = (whole[0] or tile.rows == 1) and (all(whole) or tile.channels == 1)
+            if aligned and (tile.height + 1) * tile.vectors + 1 < registers:
+                yield tile
+
+    def best(self, registers: int, of_one_channel: bool = False) -> Tile:
+        """The tile of the fewest cycles, of all tiles or of those with one channel."""
+        tiles = (t for t in self.tiles(registers) if t.channels == 1 or not of_one_channel)
+        return min(tiles, key=self.cycles)
+
+
+def toward_kernel(b: Emitter, c: Convolution) -> Result:
+    """The result of a convolution `in_order`, without groups and holes, whose window is larger than its result."""
+    planes = Planes.of_kernel(c)
+    y = toward_pointwise(b, c, planes)
+    y = _computed(b, c, planes) if y is None else y
+    major, minor = _swapped(c.layout.output[1], c.outputs, c.batch)
+    labels = _swapped(c.layout.output[1], FEATURES, BATCH)
+    return Result(b.reshape(y, [major, minor, *c.places]), (*labels, *range(c.rank)))
+
+
+def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
+    """The estimated cycles of such a convolution, in any order."""
+    sums, tile = _sums(c, Planes.of_kernel(c), registers)
+    return sums.cycles(tile)
+
+
+def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, Tile]:
+    """The sizes by which the tile is chosen, and the tile."""
+    steps = c.features * math.prod(planes.places)
+    sums = Sums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
+    return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
+
+
+def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
+    """The result, in its order in memory."""
+    by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
+    sums, tile = _sums(c, planes, b.settings.registers)
+    n, m, *_ = shape(c.x)
+    x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
+    even = c.outputs % (tile.vectors * sums.lanes) == 0
+    part = _Part(
+        tile,
+        sums.lanes,
+        c.layout.input[1],
+        by_channels,
+        even,
+        planes.sizes,
+        replace(planes.offsets, pitch=None),
+    )
+    w = _in_panels(b, c, part, count)
+    panels, _, filled, _ = shape(w)
+    whole = math.prod(planes.sizes)
+    sizes = [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole]
+    shared = Shared.named(
+        _Numbers(
+            c.outputs,
+            c.features,
+            c.batch,
+            *planes.places,
+            planes.pitch,
+            shape(x)[3],
+            panels,
+            filled,
+            sizes[-1],
+        ),
+        ["images"],
+        (*_swapped(part.images, "images", "channels"), None, "elements"),
+        ("panels", "images", "filled", None),
+        ("channels", "outputs", None) if by_channels else ("outputs", "last"),
+    )
+    counts = [panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        x, w, *numbers = inputs
+        return part.reading(x, w, _Numbers(*numbers)).one(k, place)
+
+    return in_workgroups(b, "toward_kernel", part, [x, w], with_shape(c.x.type, sizes), counts, one, shared)
+
+
+class _Numbers(NamedTuple):
+    """The numbers that the code reads: features o, images n, channels c; places of a cotangent, the distance of rows.
+
+    The others are sizes of arrays: the elements of a plane, panels and their places, and the result's last dimension.
+    """
+
+    outputs: Any
+    images: Any
+    channels: Any
+    rows: Any
+    columns: Any
+    pitch: Any
+    elements: Any
+    panels: Any
+    filled: Any
+    last: Any
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Emits a part of a gradient: the sums of one tile. `by_channels` if these are the first dimension of the result.
+
+    `images` is their dimension in x, `even` says whether all panels are full, and `sizes` are those of the result. In
+    the code of a dispatch, `x` are the images as planes, and `w` is the cotangent in panels.
+    """
+
+    tile: Tile
+    vector: int
+    images: int
+    by_channels: bool
+    even: bool
+    sizes: tuple[int, int]
+    offsets: Offsets
+    x: Any = field(default=None, repr=False)
+    w: Any = field(default=None, repr=False)
+    numbers: Any = field(default=None, repr=False)
+
+    def reading(self, x: Any, w: Any, numbers: _Numbers) -> "_Part":
+        """The part in the code of a dispatch."""
+        return replace(self, x=x, w=w, numbers=numbers, offsets=replace(self.offsets, pitch=numbers.pitch))
+
+    @property
+    def width(self) -> int:
+        """The features of a panel."""
+        return self.tile.vectors * self.vector
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: a tile."""
+        panel, block, number = place
+        tile, (_, columns) = self.tile, self.sizes
+        channel = k.held(block * tile.channels)
+        row = k.held(quotient(number, columns // tile.columns) * tile.rows)
+        column = k.held(number * tile.columns - quotient(row, tile.rows) * columns)
+        feature = k.held(panel * self.width)
+        count = self.width if self.even else k.held(smaller(self.numbers.outputs - feature, self.width))
+        offset, height = k.held(row * columns + column), tile.rows * tile.columns
+        if self.by_channels:
+            starts, sizes = [channel, feature, offset], [1, count, height]
+        else:
+            whole = math.prod(self.sizes)
+            starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
+        out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
+        return Part(out, starts, sizes)
+
+    def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
+        """The sums of a tile: for each channel and offset, vectors of features."""
+        tile, n = self.tile, self.numbers
+        offsets = itertools.product(range(tile.rows), range(tile.columns))
+        reads = [[k.held(n) for n in self.offsets.read([row + i, column + j])] for i, j in offsets]
+        channels = [k.held(channel + m) for m in range(tile.channels)]
+
+        def of_row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
+            image, p = place
+            begin, first = k.held(p * n.columns), k.held(p * n.pitch)
+
+            def step(k: Vectors, q: Any, *sums: Any) -> list[Any]:
+                at = [panel, image, k.held(begin + q)]
+                ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
+                here = k.held(first + q)
+                elements = (
+                    k.element(self.x, *_swapped(self.images, image, m), plane, here + far)
+                    for m in channels
+                    for plane, far in reads
+                )
+                return k.plus_products((k.splat(x) for x in elements), ws, sums)
+
+            return k.loop(0, n.columns, 1, sums, step)
+
+        return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
+
+    def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
+        """The part `out` with the sums of a tile, of which `count` features are stored."""
+        tile = self.tile
+        for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
+            rows = range(begin, min(begin + k.width, tile.height))
+            square = [sums[r * tile.vectors + v] for r in rows] + [k.zeros()] * (k.width - len(rows))
+            masks = [k.first(len(rows))] if len(rows) < k.width else []
+            for e, row in enumerate(k.transposed(square)):
+                o = v * k.width + e
+                inside = [] if self.even else [k.splat(k.at_most(k.index(o + 1), k.index(count)))]
+                out = k.store(
+                    row, out, [*([0] if self.by_channels else []), o, begin], k.every(masks + inside)
+                )
+        return out
+
+
+class _Panels(NamedTuple):
+    """The numbers that the copy to panels reads: panels, images, features, places, those of a panel and a part."""
+
+    panels: Any
+    images: Any
+    outputs: Any
+    places: Any
+    filled: Any
+    each: Any
+
+
+def _in_panels(b: Emitter, c: Convolution, part: _Part, count: int) -> Any:
+    """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
+    images, vector, width, even = c.layout.kernel[0], part.vector, part.width, part.even
+    panels, squares = -(-c.outputs // width), -(-count // vector)
+    each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
+    w = b.reshape(c.w, [*shape(c.w)[:2], count])
+    type_ = with_shape(w.type, [panels, c.features, squares * vector, width])
+    shared = Shared.named(
+        _Panels(panels, c.features, c.outputs, count, squares * vector, each),
+        ["images"],
+        (*_swapped(images, "images", "outputs"), "places"),
+        ("panels", "images", "filled", None),
+    )
+
+    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        (panel, image, block), n = place, _Panels(*inputs[1:])
+        start = k.held(block * n.each)
+
+        def feature(k: Vectors, i: Any) -> Any:
+            """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
+            o = panel * width + i
+            return k.held(o if even else smaller(o, n.outputs - 1))
+
+        def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+            i, v = (k.held(at * vector) for at in place)
+            mask = k.first(n.places - (start + i))
+            features = [feature(k, v + e) for e in range(vector)]
+            places = [[*_swapped(images, image, o), start + i] for o in features]
+            for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
+                out = k.store(row, out, [0, 0, i + r, v])
+            return [out]
+
+        sizes = [1, 1, n.each, width]
+        (out,) = k.nest([quotient(n.each, vector), part.tile.vectors], [k.array(sizes)], square)
+        return Part(out, [panel, image, start, 0], sizes)
+
+    counts = [panels, c.features, squares * vector // each]
+    return in_workgroups(b, "panels", (images, width, even), [w], type_, counts, one, shared)
+
+
+def _swapped(index: int, x: Any, y: Any) -> list[Any]:
+    """x and y, in the order in which x has this index."""
+    return [y, x] if index else [x, y]

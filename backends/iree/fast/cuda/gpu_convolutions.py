@@ -1,0 +1,57 @@
+"""gpu_convolutions: convolutions on NVIDIA's GPUs as products of the kernel and the windows of the image (im2col).
+
+    y[o, (n, p)] = sum over s of w[o, s] patches[s, (n, p)],  s = (feature, offset in the window)
+
+One kernel copies the patches, and `gpu_products` takes the product. IREE's own convolutions read the image from global
+memory for each product: they take 10 to 20 times as long.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, are_floats, rewrite
+from tiduc.backends.iree.emit.gpu_tiles import LEAST_WORK, NARROWEST
+from tiduc.backends.iree.emit.patches import zero
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, by_product
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.types import shape
+from tiduc.dialect.windows import group_counts
+
+_MOST_BYTES = 2**28
+"""The largest size of the patches."""
+
+
+@slow("Reads images from global memory for each product of a convolution; copies windows, takes one product.")
+@stage
+def gpu_convolutions(module: Any) -> int:
+    """Rewrites the convolutions of a module in place; gives their number."""
+    return rewrite(module, {"stablehlo.convolution": _as_product})
+
+
+def _as_product(b: Emitter, op: Any) -> list[Any] | None:
+    """The result of a convolution as a product; None for one that stays."""
+    arrays = (*op.operands, *op.results)
+    if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
+        return None
+    c = Convolution.of(op)
+    columns = c.batch * math.prod(c.places)
+    if min(c.outputs, c.summed, columns) < NARROWEST or c.outputs * c.summed * columns < LEAST_WORK:
+        return None
+    if c.summed * columns * c.width > _MOST_BYTES:
+        return None
+    return [by_product(b, _without_holes(b, c)).in_layout(b, c.layout.output)]
+
+
+def _without_holes(b: Emitter, c: Convolution) -> Convolution:
+    """The convolution of an image that has the zeros between its elements."""
+    if math.prod(c.window.base) == 1:
+        return c
+    interior = [0] * len(shape(c.x))
+    for d, base in zip(c.layout.input[2:], c.window.base, strict=True):
+        interior[d] = base - 1
+    x = b.pad(c.x, zero(b, c.x), [0] * len(interior), [0] * len(interior), interior)
+    return replace(c, x=x, window=replace(c.window, base=(1,) * c.rank))

@@ -1,0 +1,114 @@
+"""gpu_products: products of matrices on NVIDIA's GPUs, in tiles that lie in shared memory, and in parts.
+
+    %0 = dot_general %x, %y : (128x3072, 3072x768)
+    ->
+    %1 = linalg.generic {tiles} (reshape %x : 128x16x192), (reshape %y : 16x192x768) : 16x128x768
+    %0 = reduce %1 along [0], by add
+
+IREE reads both operands from global memory for each product, and gives few workgroups a long sum. Here, a workgroup
+copies a tile of each operand to shared memory; each thread adds up a few elements in registers. A long sum is divided
+into parts, so that all multiprocessors have work; a second kernel adds the parts. `Product.cycles` estimates the time
+of each tile and number of parts, and the fastest is taken.
+
+Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
+batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16; IREE's padding of
+their tiles gives wrong values. `faults/half_products.py` widens products of f16 and bf16 that have batch dimensions, or
+rows and columns that no tile divides.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite
+from tiduc.backends.iree.emit.gpu_tiles import Product, Tile
+from tiduc.backends.iree.emit.kernels import KERNEL, Kernel
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.types import element, shape, with_shape
+
+_PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
+"""Loops, beside those of batches."""
+
+
+_INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"
+_INSTRUCTION_TERMS = 16
+
+
+@slow(
+    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts."
+)
+@stage
+def gpu_products(module: Any) -> int:
+    """Rewrites the products of a module in place; gives their number."""
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    return rewrite(module, {"stablehlo.dot_general": _in_tiles})
+
+
+def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
+    """A product in tiles; None for one that stays."""
+    product = None if op.operation.parent.name == KERNEL else Product.of(op)
+    if product is None:
+        return None
+    tile, parts = min(product.choices(), key=lambda choice: product.cycles(*choice))
+    x, y = op.operands
+    return [_emit(b, x, y, Contraction.of(op), product, tile, parts)]
+
+
+def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: Tile, parts: int) -> Any:
+    """The product. The loops are those of batches and parts, of more than one, then of rows, columns and terms."""
+    sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
+    outer = [name for name, n in sizes.items() if n > 1]
+    sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
+    zeros_after = parts * sizes[_TERMS] - product.terms
+    loops = [*outer, _ROWS, _COLUMNS, _TERMS]
+
+    def operand(v: Any, side: int) -> tuple[Any, list[str]]:
+        """An operand with a dimension for each loop that its place depends on, and these loops."""
+        names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
+            of.summed[side][0]: [_PART, _TERMS]
+        }
+        kept = [name for d in range(len(shape(v))) for name in names.get(d, [_COLUMNS if side else _ROWS])]
+        kept = [name for name in kept if name in loops]
+        if zeros_after:
+            high = [zeros_after if d in of.summed[side] else 0 for d in range(len(shape(v)))]
+            v = b.pad(v, b.zero(with_shape(v.type, [])), [0] * len(high), high, [0] * len(high))
+        return b.reshape(v, [sizes[name] for name in kept]), kept
+
+    def places(names: Sequence[str]) -> Any:
+        return ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loops.index(name)) for name in names])
+
+    (x, of_x), (y, of_y), of_z = operand(x, 0), operand(y, 1), loops[:-1]
+    k = Kernel(b.place, b.location, b.settings)
+    zeros = k.zero_array(ir.RankedTensorType.get([sizes[name] for name in of_z], ir.F32Type.get()))
+    maps = [places(names) for names in (of_x, of_y, of_z)]
+    z = k.contraction(x, y, zeros, maps, _compilation(tile, len(outer), sizes, element(x)))
+    if parts > 1:
+        z = b.reduce_sum(z, [outer.index(_PART)])
+    return b.reshape(z, [*product.batches, product.rows, product.columns])
+
+
+def _compilation(tile: Tile, outer: int, of: Mapping[str, int], operand: Any) -> Any:
+    """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
+
+    def sizes(first: int, *last: int) -> str:
+        return str([first] * outer + list(last))
+
+    config = {"promote_operands": "[0, 1]", "workgroup": sizes(1, tile.rows, tile.columns, 0)}
+    if tile.in_tensor_cores:
+        config["mma_kind"] = _INSTRUCTION.format(str(operand).upper())
+        config["reduction"] = sizes(0, 0, 0, tile.terms // _INSTRUCTION_TERMS)
+        config["subgroup"] = sizes(0, *tile.of_worker, 0)
+    else:
+        config["reduction"] = sizes(0, 0, 0, tile.terms)
+        config["thread"] = sizes(1, *tile.of_worker, 0)
+        if of[_ROWS] % tile.rows or of[_COLUMNS] % tile.columns:
+            config["padding"] = sizes(1, tile.rows, tile.columns, tile.terms)
+    lowering = ", ".join(f"{name} = {config[name]}" for name in sorted(config))
+    return ir.Attribute.parse(
+        f"#iree_codegen.compilation_info<lowering_config = #iree_gpu.lowering_config<{{{lowering}}}>, "
+        "translation_info = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<TileAndFuse> "
+        f"workgroup_size = [{tile.threads}, 1, 1] subgroup_size = 32>>"
+    )

@@ -1,0 +1,107 @@
+"""pooled_scatters: on GPUs, the gradient of a max-pool as a sum over the elements of a window, not as a scatter.
+
+    %0:2 = reduce_window(%x, reshape (iota 25))    the greatest element of each window of 3x3, and its number in 5x5
+    %1 = scatter(%z, %0#1, %dy)                    adds each window's update to that element
+    ->
+    %1 = %z + sum over the 9 elements k of a window of pad (select %0#1 = number of k, %dy, 0)
+
+A window chooses one of its own elements, so that an element gets updates only from the few windows that hold it. IREE
+applies all updates of a scatter by one thread of a GPU.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, is_static, legalize
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.dependences import RESHAPES, defined_by, traced
+from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.windows import Window, window_of
+from tiduc.passes.rules.gather import type_range
+from tiduc.passes.rules.selection import selects
+
+
+class Chosen(NamedTuple):
+    """The row-major number, in an array of some sizes, of the element that each window over the array chooses.
+
+    A window may also choose its initial number, `none`, which is the number of no element. The scatter then adds the
+    window's update at the index `instead`, or drops it if that is out of range.
+    """
+
+    numbers: Any
+    window: Window
+    sizes: list[int]
+    none: int
+    instead: int
+
+
+@legalize("stablehlo.scatter", where=ON_OTHERS)
+@slow("Applies the updates of a scatter by one thread of a GPU; those of a max-pool's gradient become a sum.")
+def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The sum over the elements of a window; None if the indices are not known to be numbers that windows choose."""
+    if len(op.results) != 1 or reducer(op) != "stablehlo.add":
+        return None
+    flat, indices, updates = op.operands
+    chosen = _chosen(indices)
+    if chosen is None or not _adds_numbers(op, chosen) or math.prod(chosen.window.sizes) > MOST_TERMS:
+        return None
+    count, zero = math.prod(chosen.sizes), b.constant(0, with_shape(flat.type, []))
+    total = b.reshape(spread(b, updates, chosen.numbers, chosen.window, chosen.sizes), [count])
+    total = b.add(flat, b.pad(total, zero, [0], [shape(flat)[0] - count], [0]))
+    if not 0 <= chosen.instead < shape(flat)[0]:
+        return [total]
+    lost = b.compare(chosen.numbers, b.constant(chosen.none, chosen.numbers.type), "EQ")
+    lost = b.reduce_sum(b.select(lost, updates, b.constant(0, updates)), range(len(shape(updates))))
+    after = shape(flat)[0] - chosen.instead - 1
+    return [b.add(total, b.pad(b.reshape(lost, [1]), zero, [chosen.instead], [after], [0]))]
+
+
+def _chosen(indices: Any) -> Chosen | None:
+    """The numbers that the indices of a scatter are, perhaps clamped to limits around the numbers of all elements."""
+    clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
+    low, y, high = clamps[0].operands if clamps else (None, indices, None)
+    for x in traced(y, RESHAPES):
+        pool = defined_by(x, "stablehlo.reduce_window")
+        if pool is None or not is_static(x.type):
+            continue
+        i = x.result_number
+        numbers, none, window = pool.operands[i], splat(pool.operands[len(pool.results) + i]), window_of(pool)
+        count = math.prod(shape(numbers))
+        nothing = -1 if none is None else int(none.value)
+        if none is None or 0 <= nothing < count or any(n != 1 for n in window.base):
+            return None
+        least, most = _limit(low, min(nothing, 0)), _limit(high, max(nothing, count))
+        if least is None or most is None or least > 0 or most < count - 1:
+            return None
+        known = _counts(numbers) and selects(pool, i)
+        instead = min(max(nothing, least), most)
+        return Chosen(x, window, shape(numbers), nothing, instead) if known else None
+    return None
+
+
+def _limit(x: Any | None, otherwise: int) -> int | None:
+    """A limit of a clamp; None if it is unknown. Without a clamp (x is None), `otherwise`."""
+    if x is None:
+        return otherwise
+    number = splat(x)
+    return None if number is None else int(number.value)
+
+
+def _counts(x: Any) -> bool:
+    """Whether the elements of an array are their row-major numbers, which their type holds."""
+    lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
+    return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
+
+
+def _adds_numbers(op: Any, chosen: Chosen) -> bool:
+    """Whether a scatter adds a number at each index of a vector, and has the indices in the order of `chosen`."""
+    d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    flat, indices, updates = op.operands
+    in_order = shape(updates) == shape(chosen.numbers) and d.index_vector_dim >= len(shape(indices)) - 1
+    return in_order and list(d.inserted_window_dims) == [0] and shape(flat)[0] >= math.prod(chosen.sizes)

@@ -1,0 +1,72 @@
+"""signed_carries: makes carries of a loop signed integers: predicates become i8, unsigned integers are bitcast.
+
+    while(%go = %true) cond { return %go } do { ... return %next }
+    ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
+
+Kernels copy carries (loop-carried values) element by element. IREE stores predicates as bytes and has no unsigned
+integers, but its compiler does not convert single elements accordingly, and rejects loops with such carries. Both
+conversions are exact in both directions.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import restored, stored
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
+from tiduc.backends.iree.emit.known import splat
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.graph import operations
+from tiduc.dialect.types import element, with_element
+
+
+def signed_carries(b: Emitter, loop: Any) -> None:
+    """Converts the carries of one loop in place; not those of loops inside it."""
+    body = loop.regions[1].blocks[0]
+    end = list(operations(body))[-1]
+    for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
+        if _is_converted(new, old):
+            _convert(loop, end, i)
+
+
+def _is_converted(new: Any, old: Any) -> bool:
+    """Whether a carry needs conversion: unsigned integers, and predicates that are not updated in place."""
+    return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
+
+
+def _convert(loop: Any, end: Any, i: int) -> None:
+    """Converts carry i to signed integers before the loop and at its end, and back where regions and readers use it."""
+    kind = element(loop.operands[i])
+    for op in (loop, end):
+        op.operands[i] = _signed(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
+    for region in loop.regions:
+        block = region.blocks[0]
+        _read_as(block.arguments[i], kind, ir.InsertionPoint.at_block_begin(block), loop)
+    _read_as(loop.results[i], kind, ir.InsertionPoint.after(loop), loop)
+
+
+def _signed(b: Emitter, x: Any) -> Any:
+    """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
+    type_ = with_element(x.type, signless(max(8, element(x).width)))
+    value = splat(x)
+    if value is not None:
+        number, end = int(value.value), 1 << type_.element_type.width
+        return b.constant(number - end if 2 * number >= end else number, type_)
+    return stored(b, x)
+
+
+def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
+    """Changes the type of x to signed integers; its readers get x converted back to the element type `kind`."""
+    readers = list(x.uses)
+    x.set_type(with_element(x.type, signless(max(8, kind.width))))
+    if readers:
+        replace_uses(readers, restored(Emitter(place, loop.location), x, kind))
+
+
+def updates_between(x: Any, old: Any) -> list[Any]:
+    """The chain of dynamic_update_slices from the array `old` to x; empty if x is not the result of such a chain."""
+    chain = []
+    while update := defined_by(x, "stablehlo.dynamic_update_slice"):
+        chain.append(update)
+        x = update.operands[0]
+    return chain[::-1] if x == old else []

@@ -1,0 +1,93 @@
+"""Replacements for ops that IREE does not compile in kernels: conditionals, gathers of one slice, and pads.
+
+    %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
+    gather of one slice  ->  dynamic_slice        pad  ->  concatenate
+
+IREE's compiler fails on kernels with conditionals whose results are arrays. If the branches are cheap, all of them are
+computed, and a select chooses the results. That is safe: their ops have no side effects and no loops, and a NaN in
+another branch is not selected. An index out of range selects the last branch.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_static, within
+from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.types import shape, with_shape
+
+BRANCHES = ("stablehlo.case", "stablehlo.if")
+GATHER = "stablehlo.gather"
+
+_WORK = 2**14
+"""The most elements and multiplications of all branches together: a few microseconds in a kernel."""
+
+
+def is_cheap(op: Any) -> bool:
+    """Whether the branches of a conditional together compute little, and contain no loop."""
+    inner = within(op)[1:]
+    if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
+        return False
+    types = [y.type for x in inner for y in x.results]
+    return all(map(is_static, types)) and sum(map(work_of, inner)) <= _WORK
+
+
+def work_of(op: Any) -> int:
+    """The number of elements that an op computes; of multiplications for a product."""
+    count = sum(int(math.prod(shape(y))) for y in op.results)
+    return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
+
+
+def as_selects(b: Emitter, op: Any) -> Sequence[Any]:
+    """The results of a conditional, by selects among the results of all its branches."""
+    (index,) = op.operands
+    *others, results = (b.inlined(region, ()) for region in op.regions)
+    for i, branch in reversed(list(enumerate(others))):
+        chosen = index
+        if op.name == "stablehlo.case":
+            chosen = b.compare(index, b.constant(i, index.type), "EQ")
+        results = [b.select(chosen, y, other) for y, other in zip(branch, results, strict=True)]
+    return results
+
+
+def is_one_slice(op: Any) -> bool:
+    """Whether an op is a gather of one slice; its index has been clamped by legalization.
+
+    Outside of kernels such a gather stays a gather, since IREE's host code would read the index of a slice.
+    """
+    if op.name != GATHER:
+        return False
+    count = len(hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]).start_index_map)
+    return count > 0 and math.prod(shape(op.operands[1])) == count
+
+
+def as_slice(b: Emitter, gather: Any) -> Sequence[Any]:
+    """A gather of one slice as a dynamic_slice."""
+    x, index = gather.operands
+    to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
+    index = b.reshape(index, [len(to)])
+    start = [b.constant(0, with_shape(index.type, []))] * len(shape(x))
+    for k, i in enumerate(to):
+        start[i] = b.reshape(b.slice(index, [k], [k + 1], [1]), [])
+    y = b.dynamic_slice(x, start, list(gather.attributes["slice_sizes"]))
+    return [b.reshape(y, shape(gather.results[0]))]
+
+
+def as_concatenation(b: Emitter, pad: Any) -> Sequence[Any]:
+    """A pad as concatenations: IREE compiles a pad in a kernel to one vector as large as the array."""
+    x, value = pad.operands
+    low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
+    for d, counts in enumerate(zip(low, high, strict=True)):
+        shapes = [[n if i == d else size for i, size in enumerate(shape(x))] for n in counts]
+        before, after = ([b.broadcast_in_dim(value, [], sizes)] if sizes[d] else [] for sizes in shapes)
+        if before or after:
+            x = b.concatenate([*before, x, *after], d)
+    return [x]
+
+
+def contracted_size(op: Any) -> int:
+    """The number of products that a dot or dot_general adds for each element of its result."""
+    return math.prod(op.operands[0].type.shape[d] for d in Contraction.of(op).summed[0])

@@ -1,0 +1,323 @@
+"""loops_to_kernels: puts loops over small arrays into one dispatch each.
+
+    %r = stablehlo.while(%x = %0) ...  ->  %r = flow.dispatch.region { stablehlo.while(%x = %0) ... }
+
+IREE runs a loop on the host, with one or more dispatches per iteration; for small arrays, that takes ten times as long
+as the arithmetic. Inside a dispatch the loop is machine code, and its carries (loop-carried values) stay in place: each
+new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
+dispatch runs.
+
+Intermediate arrays are on the stack, hence the limits below and in `dialect/small_loops.py`. A loop that writes too
+many arrays may be within the limits once `packing.py` has packed them into few. IREE fails to compile some of these
+loops; `compile.py` then compiles the program again without this pass.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import (
+    Emitter,
+    Pattern,
+    is_boolean,
+    is_unsigned,
+    replace_uses,
+    rewrite,
+    signless,
+    within,
+)
+from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.updates import copied, is_carry
+from tiduc.backends.iree.fast.loops import kernel_forms
+from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
+from tiduc.backends.iree.fast.loops.packing import pack, read_packed
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
+from tiduc.dialect.types import element, shape
+
+_SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
+_BINDINGS = 32  # the most arrays that IREE's runtime passes to a dispatch
+_INLINED = 256  # the most bytes of a constant that IREE puts into the code
+
+
+@slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
+@stage
+def loops_to_kernels(module: Any) -> int:
+    """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.
+
+    `legalize_for_iree` must have legalized the module for a CPU.
+    """
+    return sum(map(_within, functions_in(module)))
+
+
+def _within(op: Any) -> int:
+    """Puts the outermost small loops in an op into dispatches; gives their number."""
+    count = 0
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in list(operations(block)):
+                small = _small(inner) if inner.name == "stablehlo.while" else None
+                if small is not None:
+                    to_kernel(small)
+                    count += 1
+                elif inner.name != KERNEL:
+                    count += _within(inner)
+    return count
+
+
+# ---- choosing loops ---------------------------------------------------------------------------------------------
+
+
+def _small(loop: Any) -> Any | None:
+    """The loop if it fits into a kernel, or else the loop with packed stacks that replaces it; None if neither fits."""
+    if not _wanted(loop):
+        return None
+    read_packed(loop)
+    if fits(loop):
+        return loop
+    packing = pack(loop)
+    if packing is None:
+        return None
+    if not fits(packing.loop):
+        packing.undo()
+        return None
+    loop.erase()
+    return packing.loop
+
+
+def fits(loop: Any) -> bool:
+    """Whether a loop has only ops that a kernel can have, and only small arrays."""
+    stack, ops = 0.0, within(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
+    for inner in ops:
+        if inner in kernels:
+            continue
+        if inner.name == KERNEL:
+            if not list(inner.regions[1].blocks):  # IREE divides it into threads
+                return False
+            if any(not is_plain(y.type) for y in inner.results):
+                return False
+            stack += sum(_size(y) for y in inner.results)
+            continue
+        known = inner.name in IN_KERNELS
+        chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
+        if not known and not chosen and not kernel_forms.is_one_slice(inner):
+            return False
+        if inner.name == "stablehlo.pad" and _crops_or_dilates(inner):
+            return False
+        products = kernel_forms.work_of(inner) if inner.name == "stablehlo.dot_general" else 0
+        stack += array_bytes(inner, products)
+        if math.isinf(stack):
+            return False
+        if inner.name == "stablehlo.while" and inner != loop.operation:
+            stack += sum(_size(x) for x in inner.operands if defined_by(x, "stablehlo.constant"))
+    # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
+    constants = [
+        x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
+    ]
+    if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
+        return False
+    kept = _on_stack(loop)
+    return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
+
+
+def _size(x: Any) -> int:
+    """The bytes of a value."""
+    return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
+
+
+def _crops_or_dilates(pad: Any) -> bool:
+    """Whether a pad removes elements, or adds elements between others: not only before and after."""
+    sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
+    return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
+
+
+def _on_stack(loop: Any) -> list[int]:
+    """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
+
+    On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
+    memory of a result, since MLIR merges two `tensor.empty` of one type.
+    """
+    kept, seen = [], set()
+    for i, x in enumerate(loop.operands):
+        if _size(x) <= _SMALL or x.type in seen or element(x).width == 1:
+            kept.append(i)
+        else:
+            seen.add(x.type)
+    return kept
+
+
+# ---- rewriting --------------------------------------------------------------------------------------------------
+
+
+def to_kernel(loop: Any) -> None:
+    """Puts a loop into a dispatch, in place."""
+    for rewrites in _REWRITES:
+        rewrite(loop, rewrites)
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+    kept = _on_stack(loop)
+    numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
+    for i, x in numberings.items():
+        loop.operands[i] = b.constant(0, x)  # read by no op: the kernel fills the array
+    _read_through_barriers(b, loop)
+    (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
+    old = _wanted(loop)  # unused results would be arrays of the dispatch, too
+    uses = [list(y.uses) for y in old]
+
+    def moved(k: Kernel) -> Sequence[Any]:
+        never = k.compared("ne", k.element(zero), k.number(0, signless(32)))
+        for inner in within(loop):
+            if inner.name == "stablehlo.while":
+                _in_place(inner, never)
+        for i, x in enumerate(list(loop.operands)):
+            if i not in kept:
+                array = k.empty(x.type)
+                loop.operands[i] = (
+                    _numbered(k, array, numberings[i]) if i in numberings else k.filled(array, x)
+                )
+        k.place.block.append(loop)
+        return old
+
+    results = dispatch(b, [y.type for y in old], moved)
+    for y, of_one in zip(results, uses, strict=True):
+        replace_uses(of_one, y)
+
+
+def _is_numbering(x: Any) -> bool:
+    """Whether x is an iota of signless integers, which a kernel computes: IREE would store the array for good."""
+    integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
+    return integers and defined_by(x, "stablehlo.iota") is not None
+
+
+def _numbered(k: Kernel, array: Any, iota: Any) -> Any:
+    """The array with the elements of an iota, for which `_is_numbering` holds."""
+    d = ir.IntegerAttr(iota.owner.attributes["iota_dimension"]).value
+
+    def put(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+        return [k.put(k.cast(place[d], element(iota)), out, *place)]
+
+    return k.nest(shape(iota), [array], put)[0]
+
+
+def _read_through_barriers(b: Emitter, loop: Any) -> None:
+    """Makes the loop read values from outside through barriers, so that their producers stay out of the dispatch."""
+    outside = _read(loop)
+    if not outside:
+        return
+    # IREE may not await the producer of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
+    awaited = [copied(b, x) if is_carry(x) else x for x in outside]
+    behind = dict(zip(outside, map(b.stored, awaited), strict=True))
+    for inner in within(loop):
+        for i, x in enumerate(inner.operands):
+            if x in behind:
+                inner.operands[i] = behind[x]
+
+
+def _read(loop: Any) -> list[Any]:
+    """The captured and initial values of a loop that are not constants."""
+    values = dict.fromkeys((*loop.operands, *captured(loop)))
+    return [x for x in values if not defined_by(x, "stablehlo.constant")]
+
+
+def _wanted(loop: Any) -> list[Any]:
+    """The results of a loop that have readers."""
+    return [y for y in loop.results if list(y.uses)]
+
+
+def _is_table(x: Any) -> bool:
+    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
+    converted = is_boolean(x) or is_unsigned(x)
+    return (converted or _size(x) > _INLINED) and splat(x) is None
+
+
+def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
+    """The results of a nested dispatch; inlines it by moving its body before it."""
+    *body, end = operations(kernel.regions[0].blocks[0])
+    for op in body:
+        op.move_before(kernel)
+    return list(end.operands)
+
+
+_REWRITES: tuple[dict[str, Pattern], ...] = (
+    dict.fromkeys(kernel_forms.BRANCHES, kernel_forms.as_selects),
+    {"stablehlo.while": signed_carries, KERNEL: _in_line, kernel_forms.GATHER: kernel_forms.as_slice},
+    {
+        "stablehlo.pad": kernel_forms.as_concatenation,
+        "stablehlo.optimization_barrier": lambda b, op: op.operands,
+    },
+)
+"""Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
+
+
+def _in_place(loop: Any, never: Any) -> None:
+    """Makes a loop copy each new carry over the old one."""
+    body = loop.regions[1].blocks[0]
+    carries = _carries_behind_writes(loop, never)
+    end = list(operations(body))[-1]
+    pairs = list(zip(list(end.operands), carries, strict=True))
+    chains = [updates_between(new, old) for new, old in pairs]
+    for (_, old), updates in zip(pairs, chains, strict=True):
+        once = all(len(list(update.results[0].uses)) == 1 for update in updates)
+        if updates and once and _is_read_after(old, updates[0]):
+            for update in updates:  # so that they follow the last reader of the old carry
+                update.move_before(end)
+    k = Kernel(ir.InsertionPoint(end), loop.location)
+    for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
+        if new == old or updates or _is_carry_of_inner_loop(new, old):
+            continue
+        # A copy at the end: computed in place, the new carry would be read while it is only partly written.
+        end.operands[i] = k.filled(old, new)
+
+
+def _is_carry_of_inner_loop(new: Any, old: Any) -> bool:
+    """Whether a loop inside of this one updates the carry in place: `old` is its initial value, and `new` its last one.
+
+    A copy would read the array of the inner loop and write it, which IREE rejects. If an op reads `old` after the inner
+    loop, that loop has an array of its own.
+    """
+    inner = defined_by(new, "stablehlo.while")
+    if inner is None or inner.operands[list(inner.results).index(new)] != old:
+        return False
+    return not _is_read_after(old, inner)
+
+
+def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
+    """The carries for the body to read, each behind a conditional write whose condition, `never`, is always false.
+
+    Without the writes, IREE 3.13 moves a reshape of a block argument out of the dispatch, where the argument does not
+    exist.
+    """
+    body = loop.regions[1].blocks[0]
+    k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
+    carries = []
+    for x in body.arguments:
+        uses = list(x.uses)
+        carries.append(_written_if(k, never, x) if element(x).width > 1 and uses else x)
+        replace_uses(uses, carries[-1])
+    return carries
+
+
+def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
+    """The array x, with its first element set to 0 if the condition holds."""
+    first = [0] * len(shape(x))
+    return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]
+
+
+def _is_read_after(x: Any, update: Any) -> bool:
+    """Whether an op after `update` still reads the array x, perhaps reshaped."""
+    for use in x.uses:
+        reader = use.owner.operation
+        while reader.block != update.operation.block:
+            reader = reader.parent.operation
+        if reader != update.operation and update.operation.is_before_in_block(reader):
+            return True
+        if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):
+            return True
+    return False

@@ -1,0 +1,166 @@
+"""Packs the stacks of a loop: carries of one type, of which each iteration writes a part, become one array.
+
+    %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
+    ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
+
+The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays, and of each
+type, all arrays but one are on the machine's stack. The packed array is in the memory of a result.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, within
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.fast.loops.carries import updates_between
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.functions import replace
+from tiduc.dialect.graph import captured, operations
+from tiduc.dialect.types import element, is_dynamic, shape, with_shape
+
+_SLICE = "stablehlo.dynamic_slice"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A loop with packed stacks; `pairs` of old results and their replacements; `ops`, the emitted ops."""
+
+    loop: Any
+    pairs: list[tuple[Any, Any]]
+    ops: list[Any]
+
+    def undo(self) -> None:
+        """Restores the uses of the old loop and erases the packed one."""
+        for old, new in self.pairs:
+            new.replace_all_uses_with(old)
+        for op in self.ops[::-1]:
+            op.erase()
+
+
+def pack(loop: Any) -> Packing | None:
+    """Emits a packed loop before `loop` and replaces all uses of its results; None if no stacks can be packed."""
+    groups = _groups(loop)
+    if not groups:
+        return None
+    together = {i for group in groups for i in group}
+    others = [i for i in range(len(loop.operands)) if i not in together]
+    b = Emitter(ir.InsertionPoint(loop), loop.location)
+    initial = [loop.operands[i] for i in others]
+    initial += [_side_by_side(b, [loop.operands[i] for i in group]) for group in groups]
+    regions = [
+        b.region([x.type for x in initial], _filling(loop, region.blocks[0], others, groups))
+        for region in loop.regions
+    ]
+    results = b.emit_all("stablehlo.while", initial, [x.type for x in initial], None, regions)
+    pairs = [(loop.results[i], y) for i, y in zip(others, results, strict=False)]
+    for group, y in zip(groups, results[len(others) :], strict=True):
+        pairs += [
+            (loop.results[i], _part(b, y, n)) for n, i in enumerate(group) if list(loop.results[i].uses)
+        ]
+    for old, new in pairs:
+        old.replace_all_uses_with(new)
+    block = loop.operation.block
+    emitted = [op for op in b.emitted if op is not None and op.operation.block == block]
+    return Packing(results[0].owner, pairs, emitted)
+
+
+def read_packed(loop: Any) -> None:
+    """Rewrites slices of a part of a packed array, in a loop, as slices of the packed array."""
+    for x in captured(loop):
+        part = _packed(x)
+        if part is None:
+            continue
+        uses = [op for op in within(loop)[1:] if x in list(op.operands)]
+        if any(op.name != _SLICE for op in uses):
+            continue
+        array, n = part
+        for op in uses:
+            b = Emitter(ir.InsertionPoint(op), op.location)
+            start = [b.constant(n, op.operands[1].type), *list(op.operands)[1:]]
+            sizes = shape(op.results[0])
+            replace(op, [b.reshape(b.dynamic_slice(array, start, [1, *sizes]), sizes)])
+
+
+def _groups(loop: Any) -> list[list[int]]:
+    """The indices of a loop's stacks, in groups of two or more of one type; without predicates and complex numbers."""
+    groups = defaultdict(list)
+    for i, x in enumerate(loop.operands):
+        if (
+            x.type.shape
+            and not is_dynamic(x.type)
+            and isinstance(element(x), (ir.FloatType, ir.IntegerType))
+            and not is_boolean(x)
+            and _updates(loop, i)
+        ):
+            groups[x.type].append(i)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _updates(loop: Any, i: int) -> list[Any]:
+    """The chain of updates from carry i to its next value; empty if other ops compute it or read the carry."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
+    steps = [body.arguments[i], *(op.results[0] for op in chain)]
+    alone = all(len(list(x.uses)) == 1 for x in steps) and not list(condition.arguments[i].uses)
+    return chain if alone else []
+
+
+def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
+    """A function that emits the ops of `block` to the packed loop, whose updates are of packed arrays."""
+    places = {
+        op.results[0]: (g, n)
+        for g, group in enumerate(groups)
+        for n, i in enumerate(group)
+        for op in _updates(loop, i)
+    }
+
+    def fill(b: Emitter, *carries: Any) -> list[Any]:
+        arrays = list(carries[len(others) :])
+        values = dict(zip((block.arguments[i] for i in others), carries, strict=False))
+        for op in operations(block):
+            place = places.get(op.results[0]) if len(op.results) else None
+            if op.name == "stablehlo.return":
+                returned = [values.get(x, x) for x in op.operands]
+                return [returned[i] for i in others] + arrays if block == body else returned
+            if place is None:
+                b.copied(op, values)
+                continue
+            _, update, *start = (values.get(x, x) for x in op.operands)
+            start = [b.constant(place[1], start[0].type), *start]
+            update = b.reshape(update, [1, *shape(update)])
+            arrays[place[0]] = b.dynamic_update_slice(arrays[place[0]], update, start)
+        raise AssertionError("a region without a return")
+
+    body = loop.regions[1].blocks[0]
+    return fill
+
+
+def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
+    """The concatenation of arrays of one type along a new first dimension."""
+    type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
+    numbers = [splat(x) for x in xs]
+    same = numbers[0]
+    if same is not None and all(number == same for number in numbers):
+        return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
+    return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
+
+
+def _part(b: Emitter, x: Any, n: int) -> Any:
+    """The array of index `n` in the packed array x."""
+    return b.reshape(b.cut(x, 0, n, n + 1), shape(x)[1:])
+
+
+def _packed(x: Any) -> tuple[Any, int] | None:
+    """The packed array of which x is a part, as `_part` emits it, and the part's index; None for other values."""
+    reshape = defined_by(x, "stablehlo.reshape")
+    part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
+    if part is None:
+        return None
+    array = part.operands[0]
+    starts, strides = (list(part.attributes[name]) for name in ("start_indices", "strides"))
+    whole = shape(array)[1:] == shape(x) and shape(part.results[0]) == [1, *shape(x)] and strides[0] == 1
+    return (array, starts[0]) if whole else None

@@ -1,0 +1,1 @@
+"""Less memory: passes on barriers and on the order of results."""

@@ -1,0 +1,94 @@
+"""late_results: ends an execution region amid a program, so that IREE allocates the results that come later later.
+
+    %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
+
+IREE allocates all results of an execution region before the region runs. In the gradient of a network, whose results
+are as large as the weights, each result would take memory while the values that the backward part has not read yet do.
+A barrier ends a region; it takes the results that have been computed, and the value that was computed last. The values
+that pass from the first region to the second share one allocation, and the other values of the first region another
+one. Results that are larger than what they are computed from, such as derivatives of the weights of small images, are
+computed last where that helps. The order and the place of the barrier are those for which the model of memory
+(`passes/rematerialize/liveness.py`) says that the peak is lowest.
+Only programs without other barriers, loops and branches are rewritten, since those end regions, too.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import STORED, Emitter
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import is_constant
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import Graph, Value, captured, definition_of, operations, terminator
+from tiduc.dialect.traits import CONTROL
+from tiduc.passes.rematerialize.liveness import Liveness, liveness
+from tiduc.passes.rematerialize.order import in_order, results_last
+
+_BARRIER = "stablehlo.optimization_barrier"
+_ENDS_REGIONS = CONTROL | {"func.call"}
+
+
+@slow("Allocates the results of an execution region before the region runs.")
+@stage
+def late_results(module: Any) -> int:
+    """Ends a region in each function where this lowers the peak, in place; gives the number of functions."""
+    return sum(map(_end_region, functions_in(module)))
+
+
+def _end_region(function: Any) -> bool:
+    """Ends a region in a function if that lowers the peak."""
+    if len(function.regions[0].blocks) != 1:
+        return False
+    block = function.regions[0].blocks[0]
+    ops, last = list(operations(block))[:-1], terminator(block)
+    if not last.operands or any(map(_ends_region, ops)) or any(map(has_dynamic_shape, (*ops, last))):
+        return False
+    model = replace(liveness(_graph(function, ops, last)), may_split=True)
+    order = results_last(model)
+    place = model.region_end(order)
+    if place is None:
+        return False
+    for i in order[next((k for k, i in enumerate(order) if i != k), len(order)) :]:
+        ops[i].move_before(last)
+    _put_barrier(in_order(model, order), [ops[i] for i in order], last, place)
+    return True
+
+
+def _ends_region(op: Any) -> bool:
+    """Whether IREE ends an execution region at an op; barriers of constants are at the start of the function."""
+    if op.name != _BARRIER:
+        return op.name in _ENDS_REGIONS
+    return STORED not in op.attributes and not all(map(is_constant, op.operands))
+
+
+def _graph(function: Any, ops: list[Any], last: Any) -> Graph:
+    """The records of a function's ops."""
+    graph, values = Graph("main"), dict[Any, Value]()
+    for i, x in enumerate(function.regions[0].blocks[0].arguments):
+        graph.inputs[str(i)] = values[x] = Value(x.type, graph, None, str(i))
+    for op in ops:
+        definition = definition_of(op, graph)
+        definition.operands = tuple([values[x] for x in op.operands])
+        definition.captures = tuple([values[x] for x in captured(op)])
+        values.update(zip(op.results, definition.results, strict=True))
+        graph.definitions.append(definition)
+    graph.outputs = [values[y] for y in last.operands]
+    return graph
+
+
+def _put_barrier(model: Liveness, ops: list[Any], last: Any, place: int) -> None:
+    """Ends a region after the op of a number: by a barrier that takes the results so far, and the latest value."""
+    before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
+    read = {j for reads in model.reads[place + 1 :] for j in reads}
+    passed = [i for i in range(place + 1) if i in read and model.taken[i]]
+    taken = [y for y in dict.fromkeys(last.operands) if y.owner in before and not is_constant(y)]
+    taken += [y for i in passed[-1:] for y in ops[i].results if y not in taken]
+    b = Emitter(ir.InsertionPoint(ops[place + 1]), ops[place].location)
+    for x, y in zip(taken, b.barrier(*taken), strict=True):
+        for use in list(x.uses):
+            if use.owner.operation in after:
+                use.owner.operation.operands[use.operand_number] = y

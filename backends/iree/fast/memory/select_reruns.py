@@ -1,0 +1,115 @@
+"""select_reruns: replaces the barriers of rematerialized ops by marks, which also keep IREE from merging ops.
+
+    %0:2 = optimization_barrier %x, %ct {tidu.recomputed}        ->   %0 = a mark of %x (`marks.py`)
+
+The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
+not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
+execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
+frees after the last use of any of them, or never, so that the peak of memory rises. IREE does not merge the ops behind
+a mark either, and it fuses the mark with the second op. The order of the ops needs no barrier, since IREE runs ops in
+the given order. The kernels of equal layers are one executable, since all marks look alike.
+
+IREE fuses no mark with a product, so a mark of an operand is a copy in memory. The barrier of a product that runs again
+takes both operands, for compilers that pack them; kernels read them in place. There, one mark is enough, and the
+larger operand, such as a weight, stays as it is.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import STORED, Emitter, is_static, rewriting, within
+from tiduc.backends.iree.emit.marks import marked
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.costs import stored_bytes
+from tiduc.dialect.dependences import defined_by, read_by
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph import operations
+from tiduc.dialect.verify import RECOMPUTED
+
+
+@slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
+@stage
+def select_reruns(module: Any) -> int:
+    """Replaces the barriers of rematerialized ops in place; gives the number of marks."""
+    count = 0
+    for function in functions_in(module):
+        for block in function.regions[0].blocks:
+            _read_in_place(block)
+        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
+        for op in reruns:
+            _store_waited(op)
+            with rewriting(op) as b:
+                for x, y in zip(op.operands, op.results, strict=True):
+                    if len(list(y.uses)):
+                        y.replace_all_uses_with(marked(b, x))
+                        count += 1
+            op.erase()
+    return count
+
+
+def _store_waited(op: Any) -> None:
+    """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
+
+    Otherwise IREE computes it in the kernel of its readers, which come later, and keeps what it reads until then.
+    """
+    for x, y in zip(op.operands, op.results, strict=True):
+        reduction = defined_by(x, "stablehlo.reduce")
+        if reduction is None or list(y.uses) or any(STORED in use.owner.attributes for use in x.uses):
+            continue
+        uses = [(use.owner, use.operand_number) for use in x.uses]
+        b = Emitter(ir.InsertionPoint.after(reduction), op.location)
+        stored = b.stored(x)
+        for owner, number in uses:
+            owner.operands[number] = stored
+
+
+def _read_in_place(block: Any) -> None:
+    """Lets a product that runs again read one operand from before its barrier.
+
+    The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
+    that comes after the last similar product of the first operand.
+    """
+    barriers = 0  # before the op
+    newest: dict[Any, int] = {}  # by value: the number of the latest barrier on which it depends
+    # By an operand before its barriers, and the form of product: the number of barriers before the last such product.
+    read: dict[Any, int] = {}
+    for op in operations(block):
+        barriers += RECOMPUTED in op.attributes
+        if op.name == "stablehlo.dot_general":
+            before = [_before_barriers(x) for x in op.operands]
+            forms = [
+                (x, i, op.attributes["dot_dimension_numbers"], op.operands[1 - i].type)
+                for i, x in enumerate(before)
+            ]
+            for i in sorted((0, 1), key=lambda i: -(stored_bytes(op.operands[i].type) or 0)):
+                is_apart = newest.get(op.operands[1 - i], 0) > read.get(forms[i], -1)
+                if RECOMPUTED in _attributes(op.operands[i]) and is_apart and _is_matrix(op, i):
+                    op.operands[i] = before[i]
+                    break
+            read.update(dict.fromkeys(forms, barriers))
+        latest = max((newest.get(x, 0) for x in read_by(op)), default=0)
+        newest.update(dict.fromkeys(op.results, barriers if RECOMPUTED in op.attributes else latest))
+
+
+def _is_matrix(op: Any, i: int) -> bool:
+    """Whether operand i of a product is a matrix, or batches of matrices, but for a reshape that moves no elements."""
+    of, rank = Contraction.of(op), len(op.operands[i].type.shape)
+    batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
+    orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
+    return is_static(op.operands[i].type) and list(range(rank)) in orders
+
+
+def _before_barriers(x: Any) -> Any:
+    """The value that a barrier of a rematerialized op takes, or a barrier before that one; x if there is none."""
+    while RECOMPUTED in _attributes(x):
+        x = x.owner.operands[ir.OpResult(x).result_number]
+    return x
+
+
+def _attributes(x: Any) -> Any:
+    """The attributes of the op whose result x is; none of a block argument."""
+    return {} if isinstance(x.owner, ir.Block) else x.owner.attributes

@@ -1,0 +1,93 @@
+"""stored_values: replaces barriers that only keep IREE from fusing ops by reshapes, at which no execution region ends.
+
+    %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
+                                                        %y = reshape %r : 4x5xf32
+
+IREE ends an execution region at each barrier. All values that a region passes to later regions share one allocation,
+which IREE frees after the last use of any of them; within a region, it reuses memory after the last use of each value.
+`flow.tensor.reshape` is an op of IREE's own, which copies nothing. IREE fuses ops before it replaces the reshape of
+StableHLO by that op, too, and folds the two. The program computes the same values with or without this pass.
+
+`Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
+Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
+
+In each call, IREE allocates and fills an array for a single number behind a barrier, and awaits that, but it stores
+arrays of different numbers in the module. A constant integer behind a barrier therefore becomes the first of two. With
+40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import STORED, rewriting, within
+from tiduc.backends.iree.emit.marks import BARRIER
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.constants import integer_in
+from tiduc.dialect.context import context, stage
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.functions import functions_in, replace
+from tiduc.dialect.types import element, shape, with_shape
+
+_RESHAPE = "flow.tensor.reshape"
+
+
+@slow("Plans the memory of the values of one execution region only, and ends a region at each barrier.")
+@stage
+def stored_values(module: Any) -> int:
+    """Replaces the barriers in place; gives their number."""
+    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    count = 0
+    for function in functions_in(module):
+        for op in within(function, (BARRIER,)):
+            if _is_of_constants(op, function):
+                _move_to_start(op, function.regions[0].blocks[0])
+                _store_beside_another(op)
+            elif STORED in op.attributes and _has_equal_types(op.results[0].type):
+                with rewriting(op) as b:
+                    replace(op, [_apart(b, op.operands[0])])
+                count += 1
+    return count
+
+
+def _is_of_constants(op: Any, function: Any) -> bool:
+    """Whether a barrier in the body of a function, and not in a loop or branch, takes constants only."""
+    is_outside = op.operation.parent == function
+    return is_outside and all(defined_by(x, "stablehlo.constant") for x in op.operands)
+
+
+def _move_to_start(op: Any, block: Any) -> None:
+    """Moves a barrier and the constants that it takes to the start of a block."""
+    for each in (op, *(x.owner for x in op.operands)):
+        first = block.operations[0].operation
+        if each.operation != first:
+            each.operation.move_before(first)
+
+
+def _store_beside_another(op: Any) -> None:
+    """Puts the constant integer of a barrier into an array of two integers."""
+    (x,) = op.operands if len(op.operands) == 1 else (None,)
+    value = None if x is None or shape(x) else integer_in(x.owner.attributes["value"])
+    if value is None or element(x).width < 8:
+        return
+    with rewriting(op) as b:
+        (pair,) = b.barrier(b.table([value, value ^ 1], element(x)))
+        number = b.reshape(b.cut(pair, 0, 0, 1), [])
+    op.results[0].replace_all_uses_with(number)
+    op.erase()
+
+
+def _has_equal_types(type_: Any) -> bool:
+    """Whether a static array has the same type in StableHLO and `flow`: of signless integers, or of plain floats."""
+    if not type_.has_static_shape:
+        return False
+    element = type_.element_type
+    is_plain = isinstance(element, ir.F64Type | ir.F32Type | ir.F16Type | ir.BF16Type)
+    return is_plain or (isinstance(element, ir.IntegerType) and element.is_signless)
+
+
+def _apart(b: Any, x: Any) -> Any:
+    """x as an array that IREE stores before it computes the ops that read it."""
+    sizes = list(x.type.shape)
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
+    return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

@@ -1,0 +1,1 @@
+"""Single ops on CPUs: patterns whose code is faster than IREE's."""

@@ -1,0 +1,109 @@
+"""Insertion sort on CPUs: one dispatch for all rows, if rows are short, or if only their first few elements are read.
+
+    kept = []        the indices of the elements that come first, in order
+    for each index: insert it into `kept`; if `kept` is full, drop its last index
+
+The sort is stable and takes any comparator and any number of arrays.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
+from tiduc.backends.iree.emit.kernels import Kernel, dispatch
+from tiduc.backends.iree.emit.rows import Rows, rows_of, sorted_dimension
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.types import is_dynamic, shape
+
+
+@legalize("stablehlo.sort", where=ON_CPUS)
+@slow(
+    "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead."
+)
+def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The leading elements that readers of the results need, by insertion sort where it is faster than merge sort."""
+    if is_dynamic(op.operands[0].type):
+        return None
+    dimension, sizes = sorted_dimension(op), shape(op.operands[0])
+    n = sizes[dimension]
+    if n < 2 or not math.prod(sizes):
+        return None
+    rows, count = math.prod(sizes) // n, _read_first(op, dimension)
+    if not _pays(rows, n, count):
+        return None
+    first = _insertion_sort(b, op, dimension, count)
+    if count == n:
+        return first
+    # Only slices read the results; they are replaced.
+    for y, leading in zip(op.results, first, strict=True):
+        for use in list(y.uses):
+            part = use.owner.results[0]
+            part.replace_all_uses_with(b.cut(leading, dimension, 0, part.type.shape[dimension]))
+    return [b.constant(0, y.type) for y in op.results]
+
+
+def _read_first(op: Any, dimension: int) -> int:
+    """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
+    sizes: list[int] = shape(op.operands[0])
+    count = 2  # the compiler drops dimensions of size 1
+    for y in op.results:
+        for use in y.uses:
+            part = use.owner
+            if part.name != "stablehlo.slice" or any(part.attributes["start_indices"]):
+                return sizes[dimension]
+            if set(part.attributes["strides"]) != {1}:
+                return sizes[dimension]
+            limits = list(part.attributes["limit_indices"])
+            count = max(count, limits[dimension])
+            if any(limits[i] != size for i, size in enumerate(sizes) if i != dimension):
+                return sizes[dimension]
+    return count
+
+
+def _pays(rows: int, n: int, count: int) -> bool:
+    """Whether insertion sort for `count` of n elements is faster than merge sort, by estimates in nanoseconds."""
+    inserting = rows * (count * count / 2 + (n - count)) * 1.5
+    merging = (rows * n * 6 + 3000) * math.log2(max(n, 2))
+    return inserting < merging
+
+
+def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
+    """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
+    rows = rows_of(b, op, dimension)
+    # One-dimensional, since the compiler drops dimensions of size 1 outside the loop that carries the array.
+    type_ = ir.RankedTensorType.get([rows.size[0] * count], signless(32))
+    (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
+    return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
+
+
+def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
+    """Emits the sort to a kernel: the indices of the elements that come first in each row, in order."""
+    size = rows.size[0], count
+
+    def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
+        """Inserts index `place` into the row's sorted indices up to `end`; gives the array and the dropped index."""
+
+        def step(k: Kernel, i: Any, kept: Any, left: Any) -> Sequence[Any]:
+            at = k.linear_index(size, (row, i))
+            first = rows.comes_first(k, row, place, k.index_at(kept, at))
+            other = k.element(kept, at)
+            return [k.put(k.select_scalar(first, left, other), kept, at), k.select_scalar(first, other, left)]
+
+        return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
+
+    def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
+        def fill(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+            kept, left = insert(k, row, kept, place, place)
+            return [k.put(left, kept, k.linear_index(size, (row, place)))]
+
+        def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+            last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
+            first = rows.comes_first(k, row, place, last)
+            return k.if_(first, [type_], lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])
+
+        return k.loop(count, rows.size[1], 1, k.loop(0, count, 1, [kept], fill), replace)
+
+    return k.loop(0, rows.size[0], 1, [k.empty(type_)], row_of)[0]

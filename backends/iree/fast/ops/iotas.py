@@ -1,0 +1,47 @@
+"""Broadcasts of an iota become an iota of the full shape, on CPUs.
+
+    %0 = stablehlo.iota dim = 0 : tensor<5xi32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<5xi32>) -> tensor<9x5xi32>
+    ->  %1 = stablehlo.iota dim = 1 : tensor<9x5xi32>
+
+StableHLO's simplification splits iotas in this way. IREE then reads the short iota from memory, once for each element:
+an argmax takes 1.8 times as long.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import is_dynamic
+
+
+@legalize("stablehlo.broadcast_in_dim", where=ON_CPUS)
+@slow(
+    "IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead."
+)
+def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """An iota of the full shape."""
+    x, type_ = op.operands[0], op.results[0].type
+    along = None if is_dynamic(type_) else _iota_dimension(x)
+    if along is None:
+        return None
+    dimension = list(op.attributes["broadcast_dimensions"])[along]
+    if x.type.shape[along] != type_.shape[dimension]:
+        return None  # an iota of one element, broadcast to zeros
+    return [b.iota(dimension, type_)]
+
+
+def _iota_dimension(x: Any) -> int | None:
+    """The dimension along which x is an iota: an iota op, or a reshape of one with one nonunit dimension; else None."""
+    if iota := defined_by(x, "stablehlo.iota"):
+        return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
+    if reshape := defined_by(x, "stablehlo.reshape"):
+        (before,), long = reshape.operands, [i for i, n in enumerate(x.type.shape) if n != 1]
+        of = _iota_dimension(before)
+        if of is not None and [x.type.shape[i] for i in long] == [before.type.shape[of]]:
+            return long[0]
+    return None

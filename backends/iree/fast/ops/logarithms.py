@@ -1,0 +1,47 @@
+"""log of f64 as a polynomial, which compiles to vector code.
+
+    %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
+
+IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2; 2 atanh(s) is
+f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.polynomials import LOG_2, WHOLE, hexadecimal, polynomial
+from tiduc.backends.iree.fast.ops.exponentials import of_f64
+from tiduc.dialect.types import element
+
+_P = hexadecimal("""
+    0x1.5555555555558p-1 0x1.9999999995077p-2 0x1.2492492e35998p-2 0x1.c71c628e9e0c9p-3
+    0x1.7462cd53e5318p-3 0x1.39fb2efe206abp-3 0x1.2b7fa64da1a6ap-3
+""")
+"""(2 atanh(s) - 2 s) / s^3, by powers of s^2, for s^2 <= 0.0296."""
+_ROOT = int(np.float64(0.5**0.5).view(np.int64))
+_WHOLE = int(np.float64(WHOLE).view(np.int64))
+
+
+@of_f64("log", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.")
+def log(b: Emitter, x: Any) -> Any:
+    """A polynomial, as vector code."""
+    bits = b.bitcast(x, signless(64))
+    from_root = b.subtract(bits, _ROOT)
+    k = b.emit("stablehlo.shift_right_arithmetic", (from_root, 52), bits.type)
+    power = b.shift_left(k, 52)
+    # Converts k by bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
+    n = b.subtract(b.bitcast(b.add(k, _WHOLE), element(x)), WHOLE)
+    f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), 1)
+    s = b.divide(f, b.add(f, 2))
+    square = b.multiply(s, s)
+    half = b.multiply(b.multiply(f, f), 0.5)
+    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R); if k = 0, f is much larger than the other terms.
+    rest = b.multiply(s, b.add(half, b.multiply(square, polynomial(b, square, _P))))
+    low = b.add(rest, b.multiply(n, LOG_2[1]))
+    y = b.subtract(b.multiply(n, LOG_2[0]), b.subtract(b.subtract(half, low), f))
+    # Denormal numbers are treated as 0.
+    y = b.select(b.compare(x, float(np.finfo(np.float64).tiny), "LT"), b.constant(-np.inf, x), y)
+    y = b.select(b.compare(x, 0, "LT"), b.constant(np.nan, x), y)
+    return b.select(b.compare(x, np.inf, "LT"), y, x)

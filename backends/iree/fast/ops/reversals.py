@@ -1,0 +1,56 @@
+"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element, one at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.backends.iree.emit.arrays import as_signless, restored
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legalize
+from tiduc.backends.iree.emit.kernels import Kernel, dispatch, is_kernel_array
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.dependences import reached
+from tiduc.dialect.traits import PRODUCTS, VIEWS
+from tiduc.dialect.types import element, shape
+
+
+@legalize("stablehlo.reverse", where=ON_CPUS)
+@slow("IREE moves one element at a time and computes where each is: loops in one dispatch instead.")
+def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
+    x = op.operands[0]
+    plain = as_signless(b, x)
+    # Inside a loop, which may become a kernel, the op stays.
+    if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
+        return None
+    y = _by_loops(b, plain, list(op.attributes["dimensions"]))
+    return [restored(b, y, element(x))]
+
+
+_LARGE = 2**12
+"""The fewest elements for which loops are faster."""
+_MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
+
+
+def _is_factor(op: Any) -> bool:
+    """Whether a product or a convolution reads the result, directly or through ops that move elements."""
+
+    def moved(y: Any) -> list[Any]:
+        uses = [use for use in y.uses if use.owner.name in _MOVES]
+        # A barrier has one result for each operand, other ops have one result.
+        return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
+
+    return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
+
+
+def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
+    """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
+    kept = [i for i, n in enumerate(shape(x)) if n != 1]
+    sizes = [shape(x)[i] for i in kept]
+    y = b.stored(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
+
+    def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+        moved = zip(kept, sizes, place, strict=True)
+        source = [n - 1 - i if d in dimensions else i for d, n, i in moved]
+        return [k.put(k.element(y, *source), out, *place)]
+
+    (reversed_,) = dispatch(b, [y.type], lambda k: k.nest(sizes, [k.empty(y.type)], move))
+    return b.reshape(reversed_, shape(x))

@@ -1,0 +1,116 @@
+"""Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
+
+IREE's own scatter writes out of bounds if an index is out of range, so it needs an array to which a row is appended,
+and from which it is then removed. Here the loop over the elements of an out-of-range row has trip count 0. The rows are
+computed from the indices as they are read, so that they take no memory.
+
+In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
+back, without a copy of the array:
+
+    %y = scatter %x, %i, %u { add }
+    ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
+
+If the index is out of range, the slice is written back unchanged. This is for CPUs only: the host would wait for a GPU
+to compute the index.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.arrays import has_dynamic_shape
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
+from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
+from tiduc.backends.iree.emit.places import Places
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.graph import operations
+from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.dialect.types import element, shape, with_element
+
+
+@legalize("stablehlo.scatter", where=ON_CPUS)
+@slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
+@slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
+def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
+    if has_dynamic_shape(op):
+        return None
+    count, places = len(op.results), Places(b, op)
+    if is_in_loop(op) and is_single(op, places):
+        return [_one_slice(b, op, places)]
+    xs = list(op.operands)[:count]
+    if not can_apply_body(op, 2):
+        return None
+    news = places.updates_of(b, list(op.operands)[count + 1 :])
+    indices = op.operands[count]
+    if element(indices) != signless(32):  # a kernel extends these itself, so that no array of i64 is stored
+        indices = places.indices(b, indices)
+    updated = _by_loops(b, op, places, indices, news)
+    return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
+
+
+def is_single(op: Any, places: Places) -> bool:
+    """Whether a scatter updates one slice of one array, by elementwise ops."""
+    body = op.regions[0].blocks[0]
+    *ops, end = operations(body)
+    known = {*body.arguments, *(y for inner in ops for y in inner.results)}
+    alike = all(inner.name in ELEMENTWISE and known.issuperset(inner.operands) for inner in ops)
+    return len(op.results) == 1 and places.is_one_slice and alike and known.issuperset(end.operands)
+
+
+def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
+    """The result of a scatter for which `is_single` holds; its slice is in range or out of range as a whole."""
+    x, indices, update = op.operands
+    at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
+    starts = b.reshape(places.indices(b, indices), [len(places.indexed)])
+    for k, i in enumerate(places.indexed):
+        start = b.reshape(b.cut(starts, 0, k, k + 1), [])
+        if element(indices).width < 32:
+            (start,) = b.barrier(start)  # else the host would read the number, and extend it as unsigned
+        at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
+        same = b.compare(at[i], start, "EQ")
+        inside = same if inside is None else b.and_(inside, same)
+    # A single element is a scalar: in kernels, IREE does not compile the broadcast of a scalar predicate to an array.
+    sizes = [] if math.prod(places.window) == 1 else places.window
+    old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
+    new = b.select(inside, _combined(b, op.regions[0].blocks[0], old, new), old)
+    return b.dynamic_update_slice(x, b.reshape(new, places.window), at)
+
+
+def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
+    """The result of a body of elementwise ops on scalars for two arrays."""
+    values = dict(zip(body.arguments, (old, new), strict=True))
+    *ops, end = operations(body)
+    for inner in ops:
+        type_, operands = with_element(old.type, element(inner.results[0])), map(values.get, inner.operands)
+        (values[inner.results[0]],) = b.clone(inner, dict(enumerate(operands)), [type_])
+    return values[end.operands[0]]
+
+
+def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:
+    """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
+    xs, width = list(op.operands)[: len(news)], places.width
+    # One-dimensional, since the compiler drops dimensions of size 1.
+    olds, updates = (
+        [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
+    )
+    indices = computed_outside(b, indices)
+
+    def fill(k: Kernel) -> Sequence[Any]:
+        def update(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
+            row, is_inside = places.row(k, place, indices)
+            number = k.linear_index(places.leading, place)
+
+            def combine(k: Kernel, column: Any, *outs: Any) -> Sequence[Any]:
+                at, new = (k.linear_index([places.count, width], (i, column)) for i in (row, number))
+                pairs = [*(k.element(x, at) for x in outs), *(k.element(u, new) for u in updates)]
+                values = k.inlined_on_scalars(op.regions[0], pairs)
+                return [k.put(v, x, at) for v, x in zip(values, outs, strict=True)]
+
+            return k.loop(0, k.select_scalar(is_inside, width, 0), 1, outs, combine)
+
+        return k.nest(places.leading, [k.filled(k.empty(x.type), x) for x in olds], update)
+
+    return list(dispatch(b, [x.type for x in olds], fill))

@@ -1,0 +1,68 @@
+"""reduce_window of several arrays as loops in one dispatch, on CPUs.
+
+The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
+IREE's code for it is scalar. Here channels must be last and not reduced, so the innermost loop, over channels, is
+vectorized. Windows over padded arrays stay: IREE copies such arrays, and its code for the copies is faster than loops.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
+from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.types import element, shape
+from tiduc.dialect.windows import window_of
+
+_LARGE = 32
+"""The most elements of a window; the code is unrolled over them."""
+_VECTOR = 8
+"""The fewest channels that fill a vector."""
+
+
+@legalize("stablehlo.reduce_window", where=ON_CPUS)
+@slow("Windows over several arrays are computed element by element: loops over vectors of channels instead.")
+def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """The results by loops in one dispatch, where these are faster."""
+    return _by_loops(b, op) if _pays(op) else None
+
+
+def _pays(op: Any) -> bool:
+    """Whether loops are faster: for small windows over several unpadded arrays with channels last."""
+    if len(op.results) < 2 or not can_apply_body(op) or not shape(op.results[0]):
+        return False
+    w, sizes, places = window_of(op), shape(op.operands[0]), shape(op.results[0])
+    if w != w.unpadded() or sizes[-1] != places[-1] or w.sizes[-1] != 1 or sizes[-1] < _VECTOR:
+        return False
+    return 1 < math.prod(w.sizes) <= _LARGE and 0 < math.prod(places)
+
+
+def _by_loops(b: Emitter, op: Any) -> list[Any]:
+    """The results of a reduce_window: folds its body over the elements of each window in order.
+
+    A fold starts with the initial values, which the specification (reduce) allows to use any number of times.
+    """
+    count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
+    xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]
+    inits = [computed_outside(b, x) for x in list(op.operands)[count:]]
+    types = [ir.RankedTensorType.get([math.prod(places)], element(x)) for x in xs]
+
+    def fill(k: Kernel) -> Sequence[Any]:
+        start = [k.element(x) for x in inits]
+
+        def fold(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
+            values = start
+            for offsets in itertools.product(*map(range, w.sizes)):
+                along = zip(place, w.strides, offsets, w.dilation, strict=True)
+                at = k.linear_index(sizes, [i * stride + j * step for i, stride, j, step in along])
+                values = k.inlined_on_scalars(op.regions[0], [*values, *(k.element(x, at) for x in xs)])
+            at = k.linear_index(places, place)
+            return [k.put(v, out, at) for v, out in zip(values, outs, strict=True)]
+
+        return k.nest(places, [k.empty(type_) for type_ in types], fold)
+
+    return [b.reshape(y, places) for y in dispatch(b, types, fill)]

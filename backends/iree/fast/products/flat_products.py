@@ -1,0 +1,114 @@
+"""flat_products: products of arrays as products of matrices, where a reshape makes these of them.
+
+    %0 = dot_general %x, %y, contracting_dims = [2] x [0] : (4x32x256, 256x100)
+    ->
+    %1 = dot_general (reshape %x), %y, contracting_dims = [1] x [0] : (128x256, 256x100);  %0 = reshape %1
+
+    %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
+
+`products_in_tiles` takes products of matrices only. Gradients of weights are often products that are read transposed
+only; IREE would store these arrays. It transposes a matrix, too, if a row
+is multiplied with its rows; the matrix is the first operand instead.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rewrite, rewriting
+from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect import functions
+from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import NUMBERS, Contraction
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import shape, with_shape
+
+_PRODUCT = "stablehlo.dot_general"
+
+
+@slow("Takes its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.")
+@stage
+def flat_products(module: Any) -> int:
+    """Rewrites products outside of loops in place; gives their number."""
+    searched = functions.functions_in(module)
+    transposes = [op for each in searched for op in functions.within(each, {"stablehlo.transpose"})]
+    count = sum(map(_exchange, transposes))
+    return count + rewrite(module, {_PRODUCT: _flat}) + rewrite(module, {_PRODUCT: _of_one_row})
+
+
+def _exchanged(product: Any) -> dict[str, Any]:
+    """The attributes of a product of the exchanged operands."""
+    given = {name: product.attributes[name] for name in product.attributes}
+    given[NUMBERS] = Contraction.of(product).exchanged.attribute
+    if "precision_config" in given:
+        given["precision_config"] = ir.ArrayAttr.get(list(given["precision_config"])[::-1])
+    return given
+
+
+def _exchange(transpose: Any) -> bool:
+    """Replaces a transpose that exchanges rows and columns of a product; the transpose must be its only reader."""
+    product = defined_by(transpose.operands[0], _PRODUCT)
+    if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
+        return False
+    (x, y), of = product.operands, Contraction.of(product)
+    count = len(of.batches[0])
+    first = len(shape(x)) - len(of.summed[0])  # the first dimension of the result that y keeps
+    exchanged = [*range(first, len(shape(product.results[0]))), *range(count, first)]
+    if list(transpose.attributes["permutation"]) != [*range(count), *exchanged]:
+        return False
+    with rewriting(product) as b:
+        z = b.emit(_PRODUCT, [y, x], transpose.results[0].type, _exchanged(product))
+        functions.replace(transpose, [z])
+    product.operation.erase()
+    return True
+
+
+def _flat(b: Emitter, op: Any) -> list[Any] | None:
+    """The product of the operands whose kept dimensions are one, and whose contracted dimensions are one."""
+    y = op.results[0]
+    if _stays(op):
+        return None
+    of = Contraction.of(op)
+    pairs = sorted(zip(*of.summed, strict=True))
+    summed = [[pair[side] for pair in pairs] for side in (0, 1)]
+    kept = [of.kept(side, len(shape(x))) for side, x in enumerate(op.operands)]
+    runs = (*kept, *summed)
+    if all(len(run) < 2 for run in runs) or not all(map(_adjoin, runs)):
+        return None
+    operands, moved = [], []
+    for x, own, *merged in zip(op.operands, of.batches, kept, summed, strict=True):
+        groups = sorted([*([d] for d in own), *(run for run in merged if run)])
+        operands.append(b.reshape(x, [math.prod(shape(x)[d] for d in group) for group in groups]))
+        moved.append([[groups.index([d]) for d in own], [groups.index(merged[1])] if merged[1] else []])
+    sizes = shape(y)[: len(of.batches[0])]
+    sizes += [math.prod(shape(x)[d] for d in run) for x, run in zip(op.operands, kept, strict=True) if run]
+    given = {name: op.attributes[name] for name in op.attributes}
+    given[NUMBERS] = Contraction.new(*zip(*moved, strict=True)).attribute
+    z = b.emit(_PRODUCT, operands, with_shape(y.type, sizes), given)
+    return [b.reshape(z, shape(y))]
+
+
+def _of_one_row(b: Emitter, op: Any) -> list[Any] | None:
+    """The product of a row and a matrix whose rows are multiplied: IREE would transpose the second operand."""
+    (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
+    if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):
+        return None
+    if shape(x)[of.summed[0][0]] != math.prod(shape(x)):
+        return None
+    sizes = [shape(w)[0], *([1] * (len(shape(x)) - 1))]
+    return [b.reshape(b.emit(_PRODUCT, [w, x], with_shape(y.type, sizes), _exchanged(op)), shape(y))]
+
+
+def _stays(op: Any) -> bool:
+    """Whether a product has dynamic sizes, or is in a kernel or a loop."""
+    is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
+    return not is_of_arrays or op.operation.parent.name == KERNEL or is_in_loop(op)
+
+
+def _adjoin(dimensions: Sequence[int]) -> bool:
+    """Whether dimensions follow one another, so that a reshape merges them."""
+    return all(after == before + 1 for before, after in pairwise(dimensions))

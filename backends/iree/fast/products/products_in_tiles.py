@@ -1,0 +1,93 @@
+"""products_in_tiles: products of matrices in dispatches of their own, in tiles for the CPU's registers and caches.
+
+    %0 = dot_general %x, %y, contracting_dims = [1] x [0]
+    ->
+    %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
+
+IREE computes tiles of 8 by 16 numbers, which is half of the vector registers of AVX-512; it walks through all summed
+elements before it goes to the next tile, so that these leave the caches; and its code for sizes that the tile does not
+divide takes up to 50 times as long.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_in_loop, rewrite
+from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.fast.products import tiles
+from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.context import stage
+from tiduc.dialect.contractions import Contraction
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.types import shape
+
+_WORK = 2**17
+"""Multiplications; for fewer, IREE's code is as good, and fuses what follows."""
+_LEAST = 8
+"""The least size of each dimension of a product."""
+_MOST = 2**31
+"""The sizes must be below this limit, since the code reads them as integers of 32 bits."""
+
+
+@slow(
+    "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own."
+)
+@stage
+def products_in_tiles(module: Any, settings: Settings) -> int:
+    """Rewrites large products of matrices in place, for CPUs; gives their number."""
+    if not settings.vectors:
+        return 0
+    return rewrite(module, {"stablehlo.dot_general": _in_tiles}, settings)
+
+
+def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
+    if (
+        op.operation.parent.name == KERNEL
+        or not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type)
+        or is_in_loop(op)
+    ):
+        return None
+    left, right = (_matrix(x, Contraction.of(op), side) for side, x in enumerate(op.operands))
+    if left is None or right is None:
+        return None
+    sizes = [left.of(left.kept), left.of(left.summed), right.of(right.kept)]
+    is_taken = is_large(sizes, math.prod(left.of(d) for d in left.batches))
+    return [in_tiles(b, left, right)] if is_taken else None
+
+
+def is_large(sizes: Sequence[int], count: int = 1) -> bool:
+    """Whether `count` products with these rows, summed elements and columns are large."""
+    return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
+
+
+def _matrix(x: Any, of: Contraction, side: int) -> Matrix | None:
+    """An operand as a matrix; None if several dimensions are kept, or summed."""
+    batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
+    if len(kept) != 1 or len(summed) != 1:
+        return None
+    transpose = defined_by(x, "stablehlo.transpose")
+    if transpose is None:
+        return Matrix(x, batches, kept[0], summed[0])
+    order = list(transpose.attributes["permutation"])
+    return Matrix(transpose.operands[0], tuple(order[d] for d in batches), order[kept[0]], order[summed[0]])
+
+
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+    """The product of two matrices, (batches, rows of x, columns of y)."""
+    z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
+    batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
+    return b.reshape(z, [*batches, *shape(z)[1:]])
+
+
+def _with_last(b: Emitter, x: Matrix) -> Matrix:
+    """The operand itself, or a copy with the summed dimension last if a batch dimension is last."""
+    if x.last in (x.kept, x.summed):
+        return x
+    count = len(x.batches)
+    value = b.transpose(x.value, [*x.batches, x.kept, x.summed])
+    return Matrix(value, tuple(range(count)), count, count + 1)

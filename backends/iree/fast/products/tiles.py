@@ -1,0 +1,384 @@
+"""The product of two matrices in one dispatch: tiles in vector registers, from copies of parts that fit into caches.
+
+    for each part of the rows, and of the columns:                           a workgroup
+        for each part of the summed elements:
+            copy y's part to the stack, in panels of a tile's columns
+            for each tile of rows, each panel:
+                tile += outer product of a column of x and a row of the panel, for each summed element
+
+A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers (4 rows of three, or 6 of two,
+if there are 16). All tiles of a
+product have one size, one of the fewest cycles or nearly so. Rows beyond the last one are computed, but not stored. If
+the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
+
+The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
+code takes IREE longer than all else about a product. All properties on which the code depends are in `Form`.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.sizes import smaller
+from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
+from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.types import element, with_shape
+
+_USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
+"""Rows and vectors of tiles, by the number of registers: those that are taken unless another one is faster by a factor
+of `_FASTER`, so that products share code."""
+_ROWS = 14
+"""The most rows of a tile."""
+_FASTER = 1.05
+_STACK = 2**16
+"""Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
+_DEPTHS = 64, 128
+"""The most summed elements of a part that is copied in panels; the tile is read and written for each part."""
+_DEPTH = _DEPTHS[-1]
+_BLOCK = 512
+"""Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
+_WORKGROUPS = 8
+"""The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
+_RESIDENT = 2**20
+"""Bytes of y's part, of all columns, that stays in a cache: y is read in place if its rows are side by side."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A number of things in `count` parts: each part has `low` things, and the first `more` parts have one more."""
+
+    count: Any
+    low: Any
+    more: Any
+
+    def start(self, i: Any) -> Any:
+        """The first thing of part i."""
+        return i * self.low + smaller(i, self.more)
+
+    def size(self, i: Any) -> Any:
+        """The number of things of part i."""
+        return self.start(i + 1) - self.start(i)
+
+
+def parts(n: int, most: int, least: int = 1) -> Parts:
+    """The fewest parts of at most `most` of n things, but at least `least` parts if n is not smaller."""
+    count = max(-(-n // most), min(n, least))
+    return Parts(count, *divmod(n, count))
+
+
+@dataclass(frozen=True)
+class Form:
+    """The properties of a product on which its code depends; products of equal forms share code.
+
+    A tile has `height` rows and `vectors` vectors of columns. `copied`: y is copied in panels of these columns.
+    """
+
+    layouts: tuple[tuple[tuple[int, ...], int, int], ...]
+    """The dimensions of x, and of y: batches, kept, and summed."""
+    height: int
+    vectors: int
+    copied: bool
+    even: bool
+    """All rows of all tiles are rows of the product."""
+    whole: bool
+    """All panels are full."""
+    divided: bool
+    """The summed elements are in several parts."""
+    depth: int
+    """The most summed elements of a part."""
+    vector: int
+    """The elements of a vector."""
+    bytes: int
+    """The bytes of a vector."""
+
+    @property
+    def width(self) -> int:
+        """The columns of a panel."""
+        return self.vectors * self.vector
+
+    @property
+    def room(self) -> int:
+        """The most panels of a workgroup, if y is copied."""
+        return _STACK // (self.depth * self.vectors * self.bytes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of a product and of its parts: numbers, or sizes that the code reads at run time."""
+
+    form: Form
+    rows: Any
+    columns: Any
+    summed: Any
+    blocks: Parts  # of tiles
+    panels: Parts  # of panels
+    depths: Parts  # of summed elements
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """The numbers that the code reads at run time; rows, columns and summed elements come first."""
+        of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
+        return self.rows, self.columns, self.summed, *of_parts
+
+    def reading(self, numbers: Sequence[Any]) -> "Plan":
+        """The plan with these numbers."""
+        sizes, of_parts = numbers[:3], [Parts(*numbers[i : i + 3]) for i in (3, 6, 9)]
+        return Plan(self.form, *sizes, *of_parts)
+
+
+def plan(x: Matrix, y: Matrix, registers: Registers) -> Plan:
+    """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
+    size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
+    rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
+    height, vectors = _tile(rows, -(-columns // vector), registers.number)
+    depths = parts(summed, 2 * _DEPTH)
+    copied = x.kept != x.last or y.kept != y.last or -(-summed // depths.count) * columns * size > _RESIDENT
+    depths = parts(summed, _DEPTH) if copied else depths
+    form = Form(
+        tuple((each.batches, each.kept, each.summed) for each in (x, y)),
+        height,
+        vectors,
+        copied,
+        rows % height == 0,
+        columns % (vectors * vector) == 0,
+        depths.count > 1,
+        next(depth for depth in _DEPTHS if summed <= depth or depth == _DEPTH) if copied else 2 * _DEPTH,
+        vector,
+        registers.bits // 8,
+    )
+    panels = -(-columns // form.width)
+    least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
+    # Each block of rows copies all of y, if y is copied; more strips of panels copy nothing twice.
+    strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
+    blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
+    return Plan(form, rows, columns, summed, blocks, strips, depths)
+
+
+def _batches(x: Matrix, y: Matrix) -> list[int]:
+    """The sizes of the batch dimensions of a product."""
+    return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
+
+
+@functools.cache
+def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
+    """The rows and vectors of a tile; `columns` are vectors of the product.
+
+    The other registers hold the vectors of y and an element of x.
+    """
+    most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
+    every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
+    usual, best = (
+        min(tiles, key=lambda tile: _cycles(rows, columns, *tile)) for tiles in (_USUAL[registers], every)
+    )
+    slower = _cycles(rows, columns, *usual) > _FASTER * _cycles(rows, columns, *best)
+    return best if slower else usual
+
+
+def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
+    """The cycles for all tiles and one summed element; `columns` are vectors of the product."""
+    each = cycles_of_step(height * vectors, height + vectors)
+    return -(-rows // height) * -(-columns // vectors) * each
+
+
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+    """The product of two matrices, as an array (batch, rows of x, columns of y)."""
+    p = plan(x, y, b.settings.registers)
+    batches = _batches(x, y)
+    type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
+    counts = math.prod(batches), p.blocks.count, p.panels.count
+    sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
+    shared = Shared(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
+
+    def part(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        left, right, *numbers = inputs
+        matrices = replace(x, value=left), replace(y, value=right)
+        return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
+
+    return in_workgroups(b, "product", p.form, (x.value, y.value), type_, counts, part, shared)
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """A part of the summed elements: its index, first element and size; and the panels of y, if y is copied."""
+
+    part: Any
+    start: Any
+    size: Any
+    panels: Any = None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a tile: the first one, and x's part, if it is copied."""
+
+    first: Any
+    copy: Any = None
+
+
+@dataclass(frozen=True)
+class _Workgroup:
+    """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
+
+    `batch` is its index, and `batches` the index along each batch dimension of the matrices.
+    """
+
+    plan: Plan
+    x: Matrix
+    y: Matrix
+    batch: Any
+    batches: tuple[Any, ...]
+    tiles: tuple[Any, Any]  # the first one, and the end
+    row: Any
+    rows: Any
+    column: Any
+    columns: Any
+    panels: Any
+
+    def product(self, k: Vectors) -> Part:
+        """The part of the product."""
+        z = k.array([self.rows, self.columns])
+        (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
+        return Part(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
+
+    def plus_summed(self, k: Vectors, i: Any, z: Any) -> Sequence[Any]:
+        """The product after summed elements of part i are added; the first ones replace what was in memory."""
+        p = self.plan
+        s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
+        s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
+        return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
+
+    def in_panels(self, k: Vectors, s: _Summed) -> Any:
+        """The panels of y: (panel, summed element, column)."""
+        form, y = self.plan.form, self.y
+        copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
+
+        def panel(k: Vectors, i: Any, panels: Any) -> Sequence[Any]:
+            return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
+
+        return k.loop(0, self.panels, 1, [k.array([form.room, form.depth, form.width])], panel)[0]
+
+    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
+        """The panels with a row of y in panel i."""
+        for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
+            panels = k.store(x, panels, [i, at, v * k.width])
+        return [panels]
+
+    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
+        """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
+        p, form, y = self.plan, self.plan.form, self.y
+        mask = k.first(p.summed - (s.start + at))
+
+        def column(k: Vectors, j: Any) -> Any:
+            j = self.column + i * form.width + j
+            j = j if form.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
+            return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
+
+        def square(k: Vectors, first: Any, panels: Any) -> Sequence[Any]:
+            columns = [column(k, first + j) for j in range(k.width)]
+            for r, row in enumerate(k.transposed(columns)):
+                panels = k.store(row, panels, [i, at + r, first])
+            return [panels]
+
+        return k.loop(0, form.width, k.width, [panels], square)
+
+    def row_of_tiles(self, k: Vectors, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
+        """The product after the sums of the tiles in a row, that of index t."""
+        rows = _Rows(k.held(t * self.plan.form.height))
+        if self.x.kept == self.x.last and not self.plan.form.copied:
+            rows = replace(rows, copy=self.rows_copied(k, rows, s))
+        return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
+
+    def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
+        """A tile's part of x: (summed element, row)."""
+        p, x = self.plan, self.x
+        width = -(-p.form.height // k.width) * k.width
+        masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
+
+        def row(k: Vectors, at: Any, out: Any) -> Sequence[Any]:
+            for i, mask in masks.items():
+                place = x.place(self.batches, rows.first + i, s.start + at)
+                out = k.store(k.load(x.value, place, mask), out, [at, i])
+            return [out]
+
+        return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
+
+    def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
+        """The product after the sums of a tile, in panel i, whose errors do not grow with the number of parts."""
+        form = self.plan.form
+        row = k.held(rows.first - self.row)
+        columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
+        masks = [None if form.whole else k.first(self.columns - column) for column in columns]
+        inside = [
+            None if form.even else k.splat(k.at_most(row + (r + 1), self.rows)) for r in range(form.height)
+        ]
+        targets = [
+            ([k.held(row + r), column], k.every([each for each in (mask, here) if each is not None]))
+            for r, here in enumerate(inside)
+            for column, mask in zip(columns, masks, strict=True)
+        ]
+        zero = k.zeros()
+
+        def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
+            elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
+            return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
+
+        sums = k.loop(0, s.size, 1, [zero] * len(targets), plus)
+        if form.divided:
+            sums = k.if_(
+                k.equal(k.index(s.part), k.index(0)),
+                [zero.type] * len(targets),
+                lambda k: sums,
+                lambda k: [k.arith("addf", k.load(z, *at), x) for x, at in zip(sums, targets, strict=True)],
+            )
+        for x, (place, mask) in zip(sums, targets, strict=True):
+            z = k.store(x, z, place, mask)
+        return z
+
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
+        """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
+        p, x, summed = self.plan, self.x, k.held(s.start + at)
+        for r in range(p.form.height):
+            copied = rows.copy is not None
+            row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
+            place = [at, r] if copied else x.place(self.batches, row, summed)
+            yield k.element(rows.copy if copied else x.value, *place)
+
+    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
+        """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
+        form, y = self.plan.form, self.y
+        if copied:
+            return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
+        summed, columns = k.held(s.start + at), [i * form.width + v * k.width for v in range(form.vectors)]
+        masks = [None if form.whole else k.first(self.columns - column) for column in columns]
+        places = [y.place(self.batches, self.column + column, summed) for column in columns]
+        return [k.load(y.value, *each) for each in zip(places, masks, strict=True)]
+
+
+def _workgroup(
+    k: Vectors, p: Plan, matrices: tuple[Matrix, Matrix], place: Sequence[Any], batches: Sequence[int]
+) -> _Workgroup:
+    """The workgroup at a place: its batch, part of the rows, and part of the columns."""
+    batch, block, strip = place
+    form = p.form
+    first = k.held(p.blocks.start(block))
+    end = k.held(first + p.blocks.size(block))
+    row, column = k.held(first * form.height), k.held(p.panels.start(strip) * form.width)
+    panels = k.held(p.panels.size(strip))
+    columns = panels * form.width
+    return _Workgroup(
+        p,
+        *matrices,
+        batch,
+        tuple(k.held(batch // math.prod(batches[d + 1 :]) % n) for d, n in enumerate(batches)),
+        (first, end),
+        row,
+        k.held((end * form.height if form.even else smaller(end * form.height, p.rows)) - row),
+        column,
+        k.held(columns if form.whole else smaller(columns, p.columns - column)),
+        panels,
+    )

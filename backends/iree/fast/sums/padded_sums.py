@@ -1,0 +1,117 @@
+"""Sums of padded arrays as concatenations, on CPUs; they are the cotangents of arrays that slices read.
+
+    %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
+    %1 = pad %b, 0, low = [2], high = [0]
+    %2 = add %0, %1
+
+IREE writes each padded array to memory, and then adds them. The concatenation has the elements of the sum, except for
+the signs of zeros.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_static, legalize
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.identities import is_splat_of
+from tiduc.dialect.types import is_float, shape, with_shape
+
+_ADD = "stablehlo.add"
+_MOST = 256
+"""The most terms of a sum that are examined."""
+
+
+class _Part(NamedTuple):
+    """A term of a sum that is x padded with zeros along one dimension, where x is from `start` to below `end`."""
+
+    term: Any
+    x: Any
+    dimension: int
+    start: int
+    end: int
+
+
+@legalize(_ADD, where=ON_CPUS)
+@slow("Writes each padded array of a sum to memory; one concatenation instead.")
+def sum_of_padded(b: Emitter, op: Any) -> Sequence[Any] | None:
+    """A sum in which terms that are padded along one dimension, and do not overlap, are one concatenation."""
+    if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
+        return None
+    terms = _terms(op)
+    parts = [part for term in terms if (part := _part(term)) is not None]
+    chosen = {part.term: part for part in _disjoint(parts)}
+    if len(chosen) < 2:
+        return None
+    joined = _joined(b, sorted(chosen.values(), key=lambda part: part.start), op.result.type)
+    return [reduce(b.add, [*(term for term in terms if term not in chosen), joined])]
+
+
+def _is_term(op: Any) -> bool:
+    """Whether a sum is only a term of another sum, which is rewritten instead."""
+    uses = list(op.result.uses)
+    return len(uses) == 1 and uses[0].owner.name == _ADD
+
+
+def _terms(op: Any) -> list[Any]:
+    """The terms of a sum, where terms that are sums and have no other reader are replaced by their terms."""
+    terms: list[Any] = []
+    stack = [op.result]
+    while stack:
+        x = stack.pop()
+        own = x.owner if isinstance(x, ir.OpResult) else None
+        if (
+            own is not None
+            and own.name == _ADD
+            and (own == op or len(terms) + len(stack) < _MOST and _is_term(own))
+        ):
+            stack += reversed(own.operands)
+        else:
+            terms.append(x)
+    return terms
+
+
+def _part(term: Any) -> _Part | None:
+    """A term as a part; None if it is not padded with zeros along one dimension, or if another op reads it."""
+    pad = term.owner if isinstance(term, ir.OpResult) else None
+    if pad is None or pad.name != "stablehlo.pad" or len(list(term.uses)) > 1:
+        return None
+    x, value = pad.operands
+    zero = value.owner if isinstance(value, ir.OpResult) else None
+    if zero is None or zero.name != "stablehlo.constant":
+        return None
+    low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
+    changed = [i for i, (before, after) in enumerate(zip(low, high, strict=True)) if before or after]
+    if len(changed) != 1 or any(pad.attributes["interior_padding"]) or min(*low, *high) < 0:
+        return None
+    if not is_splat_of(zero.attributes["value"], value.type, 0):
+        return None
+    start = low[changed[0]]
+    return _Part(term, x, changed[0], start, start + shape(x)[changed[0]])
+
+
+def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
+    """Parts that do not overlap, along the dimension for which there are most of them."""
+    best: list[_Part] = []
+    by_dimension: dict[int, list[_Part]] = {}
+    for part in sorted(parts, key=lambda part: part.end):
+        group = by_dimension.setdefault(part.dimension, [])
+        if not group or part.start >= group[-1].end:
+            group.append(part)
+            best = max(best, group, key=len)
+    return best
+
+
+def _joined(b: Emitter, parts: Sequence[_Part], type_: Any) -> Any:
+    """The parts, in order, and zeros between them."""
+    dimension, sizes = parts[0].dimension, list(type_.shape)
+    pieces, end = [], 0
+    for start, x, after in [(p.start, p.x, p.end) for p in parts] + [(sizes[dimension], None, 0)]:
+        if start > end:
+            gap = [start - end if i == dimension else n for i, n in enumerate(sizes)]
+            pieces.append(b.constant(0, with_shape(type_, gap)))
+        pieces += [] if x is None else [x]
+        end = after
+    return b.concatenate(pieces, dimension)

@@ -1,0 +1,110 @@
+"""reductions_in_lanes: splits reductions to one number into lanes, on CPUs, and then reduces the lanes.
+
+    %0 = reduce add %x, dimensions = [0] : tensor<3600xf32>
+    ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
+
+With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reductions: StableHLO allows any order of the
+elements (specification, reduce). Lanes are still faster for reductions to one number, whose rounding errors they also
+make smaller. Sums of rows are as fast without.
+
+IREE treats a sum of products as a product of matrices, for which its code is slower, unless a factor repeats elements.
+It does not recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a
+multiplication on any CPU. Sums along the last dimensions gain from it, and 32 or more sums along others.
+
+A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
+since it has vector code for sums, not for differences; nor does a product fuse with a negation. The initial value must
+not be -0: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
+
+If no lane count divides the number of elements, the last of several dimensions supplies the lanes. Otherwise, the array
+is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite
+from tiduc.backends.iree.emit.known import is_no_negative_zero
+from tiduc.backends.iree.fault import slow
+from tiduc.dialect.bodies import reducer
+from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
+from tiduc.dialect.types import element, shape
+
+_LANES = tuple(range(256, 31, -16))
+_STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves
+_LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself dominates
+_SUMS = 32  # the fewest sums side by side for which multiply-adds are faster
+
+
+@slow("Adds the elements of a sum one after the other; up to 256 sums side by side instead.")
+@slow("Subtracts negated values one after the other; a sum that is negated instead.")
+@slow("Treats sums of products as products of matrices; sums of multiply-adds instead.")
+@stage
+def reductions_in_lanes(module: Any) -> int:
+    """Rewrites reductions in place; gives their number."""
+    return rewrite(module, {"stablehlo.reduce": lambda b, op: _reduced(b, op) if _is_large(op) else None})
+
+
+def _is_large(op: Any) -> bool:
+    """Whether an op is a large reduction of f32 or f64 by an op with a neutral element."""
+    x = op.operands[0]
+    if len(op.results) != 1 or not x.type.has_static_shape or math.prod(shape(x)) < _LARGE:
+        return False
+    return isinstance(element(x), ir.F32Type | ir.F64Type) and reducer(op) in NEUTRAL.keys() & ASSOCIATIVE
+
+
+def _reduced(b: Emitter, op: Any) -> list[Any] | None:
+    """The result of a reduction; None if the op stays as it is."""
+    x, init = op.operands
+    start = init
+    combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
+    negation = None
+    if combine == "stablehlo.add" and is_no_negative_zero(init):
+        negation = _read_once(x, "stablehlo.negate")
+    if negation is not None:
+        x, start = negation.operands[0], b.constant(0, init)
+    product = _read_once(x, "stablehlo.multiply") if combine == "stablehlo.add" else None
+    if product is not None and _has_slow_products(op, product):
+        left, right = product.operands
+        x = b.fma(left, right, b.constant(-0.0, x))
+    if not op.results[0].type.shape:
+        y = _in_lanes(b, x, start, combine)
+    elif x == op.operands[0]:
+        return None
+    else:
+        y = b.reduce(x, start, dimensions, combine)
+    return [y if negation is None else b.subtract(b.broadcast_in_dim(init, [], shape(y)), y)]
+
+
+def _read_once(x: Any, name: str) -> Any | None:
+    """The op of this name that computes x, if only one op reads x; else None."""
+    return defined_by(x, name) if len(list(x.uses)) == 1 else None
+
+
+def _has_slow_products(op: Any, product: Any) -> bool:
+    """Whether IREE's code for a product of matrices is slower than that for a sum of these products."""
+    rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
+    if dimensions == list(range(rank - len(dimensions), rank)):
+        return True
+    repeats = [defined_by(x, "stablehlo.broadcast_in_dim") for x in product.operands]
+    is_matrix_product = any(op is not None and shape(op.operands[0]) for op in repeats)
+    return not is_matrix_product and math.prod(shape(op.results[0])) >= _SUMS
+
+
+def _in_lanes(b: Emitter, x: Any, init: Any, combine: str) -> Any:
+    """The reduction of all elements of x, in two steps."""
+    sizes = shape(x)
+    n, neutral = math.prod(sizes), b.constant(NEUTRAL[combine], init)
+    lanes = next((lanes for lanes in _LANES if n % lanes == 0 and n >= lanes * _STEPS), None)
+    if lanes is None and len(sizes) > 1 and sizes[-1] >= _LANES[-1] and n >= sizes[-1] * _STEPS:
+        lanes = sizes[-1]
+    if lanes is None:
+        lanes = _LANES[0]
+        x = b.pad(b.reshape(x, [n]), neutral, [0], [-n % lanes], [0])
+    steps = -(-n // lanes)
+    # Lanes start from the neutral element, so that the initial value counts once.
+    x = b.reduce(b.reshape(x, [steps, lanes]), neutral, [0], combine)
+    return b.reduce(x, init, [0], combine)

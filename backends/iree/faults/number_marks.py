@@ -1,0 +1,116 @@
+"""number_marks: makes the hidden numbers of marks (`emit/marks.py`) results of one barrier.
+
+    %n = optimization_barrier 0 {tidu.hidden}    ->    %c = constant [0, 1]
+    %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
+                                                       slices of %n#0 and of %n#1
+
+IREE merges barriers of equal constants, and two marks would become one value. The pass runs after each stage of the
+pipeline that emits marks. A later run extends the barrier of an earlier one, since IREE would merge two such barriers.
+The barrier takes one array many times: IREE compiles one constant instead of hundreds, and allocates and awaits one
+array in each call. It stores arrays of different numbers in the module, and would fill an array for a single number in
+each call. The results are cut where they are used, so that the ops of equal layers look alike, and `repeats` can pass
+the results to one function.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from graphlib import TopologicalSorter
+from itertools import count
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, rewriting, signless, within
+from tiduc.backends.iree.emit.marks import BARRIER
+from tiduc.dialect.context import stage
+from tiduc.dialect.dependences import in_block
+from tiduc.dialect.functions import callee, functions_in, replace, symbol, unused_symbol
+
+
+@stage
+def number_marks(module: Any) -> None:
+    """Makes the hidden numbers of each function results of one barrier at the start of the function, in place.
+
+    IREE inlines functions, and would merge the barriers of two calls. A function that others call therefore has an
+    argument for its barrier, and each call passes a hidden number of its own.
+    """
+    if not any(HIDDEN in op.attributes for op in within(module.operation, (BARRIER,))):
+        return
+    calls = defaultdict[str, list[Any]](list)
+    for op in within(module.operation, ("func.call",)):
+        calls[callee(op)].append(op.operation)
+    _call_private_functions(module, calls)
+    for function in _callees_first(module):
+        barriers = within(function, (BARRIER,))
+        hidden = [op for op in barriers if HIDDEN in op.attributes]
+        if hidden:
+            earlier = [op for op in barriers if NUMBERS in op.attributes]
+            _number(function, hidden, earlier, calls[symbol(function)])
+
+
+def _call_private_functions(module: Any, calls: dict[str, list[Any]]) -> None:
+    """Makes calls of public functions, whose arguments must stay, calls of private copies, in place."""
+    body = module.operation.regions[0].blocks[0]
+    for function in functions_in(module):
+        name = symbol(function)
+        if calls[name] and "private" not in str(function.attributes.get("sym_visibility")):
+            new = unused_symbol(body, (f"{name}_{i}" for i in count()))
+            copy = function.operation.clone(ir.InsertionPoint(body)).operation
+            copy.attributes["sym_name"] = ir.StringAttr.get(new)
+            copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            for call in calls[name]:
+                call.attributes["callee"] = ir.FlatSymbolRefAttr.get(new)
+            calls[new] = calls.pop(name)
+
+
+def _callees_first(module: Any) -> list[Any]:
+    """The functions of a module, each after those that it calls."""
+    by_name = {symbol(op): op for op in functions_in(module)}
+    called = {name: {callee(op) for op in within(by_name[name], ("func.call",))} for name in by_name}
+    return [by_name[name] for name in TopologicalSorter(called).static_order() if name in by_name]
+
+
+def _number(function: Any, hidden: Sequence[Any], earlier: Sequence[Any], calls: Sequence[Any]) -> None:
+    """Replaces barriers of one hidden number each, and the barrier of an earlier run, by one barrier in a function."""
+    block = function.regions[0].blocks[0]
+    first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
+    if calls:
+        pair = first.broadcast_in_dim(_argument(function, calls), [], [2])
+    else:
+        pair = first.table([0, 1], signless(32))
+    old = [y for op in earlier for y in op.results]
+    operands = [pair] * (len(old) + len(hidden))
+    results = first.emit_all(BARRIER, operands, [pair.type] * len(operands), {NUMBERS: ir.UnitAttr.get()})
+    for y, array in zip(old, results[: len(old)], strict=True):
+        y.replace_all_uses_with(array)
+    for op, array in zip(hidden, results[len(old) :], strict=True):
+        for use in list(op.results[0].uses):
+            reader, place = use.owner, in_block(use.owner, block)
+            with rewriting(reader if place is None else place) as b:
+                reader.operands[use.operand_number] = b.reshape(b.cut(array, 0, 0, 1), [])
+    numbers = [
+        x.owner for op in (*earlier, *hidden) for x in op.operands if not isinstance(x.owner, ir.Block)
+    ]
+    for op in (*earlier, *hidden):
+        op.erase()
+    for number in dict.fromkeys(numbers):
+        if not list(number.results[0].uses):
+            number.erase()
+
+
+def _argument(function: Any, calls: Sequence[Any]) -> Any:
+    """A new argument of a function, for which each call passes a hidden number."""
+    type_ = ir.RankedTensorType.get([], signless(32))
+    of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get([*of.inputs, type_], of.results)
+    )
+    if "arg_attrs" in function.attributes:
+        given = [*function.attributes["arg_attrs"], ir.DictAttr.get({})]
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(given)
+    for call in calls:
+        with rewriting(call) as b:
+            operands, types = [*call.operands, b.hidden()], [y.type for y in call.results]
+            attributes = {name: call.attributes[name] for name in call.attributes if name != "arg_attrs"}
+            replace(call, b.emit_all(call.name, operands, types, attributes))
+    return function.regions[0].blocks[0].add_argument(type_, function.location)

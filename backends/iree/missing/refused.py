@@ -1,0 +1,97 @@
+"""Refuses, by name and location, programs that IREE or the target cannot run, before IREE's compiler runs."""
+
+import math
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import is_static, within
+from tiduc.backends.iree.emit.refused import refused
+from tiduc.backends.iree.settings import Settings
+from tiduc.backends.iree.targets import Target
+from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.dialect.functions import functions_in, symbol
+from tiduc.dialect.traits import COLLECTIVES
+
+_REFUSED = {
+    "stablehlo.infeed": "an IREE module has no infeed",
+    "stablehlo.outfeed": "an IREE module has no outfeed",
+    "stablehlo.send": "an IREE module runs alone",
+    "stablehlo.recv": "an IREE module runs alone",
+    "sdy.manual_computation": "it needs several devices, on which XLA runs it (engine='xla')",
+    **dict.fromkeys(COLLECTIVES, "collectives compile, then fail when they run"),
+}
+"""Ops that no pattern can rewrite, with the reason."""
+
+_LARGEST = 2**47
+"""Elements of an array, at most: the bytes that a process can address."""
+
+
+def refuse_types(module: Any, target: Target) -> None:
+    """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
+    for op in within(module.operation) if target.lacks else ():
+        for x in (*op.operands, *op.results):
+            name = str(x.type.element_type) if isinstance(x.type, ir.ShapedType) else ""
+            if name in target.lacks:
+                raise CompileError(_lacked(name, target), op.location)
+
+
+def _lacked(name: str, target: Target) -> str:
+    base, having = target.name.partition(":")[0], target.lacks[name]
+    variants = ", ".join(f"{base}:{variant}" for variant in having)
+    advice = f"these have: {variants}" if having else "convert to another type, or choose another target"
+    return f"target {target.name!r} has no arithmetic of {name}; {advice}"
+
+
+def check(module: Any, settings: Settings) -> None:
+    """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
+    called: dict[str, dict[str, Any]] = {}
+    checked = set[Any]()
+    for function in functions_in(module):
+        calls = called.setdefault(symbol(function), {})
+        for x in [x for block in function.regions[0].blocks for x in block.arguments]:
+            _check_size("an argument", x.type, x.location)
+        for op in within(function):
+            if op.name in _REFUSED:
+                raise refused(op, _REFUSED[op.name])
+            for y in op.results:
+                if (type_ := y.type) not in checked:
+                    _check_size(op.name, type_, op.location)
+                    _check_bytes(op, type_, settings.cpu)
+                    checked.add(type_)
+            if op.name == "func.call":
+                calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, op)
+    _check_recursion(called)
+
+
+def _check_size(what: str, type_: Any, location: Any) -> None:
+    """Sizes of larger arrays overflow where they are multiplied."""
+    if is_static(type_) and math.prod(type_.shape) >= _LARGEST:
+        raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
+
+
+def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
+    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes, and all of them on GPUs.
+
+    IREE packs such elements, but its code for GPUs does not unpack them.
+    """
+    if not isinstance(type_, ir.RankedTensorType) or not isinstance(type_.element_type, ir.IntegerType):
+        return
+    width = type_.element_type.width
+    if 1 < width < 8 and not cpu:
+        raise refused(op, f"code for GPUs takes elements of {type_} to be bytes")
+    if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
+        raise refused(op, f"{type_} is no whole number of bytes")
+
+
+def _check_recursion(called: dict[str, dict[str, Any]]) -> None:
+    """Refuses a function that calls itself; `called` has, for each function, its calls by callee."""
+    try:
+        TopologicalSorter(called).prepare()
+    except CycleError as error:
+        callee, caller = error.args[1][:2]
+        raise refused(
+            called[caller][callee],
+            f"@{caller} calls itself, directly or through others, and the compiler never ends",
+        ) from None
