@@ -20,6 +20,13 @@ MERGED = "tidu.merged"
 NAME = "tidu.name"
 """Attribute of an argument or result of a function: the name that a program shows for it."""
 
+HELD = "tidu.held"
+"""Attribute of an argument that is a weight: why no training updates the weight unless it is named, as a string."""
+
+FROZEN = "tidu.frozen"
+"""Attribute of an argument that is a weight, as `tidu.held`; the model itself says that the weight has no gradient.
+Derivatives leave out the argument too, unless it is named."""
+
 CHECKPOINT = "tidu.checkpoint"
 """Attribute of a function: reverse mode recomputes its values from its arguments, as by `jax.checkpoint`. Import puts
 it on the ops of the function, but for those that give its results."""

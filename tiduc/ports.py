@@ -1,7 +1,7 @@
 """Ports: the arguments and results of a program, with their names, types and values in the graphs."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Protocol
@@ -11,14 +11,14 @@ from torch_mlir import ir
 from tiduc.dialect.attributes import named_attributes, readable
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph import Graph
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.verify import FROZEN, HELD, NAME
 from tiduc.dialect.view import View
 from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import TensorType, Value
 
 Wrt = Sequence[int | str] | int | str | None
-"""Inputs to differentiate in, by position or name; None for all inputs that have tangents."""
+"""Inputs to differentiate in, by position or name; None for all inputs that have tangents and are not frozen."""
 
 _PRINTED = re.compile(r"arg([0-9]{1,9})")
 
@@ -70,10 +70,30 @@ def smooth(program: Function, ports: Sequence[Port]) -> list[Port]:
     return [port for port in ports if program.opset.builder.tangent_type(port.type) is not None]
 
 
+def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
+    """Why training leaves out a weight that is not named; "" if it does not. `kinds` are the attributes that say so."""
+    reasons = [port.attributes and readable(ir.DictAttr(port.attributes), kind) for kind in kinds]
+    return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
+
+
+def with_attributes(port: Port, more: Mapping[str, Any]) -> Port:
+    """The port with further attributes."""
+    own = {} if port.attributes is None else named_attributes(port.attributes)
+    return replace(port, attributes=ir.DictAttr.get({**own, **more}))
+
+
 def differentiated(program: Function, wrt: Wrt) -> list[Port]:
-    """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
+    """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable.
+
+    Without `wrt`, all inputs that have tangents and are not frozen; `RequestError` where all of them are frozen.
+    """
     if wrt is None:
-        return smooth(program, program.inputs)
+        able = smooth(program, program.inputs)
+        free = [port for port in able if not held_because(port, (FROZEN,))]
+        if able and not free:
+            listed = ", ".join(f"{port.name} ({held_because(port)})" for port in able)
+            raise RequestError(f"name inputs in wrt: without it, no derivative is taken in {listed}")
+        return free
     ports = select_ports(program.inputs, wrt)
     for port in ports:
         if program.opset.builder.tangent_type(port.type) is None:

@@ -11,7 +11,6 @@ from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.resources import inlined
-from tiduc.dialect.verify import NAME
 
 _PARTITIONS = "mhlo.num_partitions"
 
@@ -32,17 +31,16 @@ def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
     module, function = with_main(program.module)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:
-            kept = [_without_name(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
+            kept = [_without_ours(attributes) for attributes in ir.ArrayAttr(function.attributes[side])]
             function.attributes[side] = ir.ArrayAttr.get(kept)
     count = module.attributes[_PARTITIONS] if _PARTITIONS in module.attributes else None
     partitions = ir.IntegerAttr(count).value if count is not None else 1
     return XlaExecutable(inlined(str(module)), program.signature, options.target, program.name, partitions)
 
 
-def _without_name(attributes: Any) -> Any:
-    return ir.DictAttr.get(
-        {name: value for name, value in named_attributes(attributes).items() if name != NAME}
-    )
+def _without_ours(attributes: Any) -> Any:
+    own = named_attributes(attributes)
+    return ir.DictAttr.get({name: value for name, value in own.items() if not name.startswith("tidu.")})
 
 
 BACKEND = Backend("xla", "compile with XLA, which needs JAX: pip install 'tiduc[xla]'", compile_for_xla)

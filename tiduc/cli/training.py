@@ -20,6 +20,7 @@ from tiduc.runtime.random_seed import MOST
 from tiduc.runtime.weights import write_weights
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
+from tiduc.training.roles import BUFFER, FROZEN, PARAMETER, SEED, of_roles
 from tiduc.training.step import BUFFERS, train_step
 
 
@@ -138,7 +139,7 @@ def _train_step(
             seed=seed,
             **given,
         )
-        _tell(program, step)
+        _tell(step)
         vmfb = None
         if not output.endswith(".mlir"):
             with waiting(f"compiling the step for {options.target}"):
@@ -152,19 +153,16 @@ def _train_step(
             write_binary(vmfb, output)
 
 
-def _tell(model: Model, step: Model) -> None:
-    """Prints, unless the user asked for quiet, the weights that the step trains, and the others with the reason."""
+def _tell(step: Model) -> None:
+    """Prints, unless the user asked for quiet, the weights that are trained, updated by the model, and left alone."""
     if is_quiet():
         return
-    updated = {port.name for port in step.outputs[1:]}
-    click.echo(
-        f"trains: {', '.join(name for name in model.weights if name in updated) or 'no weight'}", err=True
-    )
-    others = [name for name in model.weights if name not in updated]
-    if others:
-        told = (f"{name} ({model.held[name]})" if name in model.held else name for name in others)
-        click.echo(f"leaves alone: {', '.join(told)}", err=True)
-    if any(model.held.get(name, "").startswith(SHARED) for name in others):
+    click.echo(f"trains: {', '.join(of_roles(step, PARAMETER))}", err=True)
+    if updated := of_roles(step, BUFFER, SEED):
+        click.echo(f"updates: {', '.join(updated)}", err=True)
+    if others := of_roles(step, FROZEN):
+        click.echo(f"leaves alone: {', '.join(f'{x} ({step.held[x]})' for x in others)}", err=True)
+    if any(reason.startswith(SHARED) for reason in step.held.values()):
         click.echo(
             "note: an exporter merges parameters of equal values; torch.onnx.export(optimize=False) does not",
             err=True,

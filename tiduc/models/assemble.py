@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.verify import FROZEN, HELD, NAME
 from tiduc.models.constants import entry_of, freeze
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array
@@ -20,12 +20,14 @@ def assemble(
     outputs: Sequence[str | None],
     weights: Mapping[str, Array],
     lift_constants: bool,
+    *,
     held: Mapping[str, str] | None = None,
+    frozen: Mapping[str, str] | None = None,
 ) -> Model:
     """The model of a StableHLO module in bytecode, with these names for its inputs (weights included) and outputs.
 
     The weights are the first inputs with `lift_constants`; otherwise they become constants. `held` are those that no
-    training updates, each with the reason.
+    training updates, and `frozen` those that have no gradient either, each with the reason.
     `Unsupported` where an input or output is not a tensor.
     """
     module = parse(written)
@@ -34,13 +36,17 @@ def assemble(
     if len(inputs) != len(type_.inputs) or len(outputs) != len(type_.results):
         raise Unsupported("an input or output of the model is not a tensor", function.location)
     function.attributes["sym_name"] = ir.StringAttr.get("main")
-    function.attributes["arg_attrs"] = _name_attributes(inputs)
-    function.attributes["res_attrs"] = _name_attributes(outputs)
+    function.attributes["arg_attrs"] = _attributes(inputs, held or {}, frozen or {})
+    function.attributes["res_attrs"] = _attributes(outputs, {}, {})
     if lift_constants:
-        return model_of(module, weights, held=held)
+        return model_of(module, weights)
     freeze(module, weights)
     return model_of(module, {})
 
 
-def _name_attributes(names: Sequence[str | None]) -> Any:
-    return ir.ArrayAttr.get([ir.DictAttr.get({NAME: ir.StringAttr.get(n)} if n else {}) for n in names])
+def _attributes(names: Sequence[str | None], held: Mapping[str, str], frozen: Mapping[str, str]) -> Any:
+    def one(name: str | None) -> Any:
+        texts = {NAME: name, HELD: held.get(name or ""), FROZEN: frozen.get(name or "")}
+        return ir.DictAttr.get({key: ir.StringAttr.get(text) for key, text in texts.items() if text})
+
+    return ir.ArrayAttr.get([one(name) for name in names])

@@ -95,7 +95,7 @@ def from_onnx(
     held = not_parameters(proto.graph, weights)
     outputs = [each.name for each in proto.graph.output]
     written, inputs = import_in_worker(_lowered, limits, _serialized(proto), list(weights), straight_through)
-    return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held)
+    return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held=held)
 
 
 def _serialized(proto: Any) -> bytes:

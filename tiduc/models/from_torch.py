@@ -38,7 +38,8 @@ def from_torch(
 
     The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters
     and buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first
-    name. `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
+    name. Derivatives without `wrt`, and training, leave out buffers and parameters with `requires_grad=False`.
+    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
     `limits` are those of torch-mlir's pipelines, which run in a separate process; without `trust`, that process also
     makes the program of a `.pt2` file, of which nothing is evaluated. With `trust`, PyTorch reads the file.
     `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO,
@@ -52,9 +53,9 @@ def from_torch(
         exported = _trusted(torch, str(module))
     else:
         exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
-    lowered, inputs, outputs, weights = stablehlo(torch, exported, limits)
-    arrays = {name: _array(torch, tensor) for name, tensor in weights.items()}
-    return assemble(lowered, inputs, outputs, arrays, lift_constants)
+    given = stablehlo(torch, exported, limits)
+    arrays = {name: _array(torch, tensor) for name, tensor in given.weights.items()}
+    return assemble(given.stablehlo, given.inputs, given.outputs, arrays, lift_constants, frozen=given.frozen)
 
 
 def _torch() -> Any:

@@ -9,7 +9,7 @@ from tiduc.backends.backend import LOOPS, Options
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.ports import described
+from tiduc.ports import described, held_because
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.weights import write_weights
@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 class Model(Program):
     """A `Program` with an array, by name, for each input that is a weight.
 
-    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights. `held` are the weights that no
-    training updates unless it names them, such as masks, each with the reason.
+    Programs derived from it (`vjp`, `grad`, ...) are models with the same weights.
     """
 
     weights: Mapping[str, Array] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         load, arguments = super().__reduce__()
-        return _unpickled, (load, arguments, dict(self.weights), dict(self.held))
+        return _unpickled, (load, arguments, dict(self.weights))
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The weights that no training updates unless it names them, such as frozen ones and masks, with the reason."""
+        reasons = {port.name: held_because(port) for port in self.inputs}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     @property
     def defaults(self) -> Mapping[str, Array]:
@@ -51,7 +55,7 @@ class Model(Program):
         batched = super().batch(in_axes, size, out_axes)
         own = {p.name for p, q in zip(self.inputs, batched.inputs, strict=True) if p.type == q.type}
         weights = {name: x for name, x in self.weights.items() if name in own}
-        return _with(batched, weights, self.held)
+        return _with(batched, weights)
 
     def arguments(self, *others: Any) -> list[Any]:
         """All arguments in order: the weights, and `others` for the remaining inputs.
@@ -113,23 +117,17 @@ class Model(Program):
 
 
 def model_of(
-    module: Any,
-    weights: Mapping[str, Array],
-    entry: str | None = None,
-    opset: OpSet = OPSET,
-    held: Mapping[str, str] | None = None,
+    module: Any, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
 ) -> Model:
-    """The model of a module's function; `weights` are its weights, by input name, and `held` as in `Model`."""
-    return _with(from_module(module, entry, opset), weights, held or {})
+    """The model of a module's function; `weights` are its weights, by input name."""
+    return _with(from_module(module, entry, opset), weights)
 
 
-def _with(program: Program, weights: Mapping[str, Array], held: Mapping[str, str]) -> Model:
+def _with(program: Program, weights: Mapping[str, Array]) -> Model:
     """The program as a model with these weights."""
     own = {each.name: getattr(program, each.name) for each in fields(Program)}
-    return Model(**own, weights=dict(weights), held=dict(held))
+    return Model(**own, weights=dict(weights))
 
 
-def _unpickled(
-    load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array], held: Mapping[str, str]
-) -> Model:
-    return _with(load(*arguments), weights, held)
+def _unpickled(load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array]) -> Model:
+    return _with(load(*arguments), weights)

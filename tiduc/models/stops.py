@@ -75,18 +75,24 @@ def mark_stops(torch: Any, exported: Any) -> None:
                 if any(other.target is block and other.args[0] for other in inside.graph.nodes):
                     raise Unsupported("an export does not record torch.enable_grad inside torch.no_grad")
                 for item in list(node.users):
-                    _stop_at(torch, module.graph, item, item)
+                    _stop_at(torch, module.graph, item, item, [item])
             elif node.target is in_place and node.args[0].target is not fresh:  # not a constant
-                _stop_at(torch, module.graph, node.args[0], node)
+                _stop_at(torch, module.graph, node.args[0], node, [node.args[0], node])
 
 
-def _stop_at(torch: Any, graph: Any, value: Any, place: Any) -> None:
-    """Makes all readers of the value after this place read the stopped value."""
+def stop_reads(torch: Any, graph: Any, placeholder: Any) -> None:
+    """Stops the gradient at all reads of an input."""
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    _stop_at(torch, graph, placeholder, last, [placeholder])
+
+
+def _stop_at(torch: Any, graph: Any, value: Any, place: Any, names: Sequence[Any]) -> None:
+    """Makes all readers of the value after this place read the stopped value; `names` are the nodes that give it."""
     tensor = value.meta["val"]
     if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
         return
     with graph.inserting_after(place):
         stopped = graph.call_function(_operator(torch), (value,))
     stopped.meta |= value.meta
-    for each in {value, place}:
+    for each in names:
         each.replace_all_uses_with(stopped, lambda user: stopped < user)

@@ -5,4 +5,5 @@ losses         the loss, as a scalar output of the model's program; compose, for
 optimizers     the update of a parameter, given its gradient and its state
 accumulate     sums of gradients over several batches, before an update
 schedules      the learning rate of each step, which the caller passes to the program
+roles          what each input of a step is: a parameter, state of the optimizer, an input of the model, ...
 """

@@ -16,19 +16,30 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.types import element, is_float, with_element
+from tiduc.dialect.verify import HELD
 from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Port, described, with_ports
+from tiduc.ports import Port, described, held_because, with_attributes, with_ports
 from tiduc.program import Program
 from tiduc.runtime.random_seed import MOST, is_random_seed, random_seed
 from tiduc.training.accumulate import Accumulation
 from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
+from tiduc.training.roles import (
+    BUFFER,
+    FROZEN,
+    INPUT,
+    OPTIMIZER,
+    PARAMETER,
+    RATE,
+    SEED,
+    TARGET,
+    with_role,
+)
 
 DONATED = "iree.abi.output"
 """On an input: the number of the output that is written over it."""
@@ -61,8 +72,8 @@ def train_step(
     that match `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With
     `accumulate` K, every K-th call updates the parameters, by the mean of the gradients of K batches. `train` are
     patterns, as of file names, of the parameters to train; by default all float weights of a `Model` that are not in
-    `Model.held`. Parameters that match `freeze` stay as they are. `RequestError` if there are no
-    parameters, or a parameter is not float.
+    `Model.held`. Parameters that match `freeze`, and those in which the loss has no derivative, stay as they are.
+    `RequestError` if there are no parameters, or a parameter is not float.
     """
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
@@ -71,23 +82,51 @@ def train_step(
     weights = dict(model.weights) if isinstance(model, Model) else {}
     updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
     names = trained_names(model, weights, train, freeze, updated)
-    gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
-    parameters = [port for port in gradient.inputs if port.name in names]
+    gradient, parameters = _gradient(lossy, names)
     added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     buffers = [port for port in gradient.inputs if port.name in updated]
     seeds = [port for port in gradient.inputs if is_random_seed(described(port))]
-    places = [*parameters, *states, *buffers, *seeds]
+    roles = {PARAMETER: parameters, OPTIMIZER: states, BUFFER: buffers, SEED: seeds}
+    places = [with_role(port, role) for role, ports in roles.items() for port in ports]
     values += [*(updated[port.name].value for port in buffers), *_next_seeds(gradient, seeds)]
     rest = [port for port in gradient.inputs if port not in (*parameters, *buffers, *seeds)]
     rest.sort(key=lambda port: port.name not in weights)  # frozen weights before inputs and targets
+    fixed = [_fixed(port, model, weights, names) for port in rest]
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]
-    program = replace(gradient, inputs=(*donated, *rest, rate), outputs=(gradient.outputs[0], *new))
+    inputs = (*donated, *fixed, with_role(rate, RATE))
+    program = replace(gradient, inputs=inputs, outputs=(gradient.outputs[0], *new))
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
     arrays = weights | {port.name: _zeros(port) for port in states}
     arrays |= {port.name: random_seed(seed, i) for i, port in enumerate(seeds)}
     return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
+
+
+def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]]:
+    """The loss and its gradient, and the parameters, without those that have no part in the loss.
+
+    PyTorch's optimizers leave out such parameters too: their decay would change them. `RequestError` if none is left.
+    """
+    gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
+    slopes = dict(zip(names, gradient.outputs[1:], strict=True))
+    reached = {name: port for name, port in slopes.items() if not isinstance(port.value, Zero)}
+    if not reached:
+        raise RequestError(f"the loss has no derivative in any parameter: {', '.join(names)}")
+    parameters = [port for port in gradient.inputs if port.name in reached]
+    outputs = [gradient.outputs[0], *(reached[port.name] for port in parameters)]
+    return replace(gradient, outputs=tuple(outputs)), parameters
+
+
+def _fixed(port: Port, model: Program, weights: Any, names: Sequence[str]) -> Port:
+    """An input that the step does not update, with its role, and a weight with the reason."""
+    if port.name not in weights:
+        return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
+    if held_because(port) and port.name not in names:
+        return with_role(port, FROZEN)
+    reason = "the loss has no derivative in it" if port.name in names else "frozen"
+    reason = reason if is_float(port.type) else "no floats"
+    return with_role(with_attributes(port, {HELD: ir.StringAttr.get(reason)}), FROZEN)
 
 
 def _update(
@@ -111,8 +150,7 @@ def _update(
     slopes = []
     for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
         p = gradient.view.input(port.value)
-        g = b.zeros_like(p) if isinstance(slope.value, Zero) else slope.value
-        slopes.append(b.convert(g, wide(element(p))))
+        slopes.append(b.convert(slope.value, wide(element(p))))
     sums = Accumulation(b, parameters, slopes, accumulate) if accumulate != 1 else None
     slopes = slopes if sums is None else sums.slopes
 
@@ -172,6 +210,9 @@ def trained_names(
             (frozen if is_frozen else trained).append(port.name)
     if not trained and frozen:
         raise RequestError(f"no parameter is left to train; frozen: {', '.join(frozen)}")
+    if not trained and held:
+        listed = ", ".join(f"{name} ({reason})" for name, reason in held.items())
+        raise RequestError(f"no parameter is left to train: name some; held: {listed}")
     if not trained:
         names = ", ".join(port.name for port in model.inputs)
         raise RequestError(f"no input is a parameter: name some; the inputs are {names or 'none'}")
@@ -183,9 +224,7 @@ def _scalar(b: Any, name: str) -> Port:
 
 
 def _donated(port: Port, output: int) -> Port:
-    attributes = named_attributes(port.attributes) if port.attributes is not None else {}
-    attributes[DONATED] = ir.IntegerAttr.get(ir.IndexType.get(), output)
-    return replace(port, attributes=ir.DictAttr.get(attributes))
+    return with_attributes(port, {DONATED: ir.IntegerAttr.get(ir.IndexType.get(), output)})
 
 
 def _zeros(port: Port) -> Any:

@@ -7,12 +7,13 @@ module's own outputs.
 """
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.expansions import call_text
-from tiduc.models.stops import STOPS, mark_stops, stops
+from tiduc.models.stops import STOPS, mark_stops, stop_reads, stops
 from tiduc.models.torch.dialect import import_in_worker, lower_written
 from tiduc.models.torch.faults import located
 from tiduc.runtime.process import Limits
@@ -23,17 +24,31 @@ _FIRST = (
 )
 
 
-def stablehlo(
-    torch: Any, exported: Any, limits: Limits | None
-) -> tuple[bytes, list[str], list[str | None], dict[str, Any]]:
-    """The StableHLO of an `ExportedProgram`, the names of its inputs and outputs, and its weights by name."""
+@dataclass(frozen=True)
+class Exported:
+    """A program of PyTorch as StableHLO, with the names of its inputs and outputs, and its weights by name."""
+
+    stablehlo: bytes
+    inputs: list[str]
+    outputs: list[str | None]
+    weights: dict[str, Any]
+    frozen: dict[str, str]
+    """The weights of which PyTorch computes no gradient, each with the reason."""
+
+
+FROZEN, BUFFER = "requires_grad=False", "a buffer"
+"""The reasons why PyTorch computes no gradient of a weight."""
+
+
+def stablehlo(torch: Any, exported: Any, limits: Limits | None) -> Exported:
+    """The StableHLO of an `ExportedProgram`."""
     with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
         exported = _decomposed(torch, exported)
     with located("torch-mlir cannot import the program", Unsupported, exported=exported):
-        inputs, weights = _inputs(exported)
+        inputs, weights, frozen = _inputs(torch, exported)
         outputs = _outputs(exported)
         lowered = import_in_worker(_lowered, limits, _imported(exported))
-    return lowered, inputs, outputs, weights
+    return Exported(lowered, inputs, outputs, weights, frozen)
 
 
 def _lowered(written: bytes) -> bytes:
@@ -65,8 +80,8 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     return exported
 
 
-def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
-    """The names of the inputs, and the weights by name; makes the weights plain inputs.
+def _inputs(torch: Any, exported: Any) -> tuple[list[str], dict[str, Any], dict[str, str]]:
+    """The names of the inputs, the weights by name, and the frozen ones; makes the weights plain inputs.
 
     Other tensors of the program replace the placeholders that stand for them.
     """
@@ -75,7 +90,7 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
     changed = set(signature.buffers_to_mutate.values())
     names: dict[str, str] = {}
     weights: dict[str, Any] = {}
-    first: dict[Any, Any] = {}
+    tied: dict[Any, list[tuple[Any, Any]]] = {}
     for spec in signature.input_specs:
         node = placeholders[spec.arg.name]
         tensor = _tensor_behind(exported, spec)
@@ -85,17 +100,36 @@ def _inputs(exported: Any) -> tuple[list[str], dict[str, Any]]:
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
             _make_constant(exported.graph_module, node, tensor)
-        elif (
-            same := first.setdefault(_place(tensor, spec, changed), node)
-        ) is not node:  # tied to an earlier weight
-            node.replace_all_uses_with(same)
-            graph.erase_node(node)
         else:
-            names[node.name] = spec.target
-            weights[spec.target] = tensor
+            tied.setdefault(_place(tensor, spec, changed), []).append((node, spec))
+    frozen = {}
+    for group in tied.values():
+        node, spec = group[0]
+        names[node.name] = spec.target
+        weights[spec.target] = _tensor_behind(exported, spec)
+        if not _tie(torch, exported, group):
+            frozen[spec.target] = FROZEN if spec.kind.name == "PARAMETER" else BUFFER
     signature.input_specs[:] = [s for s in signature.input_specs if _tensor_behind(exported, s) is None]
     left = [node.name for node in graph.nodes if node.op == "placeholder"]
-    return [names[name] for name in left], weights
+    return [names[name] for name in left], weights, frozen
+
+
+def _tie(torch: Any, exported: Any, group: list[tuple[Any, Any]]) -> bool:
+    """Replaces the placeholders of tied weights by the first one; gives whether PyTorch trains them.
+
+    PyTorch does so through the parameters among them that require a gradient. The reads of the others get no gradient.
+    """
+    first = group[0][0]
+    flags = [
+        spec.kind.name == "PARAMETER" and _tensor_behind(exported, spec).requires_grad for _, spec in group
+    ]
+    for (node, _), requires_grad in zip(group, flags, strict=True):
+        if any(flags) and not requires_grad:
+            stop_reads(torch, exported.graph, node)
+    for node, _ in group[1:]:
+        node.replace_all_uses_with(first)
+        exported.graph.erase_node(node)
+    return any(flags)
 
 
 def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:

@@ -10,6 +10,7 @@ parts of it, is not called. This process needs no PyTorch.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
 from tiduc.models.torch import archive, schema, targets
 from tiduc.models.torch.dialect import import_in_worker
-from tiduc.models.torch.exported import stablehlo
+from tiduc.models.torch.exported import Exported, stablehlo
 from tiduc.models.torch.faults import first_line
 from tiduc.models.torch.payloads import Payloads, arrays, documents, read_payloads
 from tiduc.models.torch.rebuilt import exported_program, tensors
@@ -40,10 +41,8 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
         payloads = import_in_worker(read_payloads, limits, documents(parts), sizes)
         contents = {part: parts[part] for part in _parts_of_constants(payloads)}
         written = parts.pop(archive.MODEL)
-        lowered, inputs, outputs, names = import_in_worker(
-            _program, limits, written, payloads, contents, sizes
-        )
-        weights = arrays(names, payloads, parts)
+        given = import_in_worker(_program, limits, written, payloads, contents, sizes)
+        weights = arrays(given.weights, payloads, parts)
     except MemoryError:
         raise TiducError("the arrays of the file need more memory than there is", path) from None
     except OSError as error:
@@ -51,7 +50,9 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
     except TiducError as error:
         error.location = error.location or path
         raise
-    return assemble(lowered, inputs, outputs, weights, lift_constants)
+    return assemble(
+        given.stablehlo, given.inputs, given.outputs, weights, lift_constants, frozen=given.frozen
+    )
 
 
 def _parts_of_constants(payloads: Payloads) -> set[str]:
@@ -68,8 +69,8 @@ def _program(
     payloads: Payloads,
     contents: Mapping[str, bytes | bytearray],
     sizes: Mapping[str, int],
-) -> tuple[bytes, list[str], list[str | None], list[str]]:
-    """The StableHLO of a program, the names of its inputs and outputs, and the names of its weights."""
+) -> Exported:
+    """The StableHLO of a program; its weights have names only."""
     model = schema.read_model(written)
     import torch
 
@@ -77,9 +78,7 @@ def _program(
         return _lowered(torch, model, payloads, {**sizes, **contents})
 
 
-def _lowered(
-    torch: Any, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]
-) -> tuple[bytes, list[str], list[str | None], list[str]]:
+def _lowered(torch: Any, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]) -> Exported:
     try:
         weights, constants = (tensors(torch, each, given) for each in (payloads.weights, payloads.constants))
         exported = exported_program(torch, model, weights, constants)
@@ -88,14 +87,14 @@ def _lowered(
     except Exception as error:  # raised by PyTorch or SymPy
         raise TiducError(f"not a program written by torch.export.save: {first_line(error)}") from error
     try:
-        lowered, inputs, outputs, names = stablehlo(torch, exported, None)
+        lowered = stablehlo(torch, exported, None)
     except TiducError as error:
         if out_of_memory(error.message.encode()):
             raise MemoryError from None
         raise
     finally:
         targets.end_steps(torch)
-    return lowered, inputs, outputs, list(names)
+    return replace(lowered, weights=dict.fromkeys(lowered.weights))
 
 
 @contextmanager

@@ -1,0 +1,40 @@
+"""The role of each input of a training step, as an attribute of the input, which files keep.
+
+func.func @main(%w: tensor<3xf32> {tidu.name = "w", tidu.role = "parameter"}, ...)
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.attributes import readable
+from tiduc.ports import Function, Port, with_attributes
+
+ROLE = "tidu.role"
+"""The attribute of an input."""
+
+PARAMETER, OPTIMIZER, BUFFER, SEED = "parameter", "optimizer", "buffer", "seed"
+FROZEN, INPUT, TARGET, RATE = "frozen", "input", "target", "rate"
+"""The roles: trained weights, the optimizer's state, weights that the model updates, seeds of random numbers; weights
+that stay as they are, inputs of the model, inputs of the loss, the learning rate."""
+
+STATE = (PARAMETER, OPTIMIZER, BUFFER, SEED)
+"""The roles of inputs that a step updates."""
+STORED = (*STATE, FROZEN)
+"""The roles of inputs that are in the file of the state."""
+
+
+def with_role(port: Port, role: str) -> Port:
+    """The input with a role."""
+    return with_attributes(port, {ROLE: ir.StringAttr.get(role)})
+
+
+def role_of(port: Port) -> str:
+    """The role of an input; "" if it has none."""
+    role: Any = None if port.attributes is None else readable(ir.DictAttr(port.attributes), ROLE)
+    return role.value if isinstance(role, ir.StringAttr) else ""
+
+
+def of_roles(program: Function, *roles: str) -> list[str]:
+    """The names of the inputs with one of these roles, in order."""
+    return [port.name for port in program.inputs if role_of(port) in roles]
