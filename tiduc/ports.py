@@ -76,7 +76,7 @@ def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
 
-def with_attributes(port: Port, more: Mapping[str, Any]) -> Port:
+def with_attributes(port: Port, more: Mapping[str, ir.Attribute]) -> Port:
     """The port with further attributes."""
     own = {} if port.attributes is None else named_attributes(port.attributes)
     return replace(port, attributes=ir.DictAttr.get({**own, **more}))

@@ -21,7 +21,8 @@ WRT = click.option(
     multiple=True,
     metavar="INPUTS",
     help="The inputs to differentiate with respect to, by position or name: 0,2 or x,y. Repeatable, for "
-    "names that contain commas; @2 is the name 2. By default all inputs of float or complex type.",
+    "names that contain commas; @2 is the name 2. By default all inputs of float or complex type that a model "
+    "does not freeze.",
 )
 
 LOOP_MEMORY = click.option(

@@ -5,6 +5,7 @@ y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composit
 
 import functools
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from torch_mlir import ir
@@ -80,7 +81,7 @@ def mark_stops(torch: Any, exported: Any) -> None:
                 _stop_at(torch, module.graph, node.args[0], node, [node.args[0], node])
 
 
-def stop_reads(torch: Any, graph: Any, placeholder: Any) -> None:
+def stop_reads(torch: ModuleType, graph: Any, placeholder: Any) -> None:
     """Stops the gradient at all reads of an input."""
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     _stop_at(torch, graph, placeholder, last, [placeholder])

@@ -1,7 +1,6 @@
 """compose: a program that calls a model, and then a loss that is itself a program, as functions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -61,7 +60,7 @@ def _check(loss: Program, given: Sequence[Port]) -> None:
             )
 
 
-def _move(program: Program, module: Any, prefix: str) -> str:
+def _move(program: Program, module: ir.Module, prefix: str) -> str:
     """Moves the program's functions, private and with prefixed names, into a module; gives the entry's name."""
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]
@@ -80,7 +79,9 @@ def _move(program: Program, module: Any, prefix: str) -> str:
     return entry
 
 
-def _call(name: str, program: Program, operands: Sequence[Any], ip: Any) -> list[Any]:
+def _call(
+    name: str, program: Program, operands: Sequence[ir.Value[ir.Type]], ip: ir.InsertionPoint
+) -> list[ir.Value[ir.Type]]:
     callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
     results = [port.type for port in program.outputs]
     return list(ir.Operation.create("func.call", results, list(operands), callee, ip=ip).results)

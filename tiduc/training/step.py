@@ -8,7 +8,7 @@ that input, so that a loop over batches moves no parameter. A model that draws r
 word counts the steps: each step draws other numbers, and its forward and backward pass the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -24,6 +24,7 @@ from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, held_because, with_attributes, with_ports
 from tiduc.program import Program
+from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import MOST, is_random_seed, random_seed
 from tiduc.training.accumulate import Accumulation
 from tiduc.training.losses import UPDATED, wide, with_loss
@@ -118,7 +119,7 @@ def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]
     return replace(gradient, outputs=tuple(outputs)), parameters
 
 
-def _fixed(port: Port, model: Program, weights: Any, names: Sequence[str]) -> Port:
+def _fixed(port: Port, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> Port:
     """An input that the step does not update, with its role, and a weight with the reason."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
@@ -192,7 +193,11 @@ def _next_seeds(program: Program, seeds: Sequence[Port]) -> list[Any]:
 
 
 def trained_names(
-    model: Program, weights: Any, train: Sequence[str], freeze: Sequence[str], updated: Any
+    model: Program,
+    weights: Mapping[str, Array],
+    train: Sequence[str],
+    freeze: Sequence[str],
+    updated: Mapping[str, Port],
 ) -> list[str]:
     """The names of the parameters to train, in the order of the inputs."""
     trained: list[str] = []

@@ -8,6 +8,7 @@ module's own outputs.
 
 import warnings
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from tiduc.dialect.emit import bytecode
@@ -80,7 +81,7 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     return exported
 
 
-def _inputs(torch: Any, exported: Any) -> tuple[list[str], dict[str, Any], dict[str, str]]:
+def _inputs(torch: ModuleType, exported: Any) -> tuple[list[str], dict[str, Any], dict[str, str]]:
     """The names of the inputs, the weights by name, and the frozen ones; makes the weights plain inputs.
 
     Other tensors of the program replace the placeholders that stand for them.
@@ -114,7 +115,7 @@ def _inputs(torch: Any, exported: Any) -> tuple[list[str], dict[str, Any], dict[
     return [names[name] for name in left], weights, frozen
 
 
-def _tie(torch: Any, exported: Any, group: list[tuple[Any, Any]]) -> bool:
+def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool:
     """Replaces the placeholders of tied weights by the first one; gives whether PyTorch trains them.
 
     PyTorch does so through the parameters among them that require a gradient. The reads of the others get no gradient.
