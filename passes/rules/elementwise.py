@@ -136,8 +136,9 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
-    """log(x) x^y, which tends to 0 as x does, for y > 0."""
-    is_zero = b.compare(x, b.zeros_like(x), "EQ")
+    """log(x) x^y, which tends to 0 as x does where y > 0, and to -infinity where y < 0."""
+    size = b.real(y) if is_complex(y) else y
+    is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
 
 

@@ -22,6 +22,10 @@ SAMPLE = {
                 "asin",
                 "atan2",
                 "fmax",
+                "angle",
+                "copysign",
+                "clamp (tensors)",
+                "pow (0 to x)",
                 "logaddexp2",
                 "asinh",
                 "digamma",
@@ -31,7 +35,7 @@ SAMPLE = {
                 "xlogy",
             )
         ),
-        *(f"special.{name}" for name in ("entr", "i1", "log_ndtr", "xlog1py")),
+        *(f"special.{name}" for name in ("entr", "i1", "log_ndtr", "polygamma", "xlog1py")),
         *(
             f"functional.{name}"
             for name in ("elu", "hardsigmoid", "hardswish", "logsigmoid", "prelu", "rrelu")

@@ -82,6 +82,17 @@ ACCEPTED: dict[str, tuple[str, int, str]] = {
         2,
         "the mixed derivative at the pole is zero, and PyTorch's is infinite",
     ),
+    "pow, float_power": (
+        r"torch\.(pow|float_power)",
+        2,
+        "where the base is negative, the derivative toward the exponent is NaN, and so are its derivatives; PyTorch's "
+        "derivative of that NaN toward the base is finite if the exponent is zero",
+    ),
+    "polygamma": (
+        r"special\.polygamma",
+        0,
+        "at negative integers, the values are infinite; PyTorch's are large numbers, from rounding",
+    ),
     "prelu": (
         r"functional\.prelu",
         2,
@@ -286,7 +297,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument(
-        "--only", default="", help="only functions whose names this regular expression matches"
+        "--only",
+        default="",
+        help='only functions whose group and name, as in "losses: functional.mse_loss", this expression matches',
     )
     parser.add_argument("--again", action="append", default=[], help="run functions of this category again")
     parser.add_argument("--together", type=int, default=16, help="how many functions one program has")
@@ -300,7 +313,7 @@ def main() -> int:
         (group, name)
         for group, rows in ROWS.items()
         for name in rows
-        if re.search(given.only, name) and is_open(known.get((group, name), {}), given.again)
+        if re.search(given.only, f"{group}: {name}") and is_open(known.get((group, name), {}), given.again)
     ]
     worker = Worker([sys.executable, __file__, "--worker"])
     for start in range(0, len(wanted), given.together):
@@ -333,9 +346,9 @@ def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]]) -> str:
         numbers = " | ".join(str(counts[category]) for category in CATEGORIES)
         lines.append(f"| {group} | {len(found)} of {len(rows)} | {counts.total()} | {numbers} |")
     meaning = "\n".join(f"- {category}: {text}." for category, text in CATEGORIES.items())
+    orders = ("value", "first derivative", "second derivative")
     reasons = "\n".join(
-        f"- `{name}`, {'first' if order == 1 else 'second'} derivative: {reason}."
-        for name, (_, order, reason) in ACCEPTED.items()
+        f"- `{name}`, {orders[order]}: {reason}." for name, (_, order, reason) in ACCEPTED.items()
     )
     table = "\n".join(lines)
     titles = (("wrong", "Wrong"), ("refused", "Refused"))

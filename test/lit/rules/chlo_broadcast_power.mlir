@@ -10,21 +10,23 @@
 // JVP-NEXT:    %[[V0:.*]] = chlo.broadcast_power %arg0, %arg1 : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>
 // JVP-NEXT:    %[[V1:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f64>) -> tensor<3xf64>
 // JVP-NEXT:    %[[V2:.*]] = stablehlo.power %[[V1]], %arg1
-// JVP-NEXT:    %[[V3:.*]] = stablehlo.compare EQ, %[[V1]], %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// JVP-NEXT:    %[[V4:.*]] = stablehlo.select %[[V3]], %[[C1]], %[[V1]]
-// JVP-NEXT:    %[[V5:.*]] = stablehlo.log %[[V4]]
-// JVP-NEXT:    %[[V6:.*]] = stablehlo.multiply %[[V5]], %[[V2]]
-// JVP-NEXT:    %[[V7:.*]] = stablehlo.multiply %[[V6]], %arg3
-// JVP-NEXT:    %[[V8:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [] : (tensor<f64>) -> tensor<3xf64>
-// JVP-NEXT:    %[[V9:.*]] = stablehlo.subtract %arg1, %[[C1]]
-// JVP-NEXT:    %[[V10:.*]] = stablehlo.compare EQ, %arg1, %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
-// JVP-NEXT:    %[[V11:.*]] = stablehlo.and %[[V3]], %[[V10]]
-// JVP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[C1]], %[[V1]]
-// JVP-NEXT:    %[[V13:.*]] = stablehlo.power %[[V12]], %[[V9]]
-// JVP-NEXT:    %[[V14:.*]] = stablehlo.multiply %arg1, %[[V13]]
-// JVP-NEXT:    %[[V15:.*]] = stablehlo.multiply %[[V14]], %[[V8]]
-// JVP-NEXT:    %[[V16:.*]] = stablehlo.add %[[V15]], %[[V7]]
-// JVP-NEXT:    return %[[V0]], %[[V16]]
+// JVP-NEXT:    %[[V3:.*]] = stablehlo.compare GE, %arg1, %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// JVP-NEXT:    %[[V4:.*]] = stablehlo.compare EQ, %[[V1]], %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// JVP-NEXT:    %[[V5:.*]] = stablehlo.and %[[V4]], %[[V3]]
+// JVP-NEXT:    %[[V6:.*]] = stablehlo.select %[[V5]], %[[C1]], %[[V1]]
+// JVP-NEXT:    %[[V7:.*]] = stablehlo.log %[[V6]]
+// JVP-NEXT:    %[[V8:.*]] = stablehlo.multiply %[[V7]], %[[V2]]
+// JVP-NEXT:    %[[V9:.*]] = stablehlo.multiply %[[V8]], %arg3
+// JVP-NEXT:    %[[V10:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [] : (tensor<f64>) -> tensor<3xf64>
+// JVP-NEXT:    %[[V11:.*]] = stablehlo.subtract %arg1, %[[C1]]
+// JVP-NEXT:    %[[V12:.*]] = stablehlo.compare EQ, %arg1, %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// JVP-NEXT:    %[[V13:.*]] = stablehlo.and %[[V4]], %[[V12]]
+// JVP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V13]], %[[C1]], %[[V1]]
+// JVP-NEXT:    %[[V15:.*]] = stablehlo.power %[[V14]], %[[V11]]
+// JVP-NEXT:    %[[V16:.*]] = stablehlo.multiply %arg1, %[[V15]]
+// JVP-NEXT:    %[[V17:.*]] = stablehlo.multiply %[[V16]], %[[V10]]
+// JVP-NEXT:    %[[V18:.*]] = stablehlo.add %[[V17]], %[[V9]]
+// JVP-NEXT:    return %[[V0]], %[[V18]]
 
 // VJP-LABEL: func.func @main
 // VJP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3xf64>
@@ -42,11 +44,13 @@
 // VJP-NEXT:    %[[V9:.*]] = stablehlo.multiply %[[V8]], %arg2
 // VJP-NEXT:    %[[V10:.*]] = stablehlo.reduce(%[[V9]] init: %[[C2]]) applies stablehlo.add across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
 // VJP-NEXT:    %[[V11:.*]] = stablehlo.power %[[V2]], %arg1
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V4]], %[[C1]], %[[V2]]
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.log %[[V12]]
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.multiply %[[V13]], %[[V11]]
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.multiply %[[V14]], %arg2
-// VJP-NEXT:    return %[[V0]], %[[V10]], %[[V15]]
+// VJP-NEXT:    %[[V12:.*]] = stablehlo.compare GE, %arg1, %[[C0]] : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+// VJP-NEXT:    %[[V13:.*]] = stablehlo.and %[[V4]], %[[V12]]
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.select %[[V13]], %[[C1]], %[[V2]]
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.log %[[V14]]
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.multiply %[[V15]], %[[V11]]
+// VJP-NEXT:    %[[V17:.*]] = stablehlo.multiply %[[V16]], %arg2
+// VJP-NEXT:    return %[[V0]], %[[V10]], %[[V17]]
 
 func.func @main(%x: tensor<f64>, %y: tensor<3xf64>) -> tensor<3xf64> {
   %0 = chlo.broadcast_power %x, %y : (tensor<f64>, tensor<3xf64>) -> tensor<3xf64>

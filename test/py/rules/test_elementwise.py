@@ -213,6 +213,7 @@ def derivatives(text: str, point: list[Any], tangents: list[Any]) -> Any:
 
 POWER = [  # x, y, d/dx, d/dy
     (0.0, 0.0, 0.0, 0.0),
+    (0.0, -1.5, -np.inf, -np.inf),
     (0.0, 0.5, np.inf, 0.0),
     (0.0, 1.0, 1.0, 0.0),
     (0.0, 2.0, 0.0, 0.0),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import pi
 from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
@@ -75,7 +76,15 @@ TABLE[aten.view_as_real.default] = TABLE[aten.view_as_real_copy.default] = lambd
 TABLE[aten.real.default] = _of_complex(lambda x: parts(x)[0])
 TABLE[aten.imag.default] = _of_complex(lambda x: parts(x)[1])
 TABLE[aten.polar.default] = lambda size, angle: together(size * torch.cos(angle), size * torch.sin(angle))
-TABLE[aten.angle.default] = _of_complex(lambda x: torch.atan2(*parts(x)[::-1]))
+
+
+@decomposes(aten.angle.default)
+def angle(x: Any) -> Any:
+    """The angle of a real number is pi below zero, 0 from zero on, and NaN for NaN; its derivative is zero."""
+    if x.is_complex():
+        return torch.atan2(*parts(x)[::-1])
+    x = x if x.is_floating_point() else x.float()
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, pi, 0.0).to(x.dtype)).detach()
 
 
 @decomposes(aten.sgn.default)

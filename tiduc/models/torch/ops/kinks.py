@@ -36,8 +36,19 @@ _BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch
 
 @decomposes(*(getattr(op, kind) for op in (aten.clamp, aten.clamp_min) for kind in ("default", "Tensor")))
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    """x between two bounds; a tensor `low` has no derivative where it equals `high`."""
+    if isinstance(low, torch.Tensor) and isinstance(high, torch.Tensor):
+        low = where(low == high, low.detach(), low)
     x = x if low is None else where(_BELOW(x, low), low, x)
     return x if high is None else where(_ABOVE(x, high), high, x)
+
+
+@decomposes(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(x: Any, y: Any) -> Any:
+    """|x| with the sign of y; the derivative at x = 0 is zero."""
+    x, y = as_tensors(x, y)
+    size = abs_(x if x.is_floating_point() else x.float())
+    return where(torch.signbit(y), -size, size)
 
 
 @decomposes(aten.fmax.default)

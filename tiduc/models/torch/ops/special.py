@@ -1,7 +1,7 @@
 """Decompositions of PyTorch's special functions into those of CHLO, and into series where CHLO has none."""
 
 from collections.abc import Callable
-from math import log, pi
+from math import gamma, log, pi
 from typing import Any
 
 from tiduc.models.emitted_text import Body, Value
@@ -33,7 +33,6 @@ def _unary(op: str) -> Callable[[Any], Any]:
 for _name in ("acos", "acosh", "asin", "asinh", "atanh", "erf", "erfc"):
     TABLE[getattr(aten, _name).default] = _unary(f"chlo.{_name}")
 TABLE[aten.erfinv.default] = _unary("chlo.erf_inv")
-TABLE[aten.polygamma.default] = lambda n, x: _binary("chlo.polygamma", float(n), x)
 TABLE[aten.special_zeta.default] = lambda x, y: _binary("chlo.zeta", x, y)
 TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2 * p - 1) * 2**0.5
 
@@ -51,6 +50,18 @@ def lgamma(x: Any) -> Any:
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     return where(is_zero, -torch.log(where(is_zero, x, 1)), unary("chlo.lgamma", where(is_zero, 1, x)))
+
+
+@decomposes(aten.polygamma.default)
+def polygamma(n: int, x: Any) -> Any:
+    """The n-th derivative of digamma; at a pole, it and its derivatives are those on the pole's right."""
+    x = x if x.is_floating_point() else x.float()
+    if n == 0:
+        return digamma(x)
+    is_pole = (x <= 0) & (x == torch.floor(x))
+    beyond = where(is_pole, x - x.detach(), 1)
+    at_pole = (-1) ** (n + 1) * gamma(n + 1) * beyond ** -(n + 1)
+    return where(is_pole, at_pole, _binary("chlo.polygamma", float(n), where(is_pole, 1, x)))
 
 
 @decomposes(aten.logit.default)
