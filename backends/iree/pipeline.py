@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from tiduc.backends.iree.apply_patterns import apply_patterns
 from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.compile_time.repeats import repeats
 from tiduc.backends.iree.fast.convolutions.convolutions_to_kernels import convolutions_to_kernels
@@ -25,25 +26,25 @@ from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.fast.sums.reductions_in_lanes import reductions_in_lanes
 from tiduc.backends.iree.fast.sums.sums_in_blocks import sums_in_blocks
-from tiduc.backends.iree.faults.assertions import assert_sizes
-from tiduc.backends.iree.faults.concatenations import distinguish_starts
-from tiduc.backends.iree.faults.conflicting_reads import separate_reads
-from tiduc.backends.iree.faults.donation import write_results_last
-from tiduc.backends.iree.faults.fills import distinguish_fills, separate_steps
-from tiduc.backends.iree.faults.float8 import widen_float8
-from tiduc.backends.iree.faults.functions import allow_inlining
-from tiduc.backends.iree.faults.fusions import separate_fusions
-from tiduc.backends.iree.faults.half_products import separate_half_products
-from tiduc.backends.iree.faults.half_sums import widen_sums
+from tiduc.backends.iree.faults.allow_inlining import allow_inlining
+from tiduc.backends.iree.faults.assert_sizes import assert_sizes
+from tiduc.backends.iree.faults.distinguish_fills import distinguish_fills
+from tiduc.backends.iree.faults.distinguish_starts import distinguish_starts
+from tiduc.backends.iree.faults.distinguish_windows import distinguish_windows
 from tiduc.backends.iree.faults.number_marks import number_marks
-from tiduc.backends.iree.faults.parts import separate_parts
-from tiduc.backends.iree.faults.single_iterations import simplify_loops
-from tiduc.backends.iree.faults.updates_in_place import updates_after_reads
-from tiduc.backends.iree.faults.wide_fusions import separate_wide_fusions
-from tiduc.backends.iree.faults.windows import distinguish_windows
-from tiduc.backends.iree.missing.composites import expand_composites
-from tiduc.backends.iree.missing.refused import check
-from tiduc.backends.iree.patterns import apply_patterns
+from tiduc.backends.iree.faults.separate_fusions import separate_fusions
+from tiduc.backends.iree.faults.separate_half_products import separate_half_products
+from tiduc.backends.iree.faults.separate_parts import separate_parts
+from tiduc.backends.iree.faults.separate_reads import separate_reads
+from tiduc.backends.iree.faults.separate_steps import separate_steps
+from tiduc.backends.iree.faults.separate_wide_fusions import separate_wide_fusions
+from tiduc.backends.iree.faults.simplify_loops import simplify_loops
+from tiduc.backends.iree.faults.updates_after_reads import updates_after_reads
+from tiduc.backends.iree.faults.widen_float8 import widen_float8
+from tiduc.backends.iree.faults.widen_sums import widen_sums
+from tiduc.backends.iree.faults.write_results_last import write_results_last
+from tiduc.backends.iree.missing.expand_composites import expand_composites
+from tiduc.backends.iree.missing.refuse_unsupported import refuse_unsupported
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.context import stage
@@ -55,7 +56,7 @@ loop-carried values on the host, and of barriers."""
 
 @dataclass(frozen=True)
 class Entry:
-    """One pass: its stage and function; the help text of a pass that textual pipelines can name.
+    """One pass: its stage, its function, and what it does.
 
     With `takes_settings`, the settings are the function's second argument. `on` says for which targets a pass for speed
     is; those outside of the stage "legal" are for speed.
@@ -63,7 +64,7 @@ class Entry:
 
     stage: Stage
     function: Callable[..., object]
-    description: str = ""
+    description: str
     takes_settings: bool = False
     on: Literal["CPUs", "CUDA", "all"] = "CPUs"
 
@@ -125,33 +126,107 @@ PIPELINE = (
         "Reshapes operands of products to matrices, where that moves no elements.",
         on="all",
     ),
-    Entry("tiles", products_in_tiles, takes_settings=True),
+    Entry(
+        "tiles",
+        products_in_tiles,
+        "Makes kernels of vectors, in tiles, of large products of matrices, for CPUs.",
+        takes_settings=True,
+    ),
     Entry(
         "host",
         loops_by_count,
         "Makes loops of known trip count count their iterations from zero, so that the host has the counter.",
         on="all",
     ),
-    Entry("legal", check, takes_settings=True),
-    Entry("legal", assert_sizes),
-    Entry("legal", allow_inlining),
-    Entry("legal", expand_composites, takes_settings=True),
-    Entry("legal", widen_float8),
-    Entry("legal", widen_sums),
-    Entry("legal", separate_half_products, takes_settings=True),
-    Entry("legal", simplify_loops),
-    Entry("legal", apply_patterns, takes_settings=True),
-    Entry("legal", separate_fusions, takes_settings=True),
-    Entry("legal", separate_parts),
-    Entry("legal", separate_wide_fusions, takes_settings=True),
-    Entry("legal", separate_reads),
-    Entry("legal", updates_after_reads),
-    Entry("legal", distinguish_starts),
-    Entry("legal", distinguish_windows),
-    Entry("legal", distinguish_fills),
-    Entry("legal", separate_steps),
-    Entry("legal", write_results_last, takes_settings=True),
-    Entry("legal", number_marks),
+    Entry(
+        "legal",
+        refuse_unsupported,
+        "Raises `Unsupported` for ops, sizes and recursion that IREE cannot compile.",
+        takes_settings=True,
+    ),
+    Entry("legal", assert_sizes, "Asserts that the sizes of arrays with dynamic dimensions fit."),
+    Entry(
+        "legal",
+        allow_inlining,
+        "Lets IREE inline all functions, since it mixes up the inputs of functions that it does not inline.",
+    ),
+    Entry(
+        "legal",
+        expand_composites,
+        "Expands CHLO and deprecated ops, and makes dynamic ops of constant sizes static.",
+        takes_settings=True,
+    ),
+    Entry("legal", widen_float8, "Computes arithmetic of 8-bit floats in f32, between correct conversions."),
+    Entry("legal", widen_sums, "Accumulates sums and products of f16 and bf16 in f32."),
+    Entry(
+        "legal",
+        separate_half_products,
+        "Multiplies f16 and bf16 in f32, on GPUs.",
+        takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        simplify_loops,
+        "Inlines calls of functions with loops, and removes loops that run at most once.",
+    ),
+    Entry(
+        "legal",
+        apply_patterns,
+        "Applies the patterns of single ops, and applies patterns to the ops that they emit.",
+        takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        separate_fusions,
+        "Puts a barrier where IREE fuses ops with a reader of their result to wrong code.",
+        takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        separate_parts,
+        "Puts a barrier where complex numbers with several readers are read by their parts.",
+    ),
+    Entry(
+        "legal",
+        separate_wide_fusions,
+        "Puts barriers between elementwise ops that form a large tree.",
+        takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        separate_reads,
+        "Puts a barrier where one op reads a reduction along two different dimensions.",
+    ),
+    Entry(
+        "legal",
+        updates_after_reads,
+        "Copies an array before an op updates it in place, if others keep the array or may read it later.",
+    ),
+    Entry(
+        "legal",
+        distinguish_starts,
+        "Gives concatenations that begin with the same array distinct first operands.",
+    ),
+    Entry(
+        "legal",
+        distinguish_windows,
+        "Marks initial values of a reduce_window that an earlier one may have for equal results.",
+    ),
+    Entry("legal", distinguish_fills, "Marks each 64-bit number other than zero by which an op pads."),
+    Entry(
+        "legal", separate_steps, "Puts a barrier between two paddings, if one of them pads between elements."
+    ),
+    Entry(
+        "legal",
+        write_results_last,
+        "Writes a result that takes an argument's memory after the last read of the argument.",
+        takes_settings=True,
+    ),
+    Entry(
+        "legal",
+        number_marks,
+        "Makes the hidden numbers of marks results of one barrier, so that IREE merges none of them.",
+    ),
     Entry(
         "loops",
         loops_to_kernels,

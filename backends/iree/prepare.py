@@ -15,7 +15,7 @@ from tiduc.backends.backend import CALLBACK, Lowered, Options
 from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.emit.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
-from tiduc.backends.iree.missing.refused import refuse_types
+from tiduc.backends.iree.missing.refuse_unsupported import refuse_types
 from tiduc.backends.iree.modules.joined import may_be_inlined
 from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.backends.iree.pipeline import Stage, walk

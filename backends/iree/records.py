@@ -8,6 +8,7 @@ import tiduc.backends.iree.modules.placement
 import tiduc.backends.iree.modules.vm.recordings  # noqa: F401  (these imports record all faults)
 from tiduc.backends.iree.emit.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
 from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
+from tiduc.backends.iree.pipeline import PIPELINE
 
 
 def records() -> list[Record]:
@@ -39,7 +40,9 @@ TABLES = {
 
 
 def table(name: str) -> str:
-    """A table in Markdown: one row for each fault, with the ops that have it."""
+    """A table in Markdown: one row for each fault, with the ops that have it; or one for each pass, for "passes"."""
+    if name == "passes":
+        return "\n".join(_passes())
     slow = name == "slow"
     rows: dict[tuple[str, str], list[str]] = {}
     for record in records():
@@ -47,6 +50,16 @@ def table(name: str) -> str:
             op = f"`{record.name.removeprefix('stablehlo.')}`"
             rows.setdefault((record.fault.kind, record.fault.text), []).append(op)
     return "\n".join(_lines(rows, slow))
+
+
+def _passes() -> Iterator[str]:
+    """The passes, in order: the file of a pass, and what the pass does."""
+    yield "| pass | stage | room | what it does |"
+    yield "|---|---|---|---|"
+    for entry in PIPELINE:
+        folder = "/".join(entry.function.__module__.split(".")[3:-1])
+        room = f"`{folder}/`" if folder else ""
+        yield f"| `{entry.function.__name__}` | {entry.stage} | {room} | {entry.description} |"
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:

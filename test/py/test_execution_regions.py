@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_iree_regions import of_large_weights
+from test_iree_stored_values import of_large_weights
 
 import tiduc
 from tiduc.passes.rematerialize import regions

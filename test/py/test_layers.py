@@ -91,7 +91,7 @@ ROOMS = {
     "records of IREE": (("fault", "settings", "targets", "elf"), ()),
     "emit": (("emit",), ("records of IREE",)),
     **{reason: ((reason,), TOOLS) for reason in REASONS},
-    "pipeline": (("pipeline", "patterns"), (*TOOLS, *REASONS)),
+    "pipeline": (("pipeline", "apply_patterns"), (*TOOLS, *REASONS)),
     "plan": (("plan", "work"), (*TOOLS, *REASONS, "pipeline")),
     "build": (("",), (*TOOLS, *REASONS, "pipeline", "plan")),
 }

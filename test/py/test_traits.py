@@ -248,8 +248,8 @@ def test_views_move_elements() -> None:
 NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
-    "backends/iree/faults/conflicting_reads.py": "the ops that the pass knows to move dimensions",
-    "backends/iree/missing/refused.py": "the reason that a diagnostic gives for each op",
+    "backends/iree/faults/separate_reads.py": "the ops that the pass knows to move dimensions",
+    "backends/iree/missing/refuse_unsupported.py": "the reason that a diagnostic gives for each op",
     "dialect/matchers.py": "the ops of one formula, in order",
     "dialect/small_loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
     "passes/structure/slots.py": "the ops that an affine function may consist of",

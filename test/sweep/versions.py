@@ -31,8 +31,8 @@ BY_IREE = (
     "test_compile.py",
     "test_runtime.py",
     "test_iree_corners.py",
-    "test_iree_regions.py",
-    "test_iree_kernels.py",
+    "test_iree_stored_values.py",
+    "test_iree_loops_to_kernels.py",
 )
 
 

@@ -18,9 +18,12 @@ _LEGALIZE = Pass(
     parts=parts_of_legalization,
 )
 
+_OTHERS = ("legal", "tiles")
+"""The stages that are no passes of their own: that of `tidu-legalize-for-iree`, and one that needs a target."""
+
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {
     name: Pass(name, entry.description, entry.function)
     for entry in PIPELINE
-    if entry.description
+    if entry.stage not in _OTHERS
     for name in [f"tidu-{entry.function.__name__.replace('_', '-')}"]
 }

@@ -8,9 +8,7 @@ import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape, mapped
-from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, legalize, rewriting, signless, within
-from tiduc.backends.iree.emit.known import splat
-from tiduc.backends.iree.emit.marks import marked
+from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.staged_reductions import in_stages
 from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
@@ -101,30 +99,6 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     interior = [n - 1 for n in window.base]
     padded = [b.pad(x, init, window.low, window.high, interior) for x, init in zip(xs, inits, strict=True)]
     return windows_over(b, padded, inits, window.unpadded(), b.copied_region(op.regions[0]))
-
-
-@crash(
-    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a mark makes two.",
-    "pools_of_equal_sizes",
-)
-def distinguish_windows(module: Any) -> None:
-    """Marks an initial value of a reduce_window, in place, if an earlier one may have it for equal results.
-
-    IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays
-    into one, which becomes a second result of the dispatch of the first windows. An initial value that is no constant
-    gets a mark, since IREE may find it equal to another one when it simplifies the program.
-    """
-    seen = set()
-    for op in within(module.operation):
-        if op.name == "stablehlo.reduce_window":
-            first = len(op.results)
-            for i, y in enumerate(op.results, first):
-                value = splat(op.operands[i])
-                start = str(y.type), str(value)
-                if value is None or start in seen:
-                    with rewriting(op) as b:
-                        op.operands[i] = marked(b, op.operands[i])
-                seen.add(start)
 
 
 def drop_excess(b: Emitter, op: Any) -> None:

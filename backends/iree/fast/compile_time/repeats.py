@@ -278,7 +278,7 @@ def _planned(
 def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]) -> Part | None:
     """How the operands of all copies of a repeat are alike; None if they are not; `of` has the origins of values.
 
-    Two inputs differ in all copies, or are one, since IREE mixes up others (`faults/functions.py`), also those that it
+    Two inputs differ in all copies, or are one, since IREE mixes up others (pass `allow_inlining`), also those that it
     finds to be equal when it simplifies the program (`origins.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)

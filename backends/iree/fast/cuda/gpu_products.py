@@ -12,8 +12,8 @@ of each tile and number of parts, and the fastest is taken.
 
 Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
 batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16; IREE's padding of
-their tiles gives wrong values. `faults/half_products.py` widens products of f16 and bf16 that have batch dimensions, or
-rows and columns that no tile divides.
+their tiles gives wrong values. The pass `separate_half_products` widens products of f16 and bf16 that have batch
+dimensions, or rows and columns that no tile divides.
 """
 
 from collections.abc import Mapping, Sequence

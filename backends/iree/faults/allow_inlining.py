@@ -1,4 +1,4 @@
-"""functions: lets IREE inline all functions, since it mixes up the inputs of functions that are not inlined.
+"""allow_inlining: lets IREE inline all functions, since it mixes up the inputs of functions that are not inlined.
 
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 

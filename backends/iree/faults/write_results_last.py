@@ -20,7 +20,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.updates import COMPUTED, alternatives, copied, size
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.updates_in_place import donated_arguments
+from tiduc.backends.iree.faults.updates_after_reads import donated_arguments
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.dependences import is_constant, reached
 from tiduc.dialect.functions import functions_in

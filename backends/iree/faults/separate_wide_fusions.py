@@ -20,7 +20,7 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import crash
-from tiduc.backends.iree.faults.fusions import store
+from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
 

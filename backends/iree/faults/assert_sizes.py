@@ -1,4 +1,4 @@
-"""Assertions that sizes fit, which IREE leaves to the program: with other sizes it reads beyond the ends of arrays.
+"""assert_sizes: asserts that sizes fit, which IREE leaves to the program: it reads beyond the ends of arrays.
 
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>

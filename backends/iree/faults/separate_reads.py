@@ -24,7 +24,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fusions import store_operand
+from tiduc.backends.iree.faults.separate_fusions import store_operand
 from tiduc.dialect.graph import operations
 from tiduc.dialect.traits import PRODUCTS
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.faults.fusions import store
+from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.dialect.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.types import is_complex
 

@@ -1,4 +1,7 @@
-"""Refuses, by name and location, programs that IREE or the target cannot run, before IREE's compiler runs."""
+"""refuse_unsupported: refuses, by name and location, programs that IREE or the target cannot run.
+
+IREE's compiler does not run then.
+"""
 
 import math
 from graphlib import CycleError, TopologicalSorter
@@ -44,7 +47,7 @@ def _lacked(name: str, target: Target) -> str:
     return f"target {target.name!r} has no arithmetic of {name}; {advice}"
 
 
-def check(module: Any, settings: Settings) -> None:
+def refuse_unsupported(module: Any, settings: Settings) -> None:
     """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()

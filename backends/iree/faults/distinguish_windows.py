@@ -1,0 +1,36 @@
+"""distinguish_windows: marks initial values of a reduce_window that an earlier one may have for equal results.
+
+%y = reduce_window %x, 0                 %y = reduce_window %x, 0
+%z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)
+"""
+
+from typing import Any
+
+from tiduc.backends.iree.emit.emitter import rewriting, within
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.marks import marked
+from tiduc.backends.iree.fault import crash
+
+
+@crash(
+    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a mark makes two.",
+    "pools_of_equal_sizes",
+)
+def distinguish_windows(module: Any) -> None:
+    """Marks an initial value of a reduce_window, in place, if an earlier one may have it for equal results.
+
+    IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays
+    into one, which becomes a second result of the dispatch of the first windows. An initial value that is no constant
+    gets a mark, since IREE may find it equal to another one when it simplifies the program.
+    """
+    seen = set()
+    for op in within(module.operation):
+        if op.name == "stablehlo.reduce_window":
+            first = len(op.results)
+            for i, y in enumerate(op.results, first):
+                value = splat(op.operands[i])
+                start = str(y.type), str(value)
+                if value is None or start in seen:
+                    with rewriting(op) as b:
+                        op.operands[i] = marked(b, op.operands[i])
+                seen.add(start)

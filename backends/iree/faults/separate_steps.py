@@ -1,0 +1,54 @@
+"""separate_steps: puts a barrier between two paddings, if one of them pads between elements.
+
+    %y = pad %x, %v, interior = [1]                 %y = pad %x, %v, interior = [1]
+    %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
+                                                    %z = pad %b, %v, low = [1]
+
+IREE lowers a padding to a fill of the whole result and an update in place, and makes one update of two updates of fills
+by equal numbers. It then forgets the steps between the elements. It takes
+a `dynamic_update_slice` of such an array for a padding.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import within
+from tiduc.backends.iree.fault import wrong
+from tiduc.backends.iree.faults.separate_fusions import store_operand
+from tiduc.dialect.dependences import defined_by, reached
+from tiduc.dialect.traits import COMPLEX_PARTS, VIEWS
+
+_UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
+"""Ops that IREE lowers to updates, and the operand with the elements that they write."""
+
+_MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
+
+
+@wrong(
+    "Makes one padding of two, and forgets the padding between elements; a barrier stores the array between.",
+    "pads_of_pads",
+)
+def separate_steps(module: Any) -> None:
+    """Puts a barrier before each array, in place, that an op pads after another one, if one pads between elements."""
+    for op in within(module.operation):
+        place = _UPDATES.get(op.name)
+        places = range(len(op.results)) if op.name == "stablehlo.reduce_window" else range(0)
+        for i in places if place is None else (place,):
+            updates = (defined_by(x, *_UPDATES) for x in reached([op.operands[i]], _moved))
+            if any(update is not None and (_has_steps(op) or _has_steps(update)) for update in updates):
+                store_operand(op, i)
+
+
+def _moved(x: Any) -> Sequence[Any]:
+    """The operands of an op that IREE may find to move the elements of arrays."""
+    return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
+
+
+def _has_steps(op: Any) -> bool:
+    """Whether an op pads between elements."""
+    names = "interior_padding", "base_dilations"
+    return any(
+        n != least for least, name in enumerate(names) if name in op.attributes for n in op.attributes[name]
+    )

@@ -1,0 +1,42 @@
+"""The entries of the pipeline for IREE: a pass, its file, its test and its row in the documentation have one name."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tiduc.backends.iree.pipeline import PIPELINE, Entry
+from tiduc.backends.iree.records import records
+
+HERE = Path(__file__).parent
+NAMES = {entry.function.__name__: entry for entry in PIPELINE}
+
+
+@pytest.mark.parametrize("entry", NAMES.values(), ids=NAMES)
+def test_the_file_of_a_pass_has_its_name(entry: Entry) -> None:
+    module, name = inspect.getmodule(entry.function), entry.function.__name__
+    assert module is not None and module.__name__.rpartition(".")[2] == name
+    assert str(module.__doc__).startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_test_of_a_pass_has_its_name(name: str) -> None:
+    """A file of tests, of Python or of lit; or witnesses in the records of the pass (`test_iree_faults.py`)."""
+    files = HERE / f"test_iree_{name}.py", HERE.parent / "lit" / "legalize" / f"{name}.mlir"
+    assert any(file.exists() for file in files) or any(
+        record.name == name and record.fault.witness for record in records()
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_on_iree_has_a_row_for_a_pass(name: str) -> None:
+    page = (HERE.parents[1] / "docs" / "iree.md").read_text()
+    table = page.partition("<!-- faults: passes -->")[2].partition("<!-- end -->")[0]
+    assert f"\n| `{name}` |" in table
+
+
+@pytest.mark.parametrize(
+    "entry", PIPELINE, ids=[f"{entry.stage} {entry.function.__name__}" for entry in PIPELINE]
+)
+def test_a_pass_has_a_description(entry: Entry) -> None:
+    assert entry.description[0].isupper() and entry.description.endswith(".")

@@ -1,0 +1,165 @@
+"""Ops that run again: IREE does not merge the runs, and keeps no value between them."""
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from harness import xla
+from harness.allocations import allocated
+from harness.exports import exported
+from harness.sources import source_of
+from jax import lax
+from test_iree_stored_values import agree, without_maps
+from test_memory_budget import network
+
+import tiduc
+from tiduc.backends.iree import steps
+from tiduc.backends.iree.compile import compile_until
+from tiduc.backends.iree.fast.memory import select_reruns
+from tiduc.backends.iree.fast.memory.stored_values import BARRIER
+
+
+def test_a_second_and_a_third_run_stay_two() -> None:
+    """IREE merges two runs behind selects of one value that test for one number, but not for two hidden ones."""
+
+    def again(x: Any, y: Any) -> Any:
+        return jnp.exp(jnp.sin(y) @ x)
+
+    def f(x: Any) -> Any:
+        second, third = (lax.optimization_barrier((x, after))[0] for after in (1.0, 2.0))
+        return jnp.sum(again(x, x) * again(x, second) * again(x, third))
+
+    def of_one(x: Any) -> Any:
+        second = lax.optimization_barrier((x, 1.0))[0]
+        return jnp.sum(again(x, x) * again(x, second) * again(x, second))
+
+    def recomputed(function: Any) -> Any:
+        text = exported(jax.grad(function), x)
+        return tiduc.load(text.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}"))
+
+    x = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 5
+    program = recomputed(f)
+    compiled = source_of(program)
+    numbers = re.findall(r"stablehlo.slice %(\w+#\d+) \[0:1\] : \(tensor<2xi32>", compiled.text.decode())
+    assert len(numbers) == len(set(numbers)) >= 2
+    dispatches, of_two_runs = (
+        compile_until(source_of(each), "flow").count(b"= flow.dispatch @")
+        for each in (program, recomputed(of_one))
+    )
+    assert dispatches > of_two_runs
+    agree(program.compile()(x), xla.by_xla(exported(jax.grad(f), x), [x]))
+
+
+def test_equal_layers_that_run_again_share_code() -> None:
+    """IREE compiles the ops of a rerun once, for all layers."""
+
+    def executables(layers: int) -> int:
+        source = source_of(network(layers, 64, 8)[0].rematerialize("min"))
+        return compile_until(source, "flow").count(b"flow.executable private")
+
+    assert executables(12) == executables(16)
+
+
+def test_products_that_run_again_share_no_operand() -> None:
+    """A compiler would keep what it packs of a weight for the first run until the last one."""
+    program, _ = network(12, 64, 8)
+    budgeted = program.rematerialize("min")
+
+    def reads(text: str, weight: int) -> int:
+        return sum(
+            f"%arg{weight}," in line or f"%arg{weight} :" in line
+            for line in text.splitlines()
+            if "dot_general" in line
+        )
+
+    assert budgeted.text.count("dot_general") > program.text.count("dot_general")
+    assert all(reads(budgeted.text, i) == reads(program.text, i) > 0 for i in range(1, 12))
+
+
+IN_PLACE = 2018
+"""KiB that the program of `weights_in_place` takes at most; with a copy of a weight, it would take 125 more."""
+
+
+def weights_in_place() -> tuple[tiduc.Program, tiduc.Program, list[Any]]:
+    """A gradient whose weights are larger than its values, the gradient within a budget, and arguments."""
+    program, arguments = network(6, 24, 200)
+    return program, program.rematerialize("min"), arguments
+
+
+def test_products_that_run_again_read_weights_in_place() -> None:
+    """A select of a weight would be a copy of it."""
+    program, budgeted, arguments = weights_in_place()
+    source = without_maps(budgeted)
+    assert "optimization_barrier" in budgeted.text and "tensor<200x200xi1>, tensor<200x200xf32>" not in source
+    compiled = budgeted.compile()
+    agree(compiled(*arguments), xla.by_xla(program.text, arguments))
+    assert allocated(compiled.vmfb, arguments) < IN_PLACE
+
+
+@pytest.mark.slow
+def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, budgeted, arguments = weights_in_place()
+    monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
+    monkeypatch.setattr(steps, "hosted", lambda module: None)  # the copies would lie in results
+    assert "tensor<200x200xi1>, tensor<200x200xf32>" in without_maps(budgeted)
+    assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
+
+
+def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum would else be computed where it is read, after the second run, and what it reads be live until then."""
+
+    def f(x: Any, w: Any) -> Any:
+        y = jnp.sin(x @ w)
+        sums = jnp.sum(y * y, axis=1)
+        z, _ = lax.optimization_barrier((x, sums))
+        return jnp.sum((jnp.sin(z @ w) - sums[:, None]) ** 2, axis=0), y[0]
+
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((37, 60)), random.standard_normal((60, 45))
+    plain = exported(f, x, w)
+    program = tiduc.load(plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}"))
+    stored = r"flow.tensor.reshape.*-> tensor<1x37xf64>"
+    assert len(re.findall(stored, str(source_of(program).stablehlo))) == 1
+    agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
+    monkeypatch.setattr(select_reruns, "_store_waited", lambda op: None)
+    assert not re.search(stored, str(source_of(program).stablehlo))
+
+
+def test_equal_products_that_run_again_stay_two() -> None:
+    """Two second runs of one product, whose barriers take both operands: one operand of each is selected."""
+
+    def f(x: Any, w: Any) -> Any:
+        def again(after: float) -> Any:
+            y, v, _ = lax.optimization_barrier((x, w, after))
+            return y @ v
+
+        return jnp.sum(jnp.sin(x @ w) * again(1.0) * again(2.0))
+
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((7, 60)), random.standard_normal((60, 60))
+    plain = exported(f, x, w)
+    text = plain.replace(BARRIER, f"{BARRIER} {{tidu.recomputed}}")
+    program = tiduc.load(text)
+    selects = re.findall(r"stablehlo.select .*tensor<(\d+x\d+)xf64>", without_maps(program))
+    assert selects == ["7x60", "7x60"]
+    agree(program.compile()(x, w), xla.by_xla(plain, [x, w]))
+
+
+def test_convolutions_that_run_again_stay_two() -> None:
+    """The kernel is read in place, so the image is behind the barrier, too, also one that is a reshape."""
+
+    def f(z: Any, *kernels: Any) -> Any:
+        x = z.reshape(2, 64, 32, 32)
+        return sum(jnp.sum(jnp.sin(lax.conv(x, w, (1, 1), "SAME"))) for w in kernels) ** 2
+
+    random = np.random.default_rng(0)
+    image = random.standard_normal((2, 65536), np.float32)
+    kernels = [random.standard_normal((64, 64, 3, 3), np.float32) / 50 for _ in range(4)]
+    program = tiduc.load(exported(f, image, *kernels)).grad([1, 2, 3, 4])
+    budgeted = program.rematerialize("min")
+    barriers = [line for line in budgeted.text.splitlines() if "tidu.recomputed" in line]
+    assert barriers and all("%arg0" in line for line in barriers)
+    assert allocated(budgeted.compile().vmfb, [image, *kernels]) < 0.9 * 4803  # KiB without a budget
