@@ -1,8 +1,9 @@
-"""The harness of the zoo, with a model that needs no package but PyTorch."""
+"""The harnesses of the zoo and of the sweep of architectures, with models that need no package but PyTorch."""
 
 import json
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -56,3 +57,120 @@ def test_a_gradient_that_is_wrong_in_f32_must_be_right_in_f64(zoo: dict[str, Mod
     is_right, moved = zoo["verdict"].is_right, {"error": 1e-3, "torch_error": 1e-7}
     wide_errors = ({}, {"wide_error": 1e-15}, {"wide_error": 1e-8}, {"wide_error": 1e-6})
     assert [is_right(moved | wide) for wide in wide_errors] == [False, True, True, False]
+
+
+# ---- all architectures ----------------------------------------------------------------------------------------
+
+
+class Perceptron(torch.nn.Module):  # type: ignore[misc]
+    """Two layers with an activation between, and dropout in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(torch.nn.functional.dropout(self.first(x).relu(), 0.5, self.training))
+
+
+class DataDependent(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """The modules of the sweep of architectures."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import architecture_page
+    import catalog
+    import comparison
+
+    return {"catalog": catalog, "comparison": comparison, "page": architecture_page}
+
+
+def architecture(sweep: dict[str, ModuleType], module: Any, training: bool = False) -> Any:
+    def build() -> Any:
+        return module(), (torch.randn(3, 3),)
+
+    return sweep["catalog"].Architecture("own", module.__name__, lambda size: iter([build]), training)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_an_architecture_is_right_on_iree(sweep: dict[str, ModuleType], training: bool) -> None:
+    found = sweep["comparison"].record(architecture(sweep, Perceptron, training), "iree")
+    assert found["outcome"] == "ok" and found["error"] < 1e-5 and found["weights"] == 26
+
+
+def test_one_wrong_gradient_is_wrong(sweep: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sweep["comparison"]._run
+
+    def off(gradient: Any, inputs: Any, engine: str) -> Any:
+        results = run(gradient, inputs, "xla")
+        return [*results[:-1], results[-1] * (1 + 1e-3)]
+
+    monkeypatch.setattr(sweep["comparison"], "_run", off)
+    found = sweep["comparison"].record(architecture(sweep, Perceptron), "iree")
+    assert found["outcome"] == "wrong" and "XLA too: gradient 4 differs from PyTorch's" in found["why"]
+
+
+def test_what_does_not_import(sweep: dict[str, ModuleType]) -> None:
+    def outcome(module: Any) -> str:
+        return sweep["comparison"].record(architecture(sweep, module), "none")["outcome"]
+
+    assert outcome(DataDependent) == "not exported"
+    assert outcome(Perceptron) == "differentiated"
+
+    class Broken(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x @ torch.zeros(7, 7)
+
+    assert outcome(Broken) == "not built"
+
+
+def test_a_sweep_of_architectures_continues(
+    sweep: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import architectures
+
+    asked: list[str] = []
+
+    class Answers:
+        def __init__(self, command: object) -> None: ...
+
+        def asked(self, request: list[str], seconds: float) -> Any:
+            asked.append(request[0])
+            return {"own/a": {"outcome": "ok", "why": ""}, "own/b": "crash"}.get(
+                request[0], {"outcome": "refused", "why": "torch-mlir lowers no torch.aten.x to StableHLO"}
+            )
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(architectures, "Worker", Answers)
+    given = SimpleNamespace(
+        journal=tmp_path / "journal.jsonl", engine="iree", again=["crash"], limit=1, seconds=60
+    )
+    for _ in range(2):
+        found = architectures.run(["own/a", "own/b", "own/c"], given)
+    assert asked == ["own/a", "own/b", "own/c", "own/b"]
+    page = sweep["page"].page(found)
+    assert "| own | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 |" in page
+    assert "| refused | op without StableHLO: torch.aten.x | own/c |" in page
+
+
+def test_draws_are_repeatable(sweep: dict[str, ModuleType]) -> None:
+    draw = sweep["catalog"].draw
+    every = [architecture(sweep, type(f"M{i}", (Perceptron,), {})) for i in range(20)]
+    names = [[each.name for each in draw(seed, count, every)] for seed, count in ((1, 5), (1, 9), (2, 5))]
+    assert names[1][:5] == names[0] != names[2] and len(set(names[1])) == 9
+
+
+def test_configurations_of_transformers_are_small(sweep: dict[str, ModuleType]) -> None:
+    pytest.importorskip("transformers")
+    sweep["catalog"].architectures()  # imports torchvision, also where its operators do not load
+    import shrinking
+    import transformers
+
+    first = next(shrinking.attempts(transformers.LlamaConfig, sweep["catalog"].SMALL))
+    assert (first.hidden_size, first.num_hidden_layers, first.num_attention_heads) == (32, 2, 4)
+    assert first.vocab_size == shrinking.VOCABULARY > max(first.bos_token_id, first.eos_token_id)

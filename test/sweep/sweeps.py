@@ -54,6 +54,13 @@ SWEEPS: tuple[Sweep, ...] = (
     ),
     _sweep("random_networks --large", "--count 3 --first {seed}", "--count 500 --journal {journal}", "jax"),
     _sweep("accepted", "--filter stablehlo.s", ""),
+    _sweep(
+        "architectures",
+        "{journal} --seed {seed} --count 4",
+        "{journal} --seed {seed}",
+        "torch",
+        "transformers",
+    ),
     _plugin("batch_rules"),
     _sweep("elementwise_accuracy", "--filter ^a --points 12", "", "mpmath"),
     _sweep("faults", "add_predicates vulkan/sine dynamic/gather_unsigned", ""),

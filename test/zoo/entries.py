@@ -56,4 +56,6 @@ def floats(outputs: Any) -> list[torch.Tensor]:
         return [outputs] if outputs.is_floating_point() else []
     if isinstance(outputs, dict):
         outputs = list(outputs.values())
-    return [y for each in outputs or () for y in floats(each)]
+    if not isinstance(outputs, list | tuple):  # none, a number, or a cache of keys and values
+        return []
+    return [y for each in outputs for y in floats(each)]

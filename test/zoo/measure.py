@@ -15,7 +15,6 @@ compute in f32 in any case), the errors are relative to PyTorch's gradient in f3
 """
 
 import argparse
-import copy
 import gc
 import json
 import math
@@ -24,7 +23,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 from entries import Entry, Loss  # noqa: E402
+from reference import wide  # noqa: E402
 from verdict import is_close  # noqa: E402
 
 import tiduc  # noqa: E402
@@ -107,29 +107,18 @@ def _gradient(loss: torch.nn.Module, inputs: Sequence[Any]) -> list[Any]:
     return [None if g is None else g.numpy() for g in gradients]
 
 
-@contextmanager
-def _wide(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """The module and its inputs in f64; modules that make tensors make them in f64 during the block."""
-    given = tuple(x.double() if x.is_floating_point() else x for x in inputs)
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield copy.deepcopy(loss).double(), given
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
 def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any] | None:
     """PyTorch's gradient in f64; None for a module that PyTorch cannot run in f64."""
-    with suppress(RuntimeError), _wide(loss, inputs) as (wide, given):
-        return _gradient(wide, given)
+    with suppress(RuntimeError), wide(loss, inputs) as (module, given):
+        return _gradient(module, given)
     return None
 
 
 def _wide_error(loss: torch.nn.Module, inputs: Any, engine: str, exact: Sequence[Any]) -> float:
     """The relative error of the gradient in f64."""
-    with _wide(loss, inputs) as (wide, given):
-        parameters = _parameters(wide)
-        gradient = _derived(tiduc.from_torch(wide, given, lift_constants=True), parameters)
+    with wide(loss, inputs) as (module, given):
+        parameters = _parameters(module)
+        gradient = _derived(tiduc.from_torch(module, given, lift_constants=True), parameters)
         results = gradient.compile("cpu", engine=engine)(*gradient.arguments(*(x.numpy() for x in given)))
     return _distance(_by_name(gradient, [np.asarray(y) for y in results], parameters), exact)
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from entries import Entry
+from packages import import_torchvision
 
 PACKAGES = {
     "vision": ("timm", "torchvision"),
@@ -18,6 +19,8 @@ MISSING = sorted({package for needs in PACKAGES.values() for package in needs if
 
 def _entries() -> list[Entry]:
     found: list[Entry] = []
+    if find_spec("torchvision"):
+        import_torchvision()
     for module, needs in PACKAGES.items():
         if not set(needs) & set(MISSING):
             found += import_module(module).ENTRIES

@@ -10,6 +10,9 @@ from verdict import is_right
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 Figures = Mapping[str, Any]
 
+TITLE = "## All architectures"
+"""The title of the last section, which `architecture_page.py` writes."""
+
 _ABOUT = """# The zoo
 
 Models of PyTorch, torchvision, timm, transformers and diffusers with random weights, imported by `tiduc.from_torch`.
@@ -48,7 +51,12 @@ def write(found: Mapping[tuple[str, str], Figures]) -> None:
 
     if MISSING:
         raise SystemExit(f"the page needs all models: install {', '.join(MISSING)}")
-    PAGE.write_text(page(ENTRIES, found))
+    PAGE.write_text(page(ENTRIES, found) + section_of(PAGE.read_text()))
+
+
+def section_of(text: str) -> str:
+    """The section of a page about all architectures, to the end; empty if the page has none."""
+    return text[text.index(f"{TITLE}\n") :] if f"{TITLE}\n" in text else ""
 
 
 def page(entries: Sequence[Entry], found: Mapping[tuple[str, str], Figures]) -> str:
@@ -58,15 +66,15 @@ def page(entries: Sequence[Entry], found: Mapping[tuple[str, str], Figures]) -> 
         lines += ["", f"## {title}"]
         of_size = [entry for entry in entries if entry.size == size]
         for family in dict.fromkeys(entry.family for entry in of_size):
-            lines += ["", f"### {family.capitalize()}", "", *_head(_OURS + _RUN)]
+            lines += ["", f"### {family.capitalize()}", "", *head(_OURS + _RUN)]
             lines += [_row(e, found) for e in of_size if e.family == family]
     reasons = [_reason(e.name, engine, found) for e in entries for engine in ("none", "xla", "iree")]
-    lines += ["", "## Models that are refused or fail", "", *_head(["model", "engine", "reason"])]
-    return "\n".join([*lines, *(reason for reason in reasons if reason)]) + "\n"
+    lines += ["", "## Models that are refused or fail", "", *head(["model", "engine", "reason"])]
+    return "\n".join([*lines, *(reason for reason in reasons if reason)]) + "\n\n"
 
 
 def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures]) -> list[str]:
-    lines = _head(
+    lines = head(
         ["size", "models", "differentiated", "right on XLA", "run on XLA", "right on IREE", "run on IREE"]
     )
     for size in ("small", "real"):
@@ -75,7 +83,7 @@ def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures])
         for engine in ("xla", "iree"):
             ran = [found[name, engine] for name in names if "error" in found.get((name, engine), {})]
             counts += [sum(is_right(figures) for figures in ran), len(ran)]
-        lines.append(_line([size, *counts]))
+        lines.append(line([size, *counts]))
     return lines
 
 
@@ -96,7 +104,7 @@ def _row(entry: Entry, found: Mapping[tuple[str, str], Figures]) -> str:
     cells += [f"{figures['error']:.0e}{wide}" if "error" in figures else ""]
     cells += [f"{figures['torch_error']:.0e}" if "torch_error" in figures else ""]
     keys = ("run", "torch_run", "peak", "torch_peak")
-    return _line([*cells, *(f"{figures[key]:.3g}" if key in figures else "" for key in keys)])
+    return line([*cells, *(f"{figures[key]:.3g}" if key in figures else "" for key in keys)])
 
 
 def _reason(name: str, engine: str, found: Mapping[tuple[str, str], Figures]) -> str | None:
@@ -107,12 +115,12 @@ def _reason(name: str, engine: str, found: Mapping[tuple[str, str], Figures]) ->
     if reason is None:
         return None
     text = " ".join(str(reason).split()).removeprefix("error: ").replace("|", "\\|")
-    return _line([name, {"none": "the import", "xla": "XLA", "iree": "IREE"}[engine], text[:300]])
+    return line([name, {"none": "the import", "xla": "XLA", "iree": "IREE"}[engine], text[:300]])
 
 
-def _head(names: Sequence[str]) -> list[str]:
-    return [_line(names), "|" + "---|" * len(names)]
+def head(names: Sequence[str]) -> list[str]:
+    return [line(names), "|" + "---|" * len(names)]
 
 
-def _line(cells: Iterable[object]) -> str:
+def line(cells: Iterable[object]) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"

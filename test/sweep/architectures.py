@@ -1,0 +1,147 @@
+"""Gradients of all architectures of the installed packages of models, on IREE, against PyTorch's in f64.
+
+    python test/sweep/architectures.py JOURNAL [--seed N --count N] [--only TEXT] [--engine none] [--page]
+
+The architectures are those of `test/zoo/catalog.py`, in a small configuration with random weights. A scalar is derived
+toward all float weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a request to a worker process
+with limits of memory and time. The journal holds a line of JSON for each, and a later run continues it; with
+`--engine none`, nothing is compiled, and a later run compiles what differentiates. `--page` writes the tables of
+docs/zoo.md from the journal. `--seed` shuffles the architectures, and `--count` takes the first ones.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
+
+from counts import WRONG, summary, total  # noqa: E402
+from worker import Worker, answer_requests  # noqa: E402
+
+OUTCOMES = {
+    "ok": "value and all gradients are PyTorch's, within the tolerance",
+    "differentiated": "import and derivative succeed; the program has not been compiled",
+    "refused": "PyTorch exports the module, and tiduc refuses it with a reason",
+    "rejected": "IREE rejects the program of the gradient",
+    "wrong": "a value or a gradient differs from PyTorch's, in f32 and in f64",
+    "crash": "the process died, or raised an exception that is no `TiducError`",
+    "hang": "no result within the limit of time",
+    "not exported": "PyTorch's own `torch.export` fails",
+    "not built": "PyTorch runs none of the configurations that the catalog knows",
+}
+MEBIBYTES = 8000
+Record = dict[str, Any]
+
+
+# ---- the worker ---------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Answers requests (title, engine) with records."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEBIBYTES * 2**20,) * 2)
+    warnings.simplefilter("ignore")
+    import torch
+    from catalog import architectures
+
+    torch.set_num_threads(1)
+    by_title = {each.title: each for each in architectures()}
+
+    def answer(request: Sequence[str]) -> Record:
+        from comparison import record
+
+        return record(by_title[request[0]], request[1])
+
+    answer_requests(answer)
+
+
+# ---- the run ------------------------------------------------------------------------------------------------
+
+
+def known(journal: Path) -> dict[str, Record]:
+    """The last record of each architecture."""
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return {each["title"]: each for each in map(json.loads, lines)}
+
+
+def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
+    if found is None or found["outcome"] in again:
+        return True
+    return engine != "none" and found["outcome"] == "differentiated"
+
+
+def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
+    """Records the architectures that the journal lacks, until the time is over."""
+    done, end = known(given.journal), time.monotonic() + given.seconds
+    worker = Worker([sys.executable, __file__, "--worker"])
+    for title in titles:
+        if time.monotonic() > end:
+            break
+        if not is_open(done.get(title), given.engine, given.again):
+            continue
+        answer = worker.asked([title, given.engine], given.limit)
+        record = {"outcome": answer, "why": ""} if isinstance(answer, str) else answer
+        done[title] = {"title": title, **record}
+        with given.journal.open("a") as file:
+            print(json.dumps(done[title]), file=file)
+        print(f"{record['outcome']:14} {title} {record.get('why', '')[:300]}", flush=True)
+    worker.close()
+    return {title: done[title] for title in titles if title in done}
+
+
+def titles_of(given: argparse.Namespace) -> list[str]:
+    """The architectures in order: shuffled by the seed, if there is one."""
+    from catalog import architectures, draw
+
+    every = architectures()
+    chosen = every if given.seed is None else draw(given.seed, len(every), every)
+    titles = [each.title for each in chosen if re.search(given.only, each.title)]
+    return titles[: given.count or None]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--seed", type=int, help="shuffles the architectures")
+    parser.add_argument("--count", type=int, default=0, help="how many architectures; default: all")
+    parser.add_argument(
+        "--only", default="", help="architectures whose titles this regular expression matches"
+    )
+    parser.add_argument("--engine", choices=("iree", "none"), default="iree")
+    parser.add_argument(
+        "--again", action="append", default=[], help="run architectures of this outcome again"
+    )
+    parser.add_argument("--limit", type=float, default=900, help="seconds for an architecture")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no architecture after this time")
+    parser.add_argument(
+        "--page", action="store_true", help="write the tables of docs/zoo.md from the journal"
+    )
+    given = parser.parse_args()
+    if given.page:
+        from architecture_page import write
+
+        write(known(given.journal))
+        return 0
+    found = run(titles_of(given), given)
+    counts = Counter(record["outcome"] for record in found.values())
+    print(summary(counts))
+    return int(total(counts, WRONG) > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--worker"]:
+        serve()
+    else:
+        sys.exit(main())

@@ -1,0 +1,129 @@
+"""All architectures of transformers, timm, torchvision and diffusers that are installed, with small and real sizes.
+
+    for each in architectures():
+        module, inputs = each.build(SMALL)
+
+An architecture is a model class of transformers for each type of configuration, the smallest model of each family of
+timm, and a named model of torchvision or diffusers. `draw` chooses architectures by a seed; the sweep of architectures
+and the bench of networks that nobody tuned for draw from the same list.
+"""
+
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from entries import Built, floats
+from images import TIMM, TORCHVISION, timm_model, torchvision_model
+from packages import import_torchvision
+from shrinking import Size
+
+SMALL, REAL = Size(32, 2, 64, 8), Size(384, 6, 224, 128)
+LARGEST = 40_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the limit of memory
+
+
+class NotBuilt(Exception):
+    """PyTorch does not build or run any configuration of the architecture that the catalog knows."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A package, a name, and the function that gives modules with inputs: the first that PyTorch runs is taken."""
+
+    package: str
+    name: str
+    candidates: Callable[[Size], Iterator[Callable[[], Built]]]
+    training: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.package}/{self.name}"
+
+    def build(self, size: Size) -> Built:
+        """The module with random weights and its example inputs; equal in each process."""
+        why = "the package refuses each configuration"
+        for candidate in self.candidates(size):
+            torch.manual_seed(0)
+            try:
+                module, inputs = candidate()
+                module = module.train(self.training)
+                with torch.no_grad():
+                    results = floats(module(*inputs))
+                if results and all(bool(torch.isfinite(y).all()) for y in results):
+                    return module, inputs
+                why = "no result is a finite float"
+            except Exception as error:  # packages check their arguments with exceptions of any kind
+                why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise NotBuilt(why)
+
+
+def architectures() -> list[Architecture]:
+    """The architectures of all packages that are installed, by package and name."""
+    warnings.simplefilter("ignore")
+    found: list[Architecture] = []
+    if find_spec("torchvision"):
+        import_torchvision()
+        found += [Architecture("torchvision", name, torchvision_model(name)) for name in TORCHVISION]
+    if find_spec("timm"):
+        found += [Architecture("timm", name, timm_model(name)) for name in TIMM]
+    if find_spec("transformers"):
+        found += [Architecture("transformers", name, _transformer(name)) for name in transformer_names()]
+        found += [
+            Architecture("transformers", f"{name}, training", _transformer(name), True) for name in TRAINED
+        ]
+    if find_spec("diffusers"):
+        from diffusion_models import DIFFUSERS, diffusers_model
+
+        found += [Architecture("diffusers", name, diffusers_model(name)) for name in DIFFUSERS]
+    return found
+
+
+def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> list[Architecture]:
+    """Distinct architectures, chosen by a seed such as the date, in an order that a larger count continues."""
+    every = sorted(among if among is not None else architectures(), key=lambda each: each.title)
+    random.Random(seed).shuffle(every)
+    return every[:count]
+
+
+# ---- transformers ---------------------------------------------------------------------------------------------
+
+TRAINED = ("segformer", "bert", "gpt2", "t5", "vit", "roberta")
+"""The models that are taken in training mode too, with their dropout."""
+
+
+def transformer_names() -> list[str]:
+    """The types of configurations that have a base model."""
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    return sorted(MODEL_MAPPING_NAMES)
+
+
+def _transformer(kind: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
+    def candidates(size: Size) -> Iterator[Callable[[], Built]]:
+        import transformers
+        from shrinking import attempts
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+        transformers.logging.set_verbosity_error()
+        names: Any = MODEL_MAPPING_NAMES[kind]
+        model = getattr(transformers, names if isinstance(names, str) else names[0])
+        for config in attempts(transformers.CONFIG_MAPPING[kind], size):
+            for turned in (False, True):
+                yield lambda config=config, turned=turned: _made(model, config, size, turned)
+
+    return candidates
+
+
+def _made(model: Any, config: Any, size: Size, turned: bool) -> Built:
+    from calling import Called, inputs, options
+
+    with torch.device("meta"):
+        weights = sum(p.numel() for p in model(config).parameters())
+    if weights > LARGEST:
+        raise ValueError(f"{weights:,} weights")
+    module = model(config)
+    given = inputs(module, config, size, turned)
+    return Called(module, tuple(given), options(module, config)), tuple(given.values())

@@ -1,0 +1,55 @@
+"""Models of diffusers: `diffusers.json` has the options of a small model and the shapes of its inputs for each class.
+
+A shape may begin with a word: "int" for random integers, "ones", "zeros" and "true" for a constant array. The entry
+"constants" in the options holds keywords of the forward function.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from calling import Called
+from entries import Built
+from shrinking import Size
+
+DIFFUSERS = json.loads(Path(__file__).with_name("diffusers.json").read_text())
+
+
+def diffusers_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
+    def candidates(size: Size) -> Iterator[Callable[[], Built]]:
+        import diffusers
+
+        diffusers.utils.logging.set_verbosity_error()
+        options, shapes = DIFFUSERS[name]["options"], DIFFUSERS[name]["inputs"]
+
+        for given in (_tuples(options), dict(options)):  # some classes concatenate their lists with others
+
+            def build(given: Any = given) -> Built:
+                constant = given.pop("constants", {})
+                module = getattr(diffusers, name)(**given)
+                if "return_dict" in inspect.signature(module.forward).parameters:
+                    constant = {"return_dict": False, **constant}
+                return Called(module, tuple(shapes), constant), tuple(map(_array, shapes.values()))
+
+            yield build
+
+    return candidates
+
+
+def _array(shape: Sequence[Any]) -> torch.Tensor:
+    if isinstance(shape[0], int):
+        return torch.randn(shape)
+    kind, *sizes = shape
+    if kind == "int":
+        return torch.randint(1, 9, sizes)
+    return torch.ones(sizes, dtype=torch.bool if kind == "true" else torch.int64) * (kind != "zeros")
+
+
+def _tuples(value: Any) -> Any:
+    """The value of JSON with tuples in place of lists, as the classes have them in their defaults."""
+    if isinstance(value, dict):
+        return {name: _tuples(each) for name, each in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

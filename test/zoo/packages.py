@@ -1,0 +1,24 @@
+"""The packages of models, imported such that torchvision's wheel for GPUs works beside PyTorch for CPUs."""
+
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+_LIBRARIES: list[Any] = []  # a library unregisters its operators when it is deleted
+
+
+def import_torchvision() -> Any:
+    """torchvision; where its compiled operators do not load, with declarations of those that its import names."""
+    import importlib
+    import sys
+
+    with suppress(ImportError, RuntimeError):
+        return importlib.import_module("torchvision")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _LIBRARIES.append(library)
+    return importlib.import_module("torchvision")
