@@ -4,8 +4,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import stage
 
 
 @stage

@@ -42,8 +42,14 @@ REFERENCE = {
             "tiduc.opt.driver",
         ],
     ),
-    "graphs": ("Graphs and views", ["tiduc.dialect.context", "tiduc.dialect.graph", "tiduc.dialect.view"]),
-    "rules": ("Rules", ["tiduc.passes.rules.registry", "tiduc.dialect.builder", "tiduc.dialect.stablehlo"]),
+    "graphs": (
+        "Graphs and views",
+        ["tiduc.dialect.mlir.context", "tiduc.dialect.graph.graph", "tiduc.dialect.graph.view"],
+    ),
+    "rules": (
+        "Rules",
+        ["tiduc.passes.rules.registry", "tiduc.dialect.graph.builder", "tiduc.dialect.emitters.stablehlo"],
+    ),
     "explain": ("Explanations", ["tiduc.explain", "tiduc.explain.costs", "tiduc.activity"]),
     "errors": ("Errors", ["tiduc.dialect.errors"]),
 }

@@ -18,13 +18,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.context import stage
-from tiduc.dialect.control_ops import LOOP
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import LOOP
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import (
     Batched,

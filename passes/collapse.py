@@ -22,9 +22,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.context import stage
-from tiduc.dialect.control import (
+from tiduc.dialect.control.control import (
     Branches,
     Loop,
     branches,
@@ -34,12 +32,14 @@ from tiduc.dialect.control import (
     emit_loop,
     loop,
 )
-from tiduc.dialect.control_ops import CALL, CASE, LOOP
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.types import rank
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import CALL, CASE, LOOP
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.shapes.types import rank
 from tiduc.passes.batch import Request, batch_op, check_inputs, copy_op, in_one_loop, is_one_loop, reached_ops
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.control import elements

@@ -15,11 +15,11 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.flow import UNLIMITED, minimum_cut
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.flow import UNLIMITED, minimum_cut
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.rules.registry import OpSet
 
 

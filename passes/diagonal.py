@@ -16,13 +16,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.control_ops import sequence_type as stacked
-from tiduc.dialect.costs import seconds
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import rank, shape, with_element
-from tiduc.dialect.view import View
+from tiduc.dialect.facts.costs import seconds
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.shapes.types import rank, shape, with_element
 from tiduc.passes.batch import Request, batch_op
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.alignment import aligned_dimensions

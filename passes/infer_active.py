@@ -12,9 +12,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import ACTIVE, INPUT_OF, TERMINATOR
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import ACTIVE, INPUT_OF, TERMINATOR
 
 _UNMASKED = ("tidu.name", TERMINATOR)
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.jets import control
 from tiduc.passes.jets.series import Series
 from tiduc.passes.linearize import check_distinct, check_free, tangent_type

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.masks import everywhere, is_everywhere, reached, set_steep
-from tiduc.dialect.view import View
+from tiduc.dialect.facts.masks import everywhere, is_everywhere, reached, set_steep
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import close
 from tiduc.passes.rules.lent import Transposing
 from tiduc.passes.rules.registry import OpSet

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
 from tiduc.passes.rules.lent import Linearizing

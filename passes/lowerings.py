@@ -12,10 +12,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import context, stage
 from tiduc.dialect.errors import RuleError, Unsupported
-from tiduc.dialect.functions import outline, replace_by_call, unused_symbol, within
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.functions import outline, replace_by_call, unused_symbol, within
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import context, stage
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge

@@ -17,12 +17,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.keys import KeyTable
-from tiduc.dialect.types import is_dynamic
-from tiduc.dialect.verify import MERGED
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.keys import KeyTable
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import MERGED
+from tiduc.dialect.shapes.types import is_dynamic
 from tiduc.passes.rules.registry import OpSet
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph import operations
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import read, stage
 
 
 @stage

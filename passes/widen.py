@@ -20,10 +20,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import quant
 
-from tiduc.dialect.constants import dense
-from tiduc.dialect.context import stage
-from tiduc.dialect.control_ops import TARGET
-from tiduc.dialect.functions import within
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import TARGET
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")

@@ -13,12 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if "TIDUC_MLIR" in os.environ:
-    from tiduc.dialect.bindings import redirect
+    from tiduc.dialect.mlir.bindings import redirect
 
     redirect()
 
 if TYPE_CHECKING:
-    from tiduc.dialect.context import context, parse, read
     from tiduc.dialect.errors import (
         CompileError,
         InputError,
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
         TiducError,
         Unsupported,
     )
-    from tiduc.dialect.graph import Graph
-    from tiduc.dialect.view import View
+    from tiduc.dialect.graph.graph import Graph
+    from tiduc.dialect.graph.view import View
+    from tiduc.dialect.mlir.context import context, parse, read
     from tiduc.linking import link
     from tiduc.models.files import import_model
     from tiduc.models.from_jax import from_jax
@@ -64,9 +64,9 @@ _WHERE = {
     "tiduc.models.from_onnx": ("from_onnx",),
     "tiduc.models.from_torch": ("from_torch",),
     "tiduc.models.model": ("Model",),
-    "tiduc.dialect.context": ("context", "parse", "read"),
-    "tiduc.dialect.graph": ("Graph",),
-    "tiduc.dialect.view": ("View",),
+    "tiduc.dialect.mlir.context": ("context", "parse", "read"),
+    "tiduc.dialect.graph.graph": ("Graph",),
+    "tiduc.dialect.graph.view": ("View",),
     "tiduc.passes.importing.import_stablehlo": ("import_stablehlo",),
     "tiduc.passes.resolve": ("resolve",),
     "tiduc.passes.linearize": ("linearize",),

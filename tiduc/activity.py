@@ -16,10 +16,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPH_CALLS, call_target
-from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.traits import CONTROL
-from tiduc.dialect.verify import ACTIVE, INPUT_OF
+from tiduc.dialect.graph.graph import operations, terminator
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPH_CALLS, call_target
+from tiduc.dialect.ops.traits import CONTROL
+from tiduc.dialect.ops.verify import ACTIVE, INPUT_OF
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 

@@ -2,7 +2,7 @@
 
 Each rate follows from two programs, one of which repeats an op more often: the difference of their times is that of the
 further repetitions, without the time of a call and of its copies. Launches are those of a loop with a gather of several
-rows, which the host runs, since such a loop does not become a kernel (`dialect/small_loops.py`).
+rows, which the host runs, since such a loop does not become a kernel (`dialect/control/small_loops.py`).
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.rates import Rates
+from tiduc.dialect.facts.rates import Rates
 from tiduc.program import load
 
 _FEW, _MANY = 1, 9  # repetitions

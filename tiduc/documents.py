@@ -3,9 +3,9 @@
 import inspect
 from collections.abc import Iterable, Sequence
 
-from tiduc.dialect.context import context
-from tiduc.dialect.tidu import Tidu
-from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, MERGED, OUTPUT_OF
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.ops.tidu import Tidu
+from tiduc.dialect.ops.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, MERGED, OUTPUT_OF
 from tiduc.opt import PASSES, PIPELINES, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet

@@ -16,11 +16,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import read, stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.functions import functions_in, symbol
-from tiduc.dialect.graph import operations
-from tiduc.dialect.shardy import MESH
+from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import read, stage
+from tiduc.dialect.ops.shardy import MESH
 from tiduc.passes.resolve import check, resolve
 
 

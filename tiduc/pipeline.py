@@ -22,10 +22,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.backend import compile_program
-from tiduc.dialect.context import parse
-from tiduc.dialect.control import called
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.write import write_graph
+from tiduc.dialect.control.control import called
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.write import write_graph
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.batch import batch
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.jet import jet

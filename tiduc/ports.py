@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes, readable
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.verify import FROZEN, HELD, NAME
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.attributes import named_attributes, readable
+from tiduc.dialect.ops.verify import FROZEN, HELD, NAME
 from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import TensorType, Value

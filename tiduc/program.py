@@ -12,12 +12,12 @@ from tiduc.derivatives.jets import derivatives_of, flow_of, jet_of
 from tiduc.derivatives.products import grad, jvp, vjp
 from tiduc.derivatives.tensors import tensor
 from tiduc.derivatives.together import together
-from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import stage
-from tiduc.dialect.emit import bytecode
-from tiduc.dialect.graph import Graph, operations
+from tiduc.dialect.graph.graph import Graph, operations
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.mlir.emit import bytecode
 from tiduc.dialect.turns import computed_once, turn
-from tiduc.dialect.view import View
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lowerings import apply_lowerings
 from tiduc.passes.resolve import resolve

@@ -14,11 +14,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, read, stage
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import ParseError, RequestError
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.functions import symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import parse, read, stage
+from tiduc.dialect.mlir.emit import bytecode
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.program import Program, from_module
 
 MESH = "mesh"

@@ -5,12 +5,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import COUNT
 from tiduc.dialect.dynamic.checks import ModuleSizes
 from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
 from tiduc.ports import Function, Port, described
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.signature import KnownSize, Signature

@@ -16,12 +16,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.costs import stored_bytes
 from tiduc.dialect.errors import TiducError, Unsupported, describe
-from tiduc.dialect.graph import captured, operations, terminator
-from tiduc.dialect.traits import CHEAP, VIEWS
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.facts.costs import stored_bytes
+from tiduc.dialect.graph.graph import captured, operations, terminator
+from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.ops.traits import CHEAP, VIEWS
+from tiduc.dialect.ops.verify import NAME
 from tiduc.models.constants import entry_of
 from tiduc.ports import Wrt, described
 from tiduc.program import Program, from_module

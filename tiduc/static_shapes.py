@@ -9,9 +9,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.named_main import text_with_main
-from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.dynamic.calls import make_static
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array
 

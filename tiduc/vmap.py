@@ -11,10 +11,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.shardy import shardings_among
-from tiduc.dialect.types import is_dynamic, rank, shape, with_shape
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.ops.shardy import shardings_among
+from tiduc.dialect.shapes.types import is_dynamic, rank, shape, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port

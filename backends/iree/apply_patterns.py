@@ -17,7 +17,7 @@ from tiduc.backends.iree.emit.emitter import (
     within,
 )
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.functions import replace
+from tiduc.dialect.graph.functions import replace
 
 ROOMS = ("faults", "missing", "fast", "linear_algebra")
 """The folders whose modules register patterns when they are imported."""

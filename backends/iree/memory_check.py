@@ -20,9 +20,9 @@ from tiduc.backends.iree.build import build
 from tiduc.backends.iree.compile import compile_first
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import stage
 from tiduc.runtime.devices import POISONED, Array
 from tiduc.runtime.run import Executable, Module
 

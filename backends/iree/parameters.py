@@ -12,9 +12,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.context import parse
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import parse
+from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.runtime.signature import REFLECTION, KnownSize, Signature, reflection
 from tiduc.runtime.weights import SCOPE
 

@@ -47,7 +47,7 @@ from tiduc.backends.iree.missing.expand_composites import expand_composites
 from tiduc.backends.iree.missing.refuse_unsupported import refuse_unsupported
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
-from tiduc.dialect.context import stage
+from tiduc.dialect.mlir.context import stage
 
 Stage = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
 """Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, of

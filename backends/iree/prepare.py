@@ -24,12 +24,12 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
 from tiduc.backends.iree.work import THREADED, work
-from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.costs import size_in_bytes
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import functions_in, symbol, within
+from tiduc.dialect.facts.costs import size_in_bytes
+from tiduc.dialect.graph.functions import functions_in, symbol, within
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.mlir.emit import bytecode
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15

@@ -22,7 +22,7 @@ from tiduc.backends.iree.modules.vm import rewritten
 from tiduc.backends.iree.modules.vm.references import may_branch
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
-from tiduc.dialect.artifacts import BYTECODE
+from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"

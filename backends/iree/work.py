@@ -10,8 +10,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import is_static, within
 from tiduc.backends.iree.fast.loops.kernel_forms import contracted_size
 from tiduc.backends.iree.fast.loops.loops_by_count import trip_count
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.windows import Layout
+from tiduc.dialect.facts.windows import Layout
+from tiduc.dialect.ops.contractions import Contraction
 
 TILED = 1024
 """The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
-from tiduc.dialect.context import parse, run_passes, stage
-from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.errors import InputError
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.mlir.context import parse, run_passes, stage
+from tiduc.dialect.mlir.resources import inlined
+from tiduc.dialect.ops.contractions import Contraction
 
 _LEGAL = (
     "builtin.module(func.func("

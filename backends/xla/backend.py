@@ -7,10 +7,10 @@ from torch_mlir import ir
 from tiduc.backends.backend import Backend, Lowered, Options
 from tiduc.backends.named_main import with_main
 from tiduc.backends.xla.executable import XlaExecutable
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.mlir.resources import inlined
+from tiduc.dialect.ops.attributes import named_attributes
 
 _PARTITIONS = "mhlo.num_partitions"
 

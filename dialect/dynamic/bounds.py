@@ -6,12 +6,12 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.origins import entry, scalar, size_of
 from tiduc.dialect.dynamic.results import aligned, rank_of, window, windows
-from tiduc.dialect.dynamic.sizes import Size, product
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.traits import BROADCASTING
-from tiduc.dialect.types import bits
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.traits import BROADCASTING
+from tiduc.dialect.shapes.origins import entry, scalar, size_of
+from tiduc.dialect.shapes.sizes import Size, product
+from tiduc.dialect.shapes.types import bits
 
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
 

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPHS, TARGET, call_target
-from tiduc.dialect.dynamic.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
-from tiduc.dialect.functions import replace, symbol, within
-from tiduc.dialect.graph import operations
-from tiduc.dialect.lapack import CONFIG
-from tiduc.dialect.types import i64, is_dynamic
-from tiduc.dialect.verify import TERMINATOR
-from tiduc.dialect.windows import Window
+from tiduc.dialect.facts.lapack import CONFIG
+from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.graph.functions import replace, symbol, within
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS, TARGET, call_target
+from tiduc.dialect.ops.verify import TERMINATOR
+from tiduc.dialect.shapes.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
+from tiduc.dialect.shapes.types import i64, is_dynamic
 
 REDUCE_WINDOW, APPROX_TOP_K = "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_approx_top_k"
 SUMS = "tidu.sums"

@@ -17,13 +17,13 @@ from torch_mlir import ir
 
 from tiduc.dialect.dynamic.bounds import AT_MOST, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
 from tiduc.dialect.dynamic.forms import LARGEST, Atoms, Check, Form, Known, as_size, constant, plus
-from tiduc.dialect.dynamic.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
 from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirements
 from tiduc.dialect.dynamic.results import ORIGINS, PLACES_IN, SIZES_IN
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import Definition, Graph, Value, operations, terminator
-from tiduc.dialect.types import is_dynamic
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.graph.graph import Definition, Graph, Value, operations, terminator
+from tiduc.dialect.ops.verify import NAME
+from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
+from tiduc.dialect.shapes.types import is_dynamic
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 """A size of an input that follows from other sizes, in the form of `dialect/dynamic/known.py`."""

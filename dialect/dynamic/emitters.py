@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.builder import Builder
 from tiduc.dialect.dynamic.known import carry_sizes
-from tiduc.dialect.dynamic.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.types import dims, element, i64, is_dynamic, shape, with_element, with_shape
+from tiduc.dialect.graph.builder import Builder
+from tiduc.dialect.graph.graph import Definition, Graph, Value, operations
+from tiduc.dialect.shapes.sizes import Atom, Key, Size, known_equal
+from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 

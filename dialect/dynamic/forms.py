@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL, Requirement
-from tiduc.dialect.dynamic.origins import entries, entry, scalar, size_of
-from tiduc.dialect.dynamic.sizes import Atom, Key, Size, atom
+from tiduc.dialect.shapes.origins import entries, entry, scalar, size_of
+from tiduc.dialect.shapes.sizes import Atom, Key, Size, atom
 
 Form = tuple[tuple[tuple[int, ...], int], ...]
 
@@ -312,7 +312,7 @@ _COMPUTED: dict[str, Callable[[Known, Form, Form], Form | None]] = {
     "stablehlo.multiply": lambda known, a, b: times(a, b),
     "stablehlo.subtract": lambda known, a, b: plus(a, b, -1),
 }
-"""Arithmetic on sizes in the program; `dialect/dynamic/origins.py` follows a part of it, on scalars."""
+"""Arithmetic on sizes in the program; `dialect/shapes/origins.py` follows a part of it, on scalars."""
 
 
 def _equal(known: Known, check: Check) -> Check | None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
-from tiduc.dialect.dynamic.sizes import Size, atom
-from tiduc.dialect.graph import Value
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
+from tiduc.dialect.shapes.sizes import Size, atom
 
 
 def carry_sizes(pairs: Mapping[Value, Value]) -> None:

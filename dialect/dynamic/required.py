@@ -16,13 +16,13 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.contractions import Contraction
 from tiduc.dialect.dynamic.bounds import AT_MOST, BOUNDS, COUNT, EQUAL, MOST_ELEMENTS, Requirement, all_sizes
-from tiduc.dialect.dynamic.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.dynamic.results import ORIGINS, Dimension, rank_of
-from tiduc.dialect.dynamic.sizes import known_equal
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.traits import TRAITS
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.traits import TRAITS
+from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
+from tiduc.dialect.shapes.sizes import known_equal
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:

@@ -12,10 +12,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
-from tiduc.dialect.dynamic.sizes import Size, atom, known_equal, positive
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.traits import BROADCASTING, TRAITS
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.traits import BROADCASTING, TRAITS
+from tiduc.dialect.shapes.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
+from tiduc.dialect.shapes.sizes import Size, atom, known_equal, positive
 
 Dimension = tuple[Value, int]
 """A dimension: a value and the dimension's number."""
@@ -138,7 +138,7 @@ ORIGINS: dict[str, Rule] = {
     "chlo.top_k": _top_k,
     **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
-"""The rules of `dialect/dynamic/origins.py`, and the formulas above."""
+"""The rules of `dialect/shapes/origins.py`, and the formulas above."""
 
 SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
 """By op, the numbers of the operands that are vectors of sizes."""

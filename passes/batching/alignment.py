@@ -11,10 +11,10 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.types import rank, shape
-from tiduc.dialect.view import BINDING
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.view import BINDING
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.table import BATCHING
 
 Alignment = dict[int, int]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.batching.registry import BatchRule, emit_batched, spread_all
 from tiduc.passes.batching.shape import next_
 from tiduc.passes.batching.table import batch, leading

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.contractions import NUMBERS, Contraction
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import i64, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.shapes.types import i64, rank, shape
 from tiduc.passes.batching.registry import emit_batched, results_of
 from tiduc.passes.batching.shape import merged, moved_first, split_dimension, type_of
 from tiduc.passes.batching.table import batch

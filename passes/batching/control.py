@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import (
+from tiduc.dialect.control.control import (
     Branches,
     Loop,
     branches,
@@ -22,9 +21,10 @@ from tiduc.dialect.control import (
     loop,
     only_vjp,
 )
-from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, LOOP
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import element, rank, with_shape
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, LOOP
+from tiduc.dialect.shapes.types import element, rank, with_shape
 from tiduc.passes.batching.registry import (
     Batched,
     Unbatched,

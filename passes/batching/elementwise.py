@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
-from tiduc.dialect.types import dims, rank, with_element
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
+from tiduc.dialect.shapes.types import dims, rank, with_element
 from tiduc.passes.batching.registry import emit_batched, results_of, spread_all
 from tiduc.passes.batching.table import batch, elementwise, leading
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.types import element
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.shapes.types import element
 
 
 @dataclass(frozen=True)

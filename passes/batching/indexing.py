@@ -6,8 +6,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import dims, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import dims, rank, shape
 from tiduc.passes.batching.registry import emit_batched, mapped, results_of, spread, spread_all
 from tiduc.passes.batching.shape import longer
 from tiduc.passes.batching.table import batch

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.constants import dense
-from tiduc.dialect.control_ops import CUSTOM_CALL
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import BY_TARGET, targets
-from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT, TO_PARTS, TO_WHOLE
-from tiduc.dialect.types import rank
+from tiduc.dialect.facts.lapack import BY_TARGET, targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.dialect.ops.shardy import CONSTRAINTS, PLACEMENT, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shapes.types import rank
 from tiduc.passes.batching.registry import emit_batched, mapped, spread_all, unbatchable
 from tiduc.passes.batching.table import batch, leading, refuse
 from tiduc.passes.rules.opset import OPSET

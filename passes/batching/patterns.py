@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.control import is_control
-from tiduc.dialect.control_ops import CALL, GRAPHS
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.control.control import is_control
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.ops.control_ops import CALL, GRAPHS
 from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, numbered, sources
 
 

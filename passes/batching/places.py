@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.types import rank, shape
-from tiduc.dialect.windows import Window, window_of, window_of_convolution
+from tiduc.dialect.facts.windows import Window, window_of, window_of_convolution
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.alignment import aligned_dimensions
 
 Places = NDArray[np.int64]

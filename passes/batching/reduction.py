@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.constants import dense
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import rank
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.shapes.types import rank
 from tiduc.passes.batching.registry import BatchRule, emit_batched, mapped, spread_all
 from tiduc.passes.batching.shape import later, longer, next_
 from tiduc.passes.batching.table import batch

@@ -20,15 +20,15 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import RegionBuilder, returned
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Loop, emit_loop
-from tiduc.dialect.control_ops import TARGET
-from tiduc.dialect.control_ops import sequence_type as stacked
+from tiduc.dialect.control.control import Loop, emit_loop
+from tiduc.dialect.emitters.bodies import RegionBuilder, returned
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import element, rank, with_element
-from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.control_ops import TARGET
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.ops.verify import ACTIVE
+from tiduc.dialect.shapes.types import element, rank, with_element
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import dims, element, rank, shape, with_element, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import dims, element, rank, shape, with_element, with_shape
 from tiduc.passes.batching.registry import Unbatched, along, emit_batched, results_of, spread, spread_all
 from tiduc.passes.batching.table import batch, leading
 

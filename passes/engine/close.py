@@ -11,8 +11,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
 
 

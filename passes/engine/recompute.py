@@ -12,13 +12,13 @@ change by a constant per iteration, follow from the iteration's number and are n
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from tiduc.dialect.costs import stored_bytes
-from tiduc.dialect.flow import UNLIMITED, minimum_cut
-from tiduc.dialect.graph import Value
-from tiduc.dialect.matchers import compares_equal
-from tiduc.dialect.traits import CHEAP
-from tiduc.dialect.trip_count import increment
-from tiduc.dialect.types import bits
+from tiduc.dialect.control.trip_count import increment
+from tiduc.dialect.facts.costs import stored_bytes
+from tiduc.dialect.facts.matchers import compares_equal
+from tiduc.dialect.graph.flow import UNLIMITED, minimum_cut
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.traits import CHEAP
+from tiduc.dialect.shapes.types import bits
 
 
 def cheapest_residuals(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tiduc.dialect.control import draws, is_control
-from tiduc.dialect.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.types import is_dynamic
-from tiduc.dialect.verify import CHECKPOINT
+from tiduc.dialect.control.control import draws, is_control
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.ops.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
+from tiduc.dialect.ops.verify import CHECKPOINT
+from tiduc.dialect.shapes.types import is_dynamic
 from tiduc.passes.engine.close import close
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rules.lent import Hoisted

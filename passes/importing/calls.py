@@ -12,13 +12,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import holds_draws
-from tiduc.dialect.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
+from tiduc.dialect.control.control import holds_draws
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.functions import replace, replace_by_call, within
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import CONTROL
-from tiduc.dialect.verify import CHECKPOINT
+from tiduc.dialect.graph.functions import replace, replace_by_call, within
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
+from tiduc.dialect.ops.traits import CONTROL
+from tiduc.dialect.ops.verify import CHECKPOINT
 
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import within
-from tiduc.dialect.lapack import targets
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
 from tiduc.passes.rules.decomposition import EQUAL_WITHIN
 
 _TARGETS = frozenset(

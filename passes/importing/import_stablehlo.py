@@ -17,17 +17,17 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import location_name, readable
-from tiduc.dialect.constraints import CONSTRAINTS, check_constraints
-from tiduc.dialect.context import run_passes, stage
-from tiduc.dialect.control_ops import CUSTOM_CALL, GRAPHS
 from tiduc.dialect.dynamic.calls import mark_sums
 from tiduc.dialect.errors import ParseError, Unsupported
-from tiduc.dialect.functions import symbol, within
-from tiduc.dialect.graph import operations
-from tiduc.dialect.tuples import flatten_tuples
-from tiduc.dialect.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
+from tiduc.dialect.graph.functions import symbol, within
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.tuples import flatten_tuples
+from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.ops.attributes import location_name, readable
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS
+from tiduc.dialect.ops.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
+from tiduc.passes.importing.constraints import CONSTRAINTS, check_constraints
 from tiduc.passes.importing.equal_values import set_equal_within
 from tiduc.passes.importing.own_derivatives import keep_functions
 from tiduc.passes.importing.relus import mark_every_relu, mark_relus

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import DERIVATIVES, FUNCTION
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.functions import functions_in, new_function, symbol
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.functions import functions_in, new_function, symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.control_ops import DERIVATIVES, FUNCTION
 from tiduc.passes.rules.registry import OpSet
 
 

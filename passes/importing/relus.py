@@ -13,11 +13,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.constants import is_splat
-from tiduc.dialect.context import stage
-from tiduc.dialect.functions import within
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import traits_of
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.constants import is_splat
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import traits_of
 from tiduc.passes.rules.elementwise import RELU
 
 _EXTREMA = {

@@ -24,13 +24,13 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import RegionBuilder
 from tiduc.dialect.dynamic.emitters import BROADCAST
+from tiduc.dialect.emitters.bodies import RegionBuilder
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.functions import replace, symbol, within
-from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.types import is_dynamic, is_empty, with_element, with_shape
-from tiduc.dialect.verify import CHECKPOINT, NAME
+from tiduc.dialect.graph.functions import replace, symbol, within
+from tiduc.dialect.graph.graph import operations, terminator
+from tiduc.dialect.ops.verify import CHECKPOINT, NAME
+from tiduc.dialect.shapes.types import is_dynamic, is_empty, with_element, with_shape
 from tiduc.passes.importing.relus import splat
 from tiduc.passes.importing.threefry import threefry
 

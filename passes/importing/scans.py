@@ -9,8 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import run_passes
-from tiduc.dialect.functions import outline, replace_by_call, unused_symbol
+from tiduc.dialect.graph.functions import outline, replace_by_call, unused_symbol
+from tiduc.dialect.mlir.context import run_passes
 
 SCAN = "chlo.scan"
 _EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplification)"

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import RegionBuilder
-from tiduc.dialect.types import i64
+from tiduc.dialect.emitters.bodies import RegionBuilder
+from tiduc.dialect.shapes.types import i64
 
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 _PARITY = 0x1BD11BDA

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.control_ops import CUSTOM_CALL
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
 from tiduc.passes.linearize import linearize

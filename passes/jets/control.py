@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, control, draws, emit_call, emit_case, emit_loop
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.control.control import Branches, Loop, control, draws, emit_call, emit_case, emit_loop
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.shapes.types import is_dynamic
 from tiduc.passes.engine.close import close
 from tiduc.passes.jets.series import Coefficients, Series
 

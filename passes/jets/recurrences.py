@@ -17,9 +17,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.matchers import splat
-from tiduc.dialect.types import is_complex
+from tiduc.dialect.facts.matchers import splat
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import is_complex
 
 POWER = "stablehlo.power"
 

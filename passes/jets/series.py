@@ -13,13 +13,13 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 13.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiduc.dialect.control import is_control, only_vjp
-from tiduc.dialect.control_ops import CALL, CALL_VJP, DERIVATIVES, GRAPHS
+from tiduc.dialect.control.control import is_control, only_vjp
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.tuples import part
-from tiduc.dialect.types import is_dynamic
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.tuples import part
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, DERIVATIVES, GRAPHS
+from tiduc.dialect.shapes.types import is_dynamic
 from tiduc.passes.jets.applied_rules import AppliedRule, apply_rule, is_constant, solve_of
 from tiduc.passes.jets.recurrences import recurrence
 from tiduc.passes.rules.registry import OpSet

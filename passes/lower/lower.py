@@ -16,18 +16,18 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import run_passes, stage, verify
-from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET
+from tiduc.dialect.control.write_control import ControlWriter
 from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import within
-from tiduc.dialect.graph import Definition, Graph, Value, operations
-from tiduc.dialect.manual_regions import holds_calls, manual_regions
-from tiduc.dialect.types import is_empty
-from tiduc.dialect.verify import CHECKPOINT, MERGED
-from tiduc.dialect.view import View
-from tiduc.dialect.write import write_block
-from tiduc.dialect.write_control import ControlWriter
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.graph.graph import Definition, Graph, Value, operations
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.write import write_block
+from tiduc.dialect.mlir.context import run_passes, stage, verify
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET
+from tiduc.dialect.ops.verify import CHECKPOINT, MERGED
+from tiduc.dialect.shapes.types import is_empty
+from tiduc.passes.lower.manual_regions import holds_calls, manual_regions
 from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.lower.sorts import SORT, join_sorts
 

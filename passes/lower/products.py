@@ -14,10 +14,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.contractions import NUMBERS, Contraction, Pair
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.graph import operations
-from tiduc.dialect.identities import is_splat_of
+from tiduc.dialect.facts.identities import is_splat_of
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction, Pair
 
 _PRODUCT = "stablehlo.dot_general"
 _PLACES = "broadcast_dimensions"

@@ -1,6 +1,6 @@
 """simplify: simplifications of derivatives that the native passes lack, as PDL patterns for MLIR's greedy driver.
 
-    the identities of `dialect/identities.py` for neutral elements, negations, and moved or converted splats
+    the identities of `dialect/facts/identities.py` for neutral elements, negations, and moved or converted splats
     add x, (dynamic_update_slice 0, u, i) -> dynamic_update_slice x, (add (dynamic_slice x, i), u), i
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
     the rules of `products.py` for products of matrices
@@ -18,9 +18,9 @@ from typing import Any
 
 from torch_mlir import ir, rewrite
 
-from tiduc.dialect.context import context, stage
-from tiduc.dialect.graph import Definition, Value, operations
-from tiduc.dialect.identities import IDENTITIES, NEUTRAL, is_splat_of
+from tiduc.dialect.facts.identities import IDENTITIES, NEUTRAL, is_splat_of
+from tiduc.dialect.graph.graph import Definition, Value, operations
+from tiduc.dialect.mlir.context import context, stage
 from tiduc.passes.lower import products
 
 _PATTERN = """

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from tiduc.dialect.costs import computed
-from tiduc.dialect.flow import minimum_cut
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.rates import rates
-from tiduc.dialect.traits import CHEAP, DOUBLE, ELEMENTWISE, VECTORIZED
+from tiduc.dialect.facts.costs import computed
+from tiduc.dialect.facts.rates import rates
+from tiduc.dialect.graph.flow import minimum_cut
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.traits import CHEAP, DOUBLE, ELEMENTWISE, VECTORIZED
 from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import ordered

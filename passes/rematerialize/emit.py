@@ -27,10 +27,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.costs import size_in_bytes
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.traits import PRODUCTS
-from tiduc.dialect.verify import RECOMPUTED
+from tiduc.dialect.facts.costs import size_in_bytes
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.traits import PRODUCTS
+from tiduc.dialect.ops.verify import RECOMPUTED
 from tiduc.passes.rematerialize.liveness import FUSED, Liveness
 from tiduc.passes.rematerialize.recompute import can_rerun
 

@@ -4,25 +4,25 @@
 
 A loop-carried value is live outside, as a result of the loop. An update of one, such as the stack s, is in place.
 Compilers run loops on the host, which launches the ops of each iteration; a small loop is one kernel, whose iterations
-launch nothing, and allocate no memory (`dialect/small_loops.py`).
+launch nothing, and allocate no memory (`dialect/control/small_loops.py`).
 """
 
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, control, is_control
-from tiduc.dialect.costs import is_open, seconds, size_in_bytes
-from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.rates import rates
-from tiduc.dialect.small_loops import is_small
-from tiduc.dialect.traits import traits_of
-from tiduc.dialect.trip_count import most_iterations
-from tiduc.dialect.updates import updated
-from tiduc.dialect.verify import RECOMPUTED
-from tiduc.dialect.view import View
+from tiduc.dialect.control.control import Branches, Loop, control, is_control
+from tiduc.dialect.control.small_loops import is_small
+from tiduc.dialect.control.trip_count import most_iterations
+from tiduc.dialect.facts.costs import is_open, seconds, size_in_bytes
+from tiduc.dialect.facts.rates import rates
+from tiduc.dialect.facts.updates import updated
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.traits import traits_of
+from tiduc.dialect.ops.verify import RECOMPUTED
+from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 from tiduc.passes.rematerialize.emit import BARRIER
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 

@@ -22,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.control import is_control
-from tiduc.dialect.costs import seconds, size_in_bytes
-from tiduc.dialect.dynamic.origins import sizes_in
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.identities import IDENTITIES
-from tiduc.dialect.matchers import compares_equal
-from tiduc.dialect.traits import ELEMENTWISE, traits_of
-from tiduc.dialect.updates import is_update_of_zeros, updated
+from tiduc.dialect.control.control import is_control
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.facts.costs import seconds, size_in_bytes
+from tiduc.dialect.facts.identities import IDENTITIES
+from tiduc.dialect.facts.matchers import compares_equal
+from tiduc.dialect.facts.updates import is_update_of_zeros, updated
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.traits import ELEMENTWISE, traits_of
+from tiduc.dialect.shapes.origins import sizes_in
 from tiduc.passes.rematerialize.regions import Spans, best_end
 
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")

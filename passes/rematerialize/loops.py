@@ -8,9 +8,9 @@ beside the others. A plan is better if its peak is lower, down to the budget, an
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiduc.dialect.control import is_control
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.view import View
+from tiduc.dialect.control.control import is_control
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.view import View
 from tiduc.passes.rematerialize.inside import seconds_of_iteration
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.recompute import within

@@ -17,11 +17,11 @@ from functools import cache, partial
 
 import numpy as np
 
-from tiduc.dialect.control import is_control
-from tiduc.dialect.costs import seconds
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import COLLECTIVES, DRAWING, STATEFUL, TRAITS
-from tiduc.dialect.verify import CHECKPOINT
+from tiduc.dialect.control.control import is_control
+from tiduc.dialect.facts.costs import seconds
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import COLLECTIVES, DRAWING, STATEFUL, TRAITS
+from tiduc.dialect.ops.verify import CHECKPOINT
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.search import searched
 from tiduc.passes.rematerialize.second_runs import Choice, evicting, unchanged

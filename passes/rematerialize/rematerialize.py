@@ -12,12 +12,12 @@ from functools import partial
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.costs import seconds, size_in_bytes
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Definition, Graph
-from tiduc.dialect.verify import CHECKPOINT
-from tiduc.dialect.view import View
+from tiduc.dialect.facts.costs import seconds, size_in_bytes
+from tiduc.dialect.graph.graph import Definition, Graph
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import CHECKPOINT
 from tiduc.passes.rematerialize.budget import LEAST, budget_in_bytes, shown_bytes
 from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit

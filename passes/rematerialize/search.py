@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from tiduc.dialect.costs import seconds
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.facts.costs import seconds
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rematerialize.liveness import Liveness
 
 MOST = 16

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tiduc.dialect.traits import ELEMENTWISE
+from tiduc.dialect.ops.traits import ELEMENTWISE
 from tiduc.passes.rematerialize.liveness import MOST_ROOTS, Liveness, fused_ops
 from tiduc.passes.rematerialize.segments import Segment
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import call_target
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import call_target
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, settings
 from tiduc.passes.rules.opset import unsupported

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.masks import Masked, apply_mask, has_infinite_slope, unless_masked
-from tiduc.dialect.matchers import guards_call, log_add_exp, logistic
-from tiduc.dialect.types import element, is_complex
+from tiduc.dialect.facts.masks import Masked, apply_mask, has_infinite_slope, unless_masked
+from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -10,8 +10,8 @@ Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiduc.dialect.types import rank, shape
-from tiduc.dialect.windows import Window
+from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.shapes.types import rank, shape
 
 Values = Sequence[Any]
 Combine = Callable[[Values, Values], Values]

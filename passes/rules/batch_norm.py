@@ -8,9 +8,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.dynamic.sizes import Size, product
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.sizes import Size, product
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize

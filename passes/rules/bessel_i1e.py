@@ -13,8 +13,8 @@ with a relative error of 1e-14. All ops used have rules, so higher orders follow
 from math import factorial, pi, sqrt
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_complex
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.elementwise import plus, square, times, upcast
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

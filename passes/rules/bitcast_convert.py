@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 

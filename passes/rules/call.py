@@ -18,13 +18,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, branches, emit_call, emit_case, is_control, only_vjp
-from tiduc.dialect.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
+from tiduc.dialect.control.control import Branches, branches, emit_call, emit_case, is_control, only_vjp
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.masks import has_infinite_slope, is_everywhere, mask_with
-from tiduc.dialect.types import predicate
+from tiduc.dialect.facts.masks import has_infinite_slope, is_everywhere, mask_with
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
+from tiduc.dialect.shapes.types import predicate
 from tiduc.passes.rules.lent import Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents

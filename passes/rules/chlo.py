@@ -3,10 +3,10 @@
 from math import pi, sqrt
 from typing import Any
 
-from tiduc.dialect.dynamic.sizes import known_equal
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import BROADCASTING, TRAITS
-from tiduc.dialect.types import element, is_complex, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import BROADCASTING, TRAITS
+from tiduc.dialect.shapes.sizes import known_equal
+from tiduc.dialect.shapes.types import element, is_complex, rank, shape
 from tiduc.passes.rules.elementwise import plus, quotient, square, times, upcast
 from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -8,9 +8,9 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.matrices import adjoint, compare_places, matrix_product, solve, triangle
-from tiduc.dialect.types import is_empty
+from tiduc.dialect.emitters.matrices import adjoint, compare_places, matrix_product, solve, triangle
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import flag

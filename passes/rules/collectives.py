@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.constants import dense
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, i64, is_empty, shape, with_shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.shapes.types import element, i64, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -13,8 +13,8 @@ call of the function that it names, the identity. No native pass removes it, and
 
 from typing import Any
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.passes.rules.opset import inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 

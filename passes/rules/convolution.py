@@ -15,9 +15,9 @@ and the kernel's dimensions i and (q, o) are regrouped to (q, i) and o.
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, shape
-from tiduc.dialect.windows import Layout, convolution, group_counts, reversal, window_of_convolution
+from tiduc.dialect.facts.windows import Layout, convolution, group_counts, reversal, window_of_convolution
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_empty, shape
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import CUSTOM_CALL, call_target
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import LinearizeRule, Tangents
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import CONFIG, CallSettings
-from tiduc.dialect.matrices import epsilon, largest
-from tiduc.dialect.types import shape
+from tiduc.dialect.emitters.matrices import epsilon, largest
+from tiduc.dialect.facts.lapack import CONFIG, CallSettings
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 

@@ -6,8 +6,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, rank, shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, rank, shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

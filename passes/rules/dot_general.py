@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.contractions import Contraction, Pair
-from tiduc.dialect.dynamic.origins import sizes_in
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.contractions import Contraction, Pair
+from tiduc.dialect.shapes.origins import sizes_in
+from tiduc.dialect.shapes.types import element, is_empty
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 

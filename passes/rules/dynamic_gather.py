@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.dynamic.origins import entries
-from tiduc.dialect.dynamic.sizes import any_dynamic
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.origins import entries
+from tiduc.dialect.shapes.sizes import any_dynamic
 from tiduc.passes.rules.gather import gathered, is_sorted
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents

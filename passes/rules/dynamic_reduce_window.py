@@ -10,11 +10,11 @@ their operands; import marks these results (`dialect/dynamic/calls.py`).
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.control_ops import CUSTOM_CALL
 from tiduc.dialect.dynamic.calls import REDUCE_WINDOW, SUMS
-from tiduc.dialect.dynamic.sizes import Size
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.dialect.shapes.sizes import Size
+from tiduc.dialect.shapes.types import element, shape, with_shape
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import repeated

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tiduc.dialect.dynamic.origins import entries, sizes_in
-from tiduc.dialect.dynamic.sizes import any_dynamic
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape
-from tiduc.dialect.verify import ACTIVE
-from tiduc.dialect.windows import padding
+from tiduc.dialect.facts.windows import padding
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.verify import ACTIVE
+from tiduc.dialect.shapes.origins import entries, sizes_in
+from tiduc.dialect.shapes.sizes import any_dynamic
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.opset import linear
 
 

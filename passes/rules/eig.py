@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import (
+from tiduc.dialect.emitters.matrices import (
     adjoint,
     columns,
     compare_places,
@@ -33,7 +31,9 @@ from tiduc.dialect.matrices import (
     some,
     unless,
 )
-from tiduc.dialect.types import element, is_complex, rank, shape, with_shape
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings, with_settings
 from tiduc.passes.rules.elementwise import times

@@ -12,9 +12,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import (
+from tiduc.dialect.emitters.matrices import (
     adjoint,
     compare_places,
     diagonal,
@@ -23,7 +21,9 @@ from tiduc.dialect.matrices import (
     scaled,
     triangle,
 )
-from tiduc.dialect.types import shape
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import unsupported

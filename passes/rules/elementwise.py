@@ -9,9 +9,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.matchers import splat
-from tiduc.dialect.types import element, is_complex, rank
+from tiduc.dialect.facts.matchers import splat
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_complex, rank
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 

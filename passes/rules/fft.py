@@ -15,8 +15,8 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import dims, is_empty, rank, shape, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import dims, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import linear
 

@@ -6,11 +6,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.constants import integer_in
-from tiduc.dialect.dynamic.sizes import any_dynamic
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import VIEWS
-from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.mlir.constants import integer_in
+from tiduc.dialect.ops.traits import VIEWS
+from tiduc.dialect.shapes.sizes import any_dynamic
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
 

@@ -20,9 +20,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import (
+from tiduc.dialect.emitters.matrices import (
     adjoint,
     compare_places,
     corner,
@@ -37,7 +35,9 @@ from tiduc.dialect.matrices import (
     triangle,
     unless,
 )
-from tiduc.dialect.types import is_complex, predicate, rank, shape, with_element
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import ROUNDING
 from tiduc.passes.rules.elementwise import times

@@ -6,9 +6,7 @@ Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using 
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import (
+from tiduc.dialect.emitters.matrices import (
     corner,
     exchanged,
     matrix_product,
@@ -18,7 +16,9 @@ from tiduc.dialect.matrices import (
     triangle,
     unit_lower,
 )
-from tiduc.dialect.types import shape
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
 

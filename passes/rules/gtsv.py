@@ -7,11 +7,11 @@ read.
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.control_ops import CUSTOM_CALL
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import rows, shifted
-from tiduc.dialect.types import shape
+from tiduc.dialect.emitters.matrices import rows, shifted
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import transpose, unsupported

@@ -5,9 +5,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.sizes import Size, any_dynamic, known_equal, product
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, rank, shape, with_element, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.sizes import Size, any_dynamic, known_equal, product
+from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph.graph import Definition, Graph, Value
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Loop, emit_loop, loop, needs_static_shapes
-from tiduc.dialect.control_ops import LOOP
+from tiduc.dialect.control.control import Loop, emit_loop, loop, needs_static_shapes
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.masks import has_infinite_slope, is_everywhere, mask_with
-from tiduc.dialect.types import with_shape
+from tiduc.dialect.facts.masks import has_infinite_slope, is_everywhere, mask_with
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.ops.control_ops import LOOP
+from tiduc.dialect.shapes.types import with_shape
 from tiduc.passes.rules.call import Flags, transpose_graph
 from tiduc.passes.rules.lent import Hoisted, Linearizing, Split, Transposing
 from tiduc.passes.rules.opset import linearize, transpose

@@ -1,9 +1,9 @@
 """The op set of StableHLO and CHLO, and its declaration functions, which the rule files call."""
 
-from tiduc.dialect.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
-from tiduc.dialect.identities import IDENTITIES
-from tiduc.dialect.stablehlo import StablehloBuilder
-from tiduc.dialect.traits import COMMUTATIVE, STATEFUL
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.facts.identities import IDENTITIES
+from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
+from tiduc.dialect.ops.traits import COMMUTATIVE, STATEFUL
 from tiduc.passes.rules.registry import OpSet
 
 NAMED_BY = {

@@ -13,10 +13,18 @@ has no 1 / tau. If a and tau are results of `geqrf`, the rule uses the derivativ
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import adjoint, compare_places, corner, matrix_product, rows, solve, unit_lower
-from tiduc.dialect.types import shape
+from tiduc.dialect.emitters.matrices import (
+    adjoint,
+    compare_places,
+    corner,
+    matrix_product,
+    rows,
+    solve,
+    unit_lower,
+)
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.expansion import expanded

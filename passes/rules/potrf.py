@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import compare_places
-from tiduc.dialect.types import predicate, rank, shape
+from tiduc.dialect.emitters.matrices import compare_places
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import predicate, rank, shape
 from tiduc.passes.rules.cholesky import factor_tangent
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import ASSOCIATIVE
-from tiduc.dialect.types import entries, is_dynamic, is_empty, rank, shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import ASSOCIATIVE
+from tiduc.dialect.shapes.types import entries, is_dynamic, is_empty, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
-from tiduc.dialect.windows import Window, reduce_window, window_of
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.facts.windows import Window, reduce_window, window_of
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.bodies import reducer, self_contained
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.traits import ASSOCIATIVE
-from tiduc.dialect.types import element, is_empty
+from tiduc.dialect.emitters.bodies import reducer, self_contained
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import ASSOCIATIVE
+from tiduc.dialect.shapes.types import element, is_empty
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -20,7 +20,7 @@ The rules of an op, as formulas, for y = f(x):
     transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
     lowering    (b, op, x...) -> y
 
-Rules that users register are guarded (`dialect/guard.py`): an exception they raise becomes a diagnostic, and
+Rules that users register are guarded (`passes/rules/guard.py`): an exception they raise becomes a diagnostic, and
 they may not return None for a symbolic zero.
 """
 
@@ -30,10 +30,11 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.builder import Builder
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.guard import (
+from tiduc.dialect.facts.identities import Identity
+from tiduc.dialect.graph.builder import Builder
+from tiduc.dialect.graph.graph import Definition
+from tiduc.passes.rules.guard import (
     guarded,
     of_linear,
     of_linearize,
@@ -42,8 +43,7 @@ from tiduc.dialect.guard import (
     of_side,
     of_transpose,
 )
-from tiduc.dialect.identities import Identity
-from tiduc.dialect.linearity import nonlinearity
+from tiduc.passes.rules.linearity import nonlinearity
 
 Tangents = Sequence[Any | None]
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]

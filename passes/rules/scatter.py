@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.bodies import returned, self_contained
-from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.types import element, is_empty, rank, shape, with_element
-from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.emitters.bodies import returned, self_contained
+from tiduc.dialect.graph.graph import Definition, operations
+from tiduc.dialect.ops.verify import ACTIVE
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_element
 from tiduc.passes.rules.elementwise import upcast
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.landing import (

@@ -11,11 +11,19 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import CUSTOM_CALL
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import adjoint, compare_places, diagonal, gaps, matrix_product, solve, triangle
-from tiduc.dialect.types import element, rank, shape, with_element, with_shape
+from tiduc.dialect.emitters.matrices import (
+    adjoint,
+    compare_places,
+    diagonal,
+    gaps,
+    matrix_product,
+    solve,
+    triangle,
+)
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import refuse

@@ -10,10 +10,10 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import RegionBuilder, reducer, returned, self_contained
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, is_empty, rank, shape, with_shape
-from tiduc.dialect.windows import window_of
+from tiduc.dialect.emitters.bodies import RegionBuilder, reducer, returned, self_contained
+from tiduc.dialect.facts.windows import window_of
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -11,14 +11,14 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.bodies import Fill, RegionBuilder, returned
-from tiduc.dialect.dynamic.sizes import Size, product
-from tiduc.dialect.graph import Definition, operations
-from tiduc.dialect.matchers import splat
-from tiduc.dialect.traits import NEUTRAL
-from tiduc.dialect.types import element, rank, shape, with_element, with_shape
-from tiduc.dialect.verify import ACTIVE
-from tiduc.dialect.windows import Window, reduce_window
+from tiduc.dialect.emitters.bodies import Fill, RegionBuilder, returned
+from tiduc.dialect.facts.matchers import splat
+from tiduc.dialect.facts.windows import Window, reduce_window
+from tiduc.dialect.graph.graph import Definition, operations
+from tiduc.dialect.ops.traits import NEUTRAL
+from tiduc.dialect.ops.verify import ACTIVE
+from tiduc.dialect.shapes.sizes import Size, product
+from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range

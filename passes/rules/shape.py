@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.dynamic.origins import sizes_in
-from tiduc.dialect.dynamic.sizes import Size, known_equal, positive
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element, entries, is_dynamic, predicate, rank, shape, with_shape
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.origins import sizes_in
+from tiduc.dialect.shapes.sizes import Size, known_equal, positive
+from tiduc.dialect.shapes.types import element, entries, is_dynamic, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 

@@ -5,7 +5,7 @@ parts. Toward the whole, the cotangents of equal parts are summed. From parts ba
 parts would do; the derivative takes their mean, so each part gets 1/n of the cotangent of the whole. JAX does
 the same.
 
-`dialect/shardy.py` converts Shardy's ops to custom calls and back.
+`dialect/ops/shardy.py` converts Shardy's ops to custom calls and back.
 """
 
 import re
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.dialect.constants import dense
-from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET, call_target
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
-from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element
+from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
+from tiduc.dialect.ops.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
+from tiduc.dialect.shapes.types import element
 from tiduc.passes.rules.opset import linear, refuse, unsupported
 
 SHARDING = "mhlo.sharding"

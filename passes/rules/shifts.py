@@ -25,11 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.matchers import splat
-from tiduc.dialect.traits import ELEMENTWISE
-from tiduc.dialect.types import entries, is_dynamic, is_float, shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.facts.matchers import splat
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.traits import ELEMENTWISE
+from tiduc.dialect.shapes.types import entries, is_dynamic, is_float, shape
 
 _MOST = 64
 """The number of ops through which a shift is followed."""

@@ -9,8 +9,8 @@ tangents serve all copies.
 from collections.abc import Callable
 from typing import Any
 
-from tiduc.dialect.control import Branches, Loop, control, is_control
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.control.control import Branches, Loop, control, is_control
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.registry import Tangents
 
 Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]

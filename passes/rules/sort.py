@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tiduc.dialect.bodies import RegionBuilder, returned, self_contained
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_empty, with_shape
-from tiduc.dialect.verify import ACTIVE
+from tiduc.dialect.emitters.bodies import RegionBuilder, returned, self_contained
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.verify import ACTIVE
+from tiduc.dialect.shapes.types import is_empty, with_shape
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import numbers, take_elements

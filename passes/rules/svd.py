@@ -14,10 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import TARGET, call_target
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import CallSettings, targets
-from tiduc.dialect.matrices import (
+from tiduc.dialect.emitters.matrices import (
     adjoint,
     columns,
     compare_places,
@@ -28,7 +25,10 @@ from tiduc.dialect.matrices import (
     rows,
     scaled,
 )
-from tiduc.dialect.types import is_complex, rank, shape, with_shape
+from tiduc.dialect.facts.lapack import CallSettings, targets
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import TARGET, call_target
+from tiduc.dialect.shapes.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import EQUAL_WITHIN, equality_margin, settings, with_settings
 from tiduc.passes.rules.registry import Tangents

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.bodies import returned
-from tiduc.dialect.graph import Definition, captured, operations
-from tiduc.dialect.traits import ELEMENTWISE, VIEWS
-from tiduc.dialect.types import rank, shape, with_shape
+from tiduc.dialect.emitters.bodies import returned
+from tiduc.dialect.graph.graph import Definition, captured, operations
+from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
+from tiduc.dialect.shapes.types import rank, shape, with_shape
 from tiduc.passes.rules.opset import unsupported
 
 _SAME_FORM = ELEMENTWISE | {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}

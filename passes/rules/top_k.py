@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import is_empty, rank
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import is_empty, rank
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import numbers_along, take_elements

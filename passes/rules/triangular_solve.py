@@ -9,9 +9,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.matrices import matrix_product, swapped, triangle
-from tiduc.dialect.types import is_complex, is_empty
+from tiduc.dialect.emitters.matrices import matrix_product, swapped, triangle
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import is_complex, is_empty
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents

@@ -6,8 +6,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.lapack import targets
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.registry import Tangents

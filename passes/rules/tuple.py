@@ -4,7 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph import Definition
+from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from torch_mlir.dialects import quant
 
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import element, is_float, with_element
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.shapes.types import element, is_float, with_element
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 

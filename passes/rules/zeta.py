@@ -10,8 +10,8 @@ NaN. With a = q + N,
 from math import factorial
 from typing import Any
 
-from tiduc.dialect.graph import Definition
-from tiduc.dialect.types import element
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.types import element
 from tiduc.passes.rules.elementwise import plus, times, upcast
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize

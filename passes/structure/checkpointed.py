@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.trip_count import most_iterations
+from tiduc.dialect.control.trip_count import most_iterations
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type

@@ -8,13 +8,13 @@ from itertools import chain
 from operator import attrgetter, or_
 from typing import Any
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.control import Branches, Loop, calls_function, control, draws, is_control
-from tiduc.dialect.control_ops import element_type
+from tiduc.dialect.control.control import Branches, Loop, calls_function, control, draws, is_control
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.keys import KeyTable
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.keys import KeyTable
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.control_ops import element_type
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.rules.registry import OpSet
 

@@ -7,11 +7,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tiduc.dialect.control import needs_static_shapes
-from tiduc.dialect.control_ops import sequence_type
+from tiduc.dialect.control.control import needs_static_shapes
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph import Value
-from tiduc.dialect.types import is_empty
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.control_ops import sequence_type
+from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.structure.checkpointed import emit_checkpointed
 from tiduc.passes.structure.clusters import Cluster, Member, MemberResult, is_last_carry
 from tiduc.passes.structure.records import Records

@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tiduc.dialect.control import Loop, draws
-from tiduc.dialect.control_ops import MEMORIES
-from tiduc.dialect.costs import stored_bytes
+from tiduc.dialect.control.control import Loop, draws
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.types import is_empty
-from tiduc.dialect.view import View
+from tiduc.dialect.facts.costs import stored_bytes
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.control_ops import MEMORIES
+from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import (

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from math import isqrt
 from typing import Any
 
-from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.graph import Value
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type

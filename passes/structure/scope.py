@@ -7,8 +7,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.view import View
 from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.clusters import Cluster, MemberResult

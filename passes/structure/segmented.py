@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records, segment

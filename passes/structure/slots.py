@@ -8,10 +8,10 @@ cotangent of xs needs no sum: each slot is written once.
 
 from collections.abc import Sequence
 
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.identities import is_zeros
-from tiduc.dialect.trip_count import integer
-from tiduc.dialect.types import shape
+from tiduc.dialect.control.trip_count import integer
+from tiduc.dialect.facts.identities import is_zeros
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.steps import Step

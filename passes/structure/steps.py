@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiduc.dialect.control import Loop
-from tiduc.dialect.control_ops import element_type
-from tiduc.dialect.graph import Value
+from tiduc.dialect.control.control import Loop
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.control_ops import element_type
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.recompute import induction_value
 from tiduc.passes.structure.clusters import Cluster, MemberResult

@@ -19,13 +19,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.cache import Cache
-from tiduc.dialect.context import stage
-from tiduc.dialect.control import Loop, branches, emit_call, emit_case, is_control
-from tiduc.dialect.control_ops import CALL, DERIVATIVES, FUNCTION, MEMORIES
+from tiduc.dialect.control.control import Loop, branches, emit_call, emit_case, is_control
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Definition, Graph, Value, stem
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import CALL, DERIVATIVES, FUNCTION, MEMORIES
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.contractions import NUMBERS, Contraction
-from tiduc.dialect.control_ops import sequence_type
-from tiduc.dialect.costs import stored_bytes
-from tiduc.dialect.graph import Definition, Value
-from tiduc.dialect.keys import KeyTable
-from tiduc.dialect.traits import VIEWS
-from tiduc.dialect.trip_count import integer
-from tiduc.dialect.types import shape
+from tiduc.dialect.control.trip_count import integer
+from tiduc.dialect.facts.costs import stored_bytes
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.keys import KeyTable
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.ops.control_ops import sequence_type
+from tiduc.dialect.ops.traits import VIEWS
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope

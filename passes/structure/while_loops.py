@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.control import Loop, emit_loop
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.types import shape
+from tiduc.dialect.control.control import Loop, emit_loop
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.shapes.types import shape
 from tiduc.passes.structure.clusters import MemberResult
 from tiduc.passes.structure.scope import Scope
 

@@ -29,7 +29,7 @@ from suite import by_xla
 import tiduc
 from tiduc.backends.iree.compile import compile_source, compile_until
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.mlir.resources import inlined
 
 COLUMNS = "passes dispatches codegen LLVM total XLA executables bodies kinds".split()
 _EXECUTABLE = re.compile(r"\n  hal\.executable (?:private |public )?@[\w$]+ \{(.*?)\n  \}", re.DOTALL)

@@ -27,7 +27,7 @@ from suite import allocated, by_xla, cases, machine
 
 import tiduc
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.mlir.resources import inlined
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.rematerialize import Estimate, estimated
 from tiduc.pipeline import loops_of, lowering, run_stages

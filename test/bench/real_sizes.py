@@ -32,7 +32,7 @@ from networks import NETWORKS, made
 from suite import PAGE, Compiled, allocated, by_iree, by_xla, machine
 
 import tiduc
-from tiduc.dialect.resources import inlined
+from tiduc.dialect.mlir.resources import inlined
 
 BEGIN, END = "<!-- real_sizes.py -->", "<!-- end of real_sizes.py -->"
 MIB = 2**20

@@ -26,7 +26,7 @@ import jax
 from programs import PROGRAMS, Program
 
 import tiduc
-from tiduc.dialect.context import stage
+from tiduc.dialect.mlir.context import stage
 
 SIZES = (100, 1_000, 10_000, 100_000)
 JAX_LIMIT = 10_000

@@ -17,8 +17,8 @@ from archives import parts_of
 from cases.archives import plain
 
 import tiduc
-from tiduc.dialect.emit import artifact, bytecode
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.mlir.emit import artifact, bytecode
 from tiduc.runtime.weights import write_weights
 
 ROOT = Path(__file__).resolve().parents[2]

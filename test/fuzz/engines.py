@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 Array = NDArray[Any]
 Arguments = Sequence[Sequence[Array]]

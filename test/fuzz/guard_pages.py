@@ -40,8 +40,8 @@ from worker import Worker, answer_requests  # noqa: E402
 import tiduc  # noqa: E402
 from tiduc.backends.iree import legalize_for_iree  # noqa: E402
 from tiduc.backends.iree.compile import compile_module  # noqa: E402
-from tiduc.dialect.context import parse, stage  # noqa: E402
 from tiduc.dialect.errors import TiducError  # noqa: E402
+from tiduc.dialect.mlir.context import parse, stage  # noqa: E402
 from tiduc.runtime.devices import Device  # noqa: E402
 from tiduc.runtime.run import Executable  # noqa: E402
 from tiduc.runtime.signature import KnownSize, Signature  # noqa: E402

@@ -12,8 +12,8 @@ from forks import PROCESSOR_SECONDS, Request, attempted, draw_of
 from kinds import Case, case_of
 from outcomes import died, finding
 
-from tiduc.dialect.context import EVERY_DIALECT, parse
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.mlir.context import EVERY_DIALECT, parse
 from tiduc.reduction.reduce import reduce
 
 SECONDS = 300  # for dropping ops

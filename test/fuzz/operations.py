@@ -22,8 +22,8 @@ import tiduc
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.checking.check import check
-from tiduc.dialect.emit import artifact, bytecode, emit
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.mlir.emit import artifact, bytecode, emit
 from tiduc.explain import as_json, explain
 from tiduc.linking import link
 from tiduc.models.files import import_model

@@ -6,8 +6,8 @@ import pytest
 from harness.example_files import EXAMPLES
 
 from tiduc.activity import NO_INPUT, Activity, find_activity, functions
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.passes.materialize_merge import Zero
 from tiduc.program import from_module, load
 

@@ -7,8 +7,8 @@ import pytest
 from torch_mlir import ir
 
 import tiduc
-from tiduc.dialect.aliases import MOST
-from tiduc.dialect.context import context, parse
+from tiduc.dialect.mlir.aliases import MOST
+from tiduc.dialect.mlir.context import context, parse
 
 PROGRAM = """func.func @main(%x: tensor<f32>ARGUMENT) -> tensor<f32> attributes {FUNCTION} {
   %0 = stablehlo.sine %x {OP} : tensor<f32> LOCATION

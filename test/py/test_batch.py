@@ -12,8 +12,8 @@ from harness.devices import COUNT, by_processes
 from harness.xla import by_xla
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, TiducError, Unsupported
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.batch import batch
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import mapped

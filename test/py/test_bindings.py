@@ -77,7 +77,7 @@ def test_classes_of_dialects_beside_tiduc() -> None:
     """Other code gets the classes of ops that it imports, although tiduc has empty modules for their dialects."""
     text = "func.func @f(%i: index) { scf.for %j = %i to %i step %i { } return }"
     code = f"""
-from tiduc.dialect.context import context
+from tiduc.dialect.mlir.context import context
 from torch_mlir import ir
 context()
 with ir.Context():

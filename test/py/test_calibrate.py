@@ -8,7 +8,7 @@ from test_memory_budget import network
 
 from tiduc.cli import run
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.rates import Rates, as_json, rates
+from tiduc.dialect.facts.rates import Rates, as_json, rates
 from tiduc.passes.rematerialize.rematerialize import memory_curve
 
 

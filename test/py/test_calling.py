@@ -8,8 +8,8 @@ import pytest
 from harness.stages import F64
 
 import tiduc
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import model_of
 from tiduc.program import Program, load
 

@@ -8,9 +8,9 @@ from torch_mlir import ir
 
 import tiduc
 from tiduc.backends.iree import steps
-from tiduc.dialect.context import context
-from tiduc.dialect.matchers import compares_equal
-from tiduc.dialect.view import View
+from tiduc.dialect.facts.matchers import compares_equal
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import context
 from tiduc.passes.engine.recompute import cheapest_residuals
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.emit import emit

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.opt import run_pipeline
 
 Array = NDArray[Any]

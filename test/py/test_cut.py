@@ -9,8 +9,8 @@ import pytest
 from harness.check_rule import run
 from harness.exports import exported
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.cut import bottleneck, cut
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tiduc.cli import run
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse
 from tiduc.program import Program, from_module
 from tiduc.sharding import shard
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,8 +10,8 @@ from harness.exports import exported_dynamic
 from harness.sources import source_of
 from harness.variants import named
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.opt import run_pipeline
 from tiduc.program import load
 

@@ -12,12 +12,12 @@ from torch_mlir import ir
 
 import tiduc
 from tiduc.backends.iree.emit.emitter import CALLS
-from tiduc.dialect.constraints import check_constraints
-from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import InvalidIR, ParseError
-from tiduc.dialect.functions import within
-from tiduc.dialect.lapack import BY_TARGET, Routine
-from tiduc.dialect.signatures import Shape, positions
+from tiduc.dialect.facts.lapack import BY_TARGET, Routine
+from tiduc.dialect.facts.signatures import Shape, positions
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.mlir.context import context, parse
+from tiduc.passes.importing.constraints import check_constraints
 
 SIZES = {"m": 4, "n": 3, "k": 3, "u": 3, "v": 3, "r": 2, "s": 2, "n-1": 2, "p": 4, "q": 5}
 BATCH = "2x"
@@ -327,7 +327,7 @@ OPSET.elementwise("stablehlo.tanh", wrong)
 
 
 def test_every_kind_of_file_is_verified_first() -> None:
-    from tiduc.dialect.emit import EMITTERS, emit
+    from tiduc.dialect.mlir.emit import EMITTERS, emit
 
     with context(), ir.Location.unknown():
         module = parse(PROGRAM)

@@ -16,11 +16,11 @@ from harness.compare import compare
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from tiduc.dialect.builder import Builder
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.verify import TERMINATOR
-from tiduc.dialect.write import write_graph
+from tiduc.dialect.graph.builder import Builder
+from tiduc.dialect.graph.write import write_graph
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.ops.verify import TERMINATOR
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, materialize_merge
@@ -224,7 +224,7 @@ ENGINE = (
     "passes/linearize.py",
     "passes/linear_transpose.py",
     "passes/rules/registry.py",
-    "dialect/builder.py",
+    "dialect/graph/builder.py",
 )
 DIALECTS = ("stablehlo", "chlo", "vhlo", "mhlo", "func.", "arith.", "math.", "tensor.", "linalg.", "scf.")
 MNEMONICS = {
@@ -275,7 +275,7 @@ def test_the_engine_names_no_op(file: str) -> None:
     [
         'name = "stablehlo.add"',
         'if op.name == f"chlo.{x}": pass',
-        "from tiduc.dialect.stablehlo import StablehloBuilder",
+        "from tiduc.dialect.emitters.stablehlo import StablehloBuilder",
         "y = b.exponential(x)",
         "y = b.transpose(x, [1, 0])",
         'rules = {"func.call": None}',

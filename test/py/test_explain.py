@@ -14,7 +14,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from tiduc.cli import run
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.explain import Explanation, as_json, explain, lowered
 from tiduc.explain.costs import Cost, find_cost
 from tiduc.explain.kinks import CHOICES, KINKS

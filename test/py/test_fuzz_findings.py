@@ -12,8 +12,8 @@ from harness.sources import source_of
 
 import tiduc
 import tiduc.models.from_jax
-from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import CompileError, ParseError, RequestError, TiducError, Unsupported
+from tiduc.dialect.mlir.emit import emit
 from tiduc.explain import explain
 from tiduc.runtime.process import Limits
 

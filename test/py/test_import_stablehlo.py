@@ -9,8 +9,8 @@ from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import F64
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linearize import linearize
 from tiduc.passes.resolve import resolve

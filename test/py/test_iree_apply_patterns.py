@@ -5,7 +5,7 @@ import pytest
 from tiduc.backends.iree.apply_patterns import apply_patterns
 from tiduc.backends.iree.emit.emitter import DYNAMIC, ON_SPIRV, PATTERNS, within
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 TANH = """func.func @main(%x: tensor<9xf64>) -> tensor<9xf64> {
   %0 = stablehlo.tanh %x : tensor<9xf64>

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 Array = NDArray[Any]
 M, R, INDEX = "tensor<2x4xi32>", "tensor<1x2xi32>", "tensor<i32>"

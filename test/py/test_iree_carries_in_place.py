@@ -16,7 +16,7 @@ import tiduc
 from tiduc.backends.iree.compile import compile_source, compile_until
 from tiduc.backends.iree.fast.loops.carries_in_place import TOPOLOGY
 from tiduc.backends.reference import in_process
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 
 @stage

@@ -7,7 +7,7 @@ from harness.one_module import compiled_together
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 X, R = "tensor<3x1xf64>", "tensor<3xf64>"

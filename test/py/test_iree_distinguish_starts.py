@@ -8,7 +8,7 @@ from harness.vulkan import skip_without_device
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.emit.emitter import NUMBERS, within
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 S, O = "tensor<9x9xf32>", "tensor<18x9xf32>"  # noqa: E741
 F, OF = "tensor<81xf32>", "tensor<162xf32>"

@@ -17,8 +17,8 @@ from tiduc.backends.iree.faults import scatters
 from tiduc.backends.iree.pipeline import walk
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import InputError, Unsupported
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"

@@ -28,7 +28,7 @@ from tiduc.backends.iree.records import records
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 RECORDS = records()

@@ -9,7 +9,7 @@ from harness.one_module import Joined, compiled_as_one
 
 import tiduc
 from tiduc.backends.iree.fast.products.flat_products import flat_products
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 
 def product(x: Sequence[int], y: Sequence[int], numbers: str, result: Sequence[int]) -> str:

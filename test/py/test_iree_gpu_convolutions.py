@@ -5,7 +5,7 @@ from test_iree_gpu_products import FORMS
 
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fast.cuda.gpu_convolutions import gpu_convolutions
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 CONVOLUTIONS = [name for name, form in FORMS.items() if "stablehlo.convolution" in form.function(name)]
 

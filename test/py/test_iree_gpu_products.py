@@ -18,7 +18,7 @@ from tiduc.backends.iree.fast.cuda.gpu_convolutions import gpu_convolutions
 from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
 from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.program import load
 from tiduc.runtime.run import Executable
 

@@ -9,7 +9,7 @@ from test_iree_gpu_sums import RNG, text_of
 from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.gpu_scatters import with_rows_added
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 SCATTER = """func.func @main({0}%i: tensor<12x1xi32>, %u: tensor<12x5xf32>) -> tensor<7x5xf32> {{
   {1}%0 = "stablehlo.scatter"(%t, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],

@@ -7,7 +7,7 @@ import pytest
 
 from tiduc.backends.iree.fast.cuda.gpu_sums import gpu_sums
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 RNG = np.random.default_rng(0)
 

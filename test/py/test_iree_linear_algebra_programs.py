@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.emit.emitter import CALLS
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.mlir.context import parse, stage
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tiduc.backends.iree.fast.loops.loops_by_count import loops_by_count
 from tiduc.backends.reference import in_process
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 Array = NDArray[Any]
 

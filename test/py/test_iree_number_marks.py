@@ -23,9 +23,9 @@ from tiduc.backends.iree.emit.marks import BARRIER, before_mark, marked
 from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
 from tiduc.backends.iree.faults.number_marks import number_marks
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.context import parse
-from tiduc.dialect.functions import functions_in, symbol
-from tiduc.dialect.graph import terminator
+from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.mlir.context import parse
 
 CPU = "cpu:x86-64-v3"
 PROBE = "tidu.probe"

@@ -17,8 +17,8 @@ from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import find_target
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.context import parse, stage
 
 PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 TARGET = "vulkan:llvmpipe"

@@ -11,7 +11,7 @@ import tiduc
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fast.loops.packing import pack
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 
 def reading(count: int) -> str:

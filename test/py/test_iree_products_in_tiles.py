@@ -12,7 +12,7 @@ import tiduc
 from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 
 def product(formula: str, left: list[int], right: list[int], kind: str = "f32") -> str:

@@ -15,7 +15,7 @@ from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
 from tiduc.backends.iree.fast.compile_time.repeats import repeats
 from tiduc.backends.iree.modules.joined import inlined
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 KIND = "tensor<131x131xf32>"
 

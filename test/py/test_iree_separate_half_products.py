@@ -11,7 +11,7 @@ from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
 from tiduc.backends.iree.faults.separate_half_products import separate_half_products
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 CUDA = Settings(cpu=False, cuda=True, tensor_cores=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 M, V = "tensor<8x8xf64>", "tensor<8xf64>"

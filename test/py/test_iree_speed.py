@@ -13,7 +13,7 @@ import tiduc
 import tiduc.runtime
 from tiduc.backends.iree.targets import TILED
 from tiduc.backends.iree.work import work
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 
 RNG = np.random.default_rng(0)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 
 Array = NDArray[Any]
 S, R, INDEX = "tensor<6x4xf32>", "tensor<1x4xf32>", "tensor<i32>"

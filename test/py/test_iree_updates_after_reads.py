@@ -9,7 +9,7 @@ from harness.one_module import compiled_together, selected
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 V, U, M = "tensor<3xf64>", "tensor<1xf64>", "tensor<3x3xf64>"

@@ -12,8 +12,8 @@ from harness.check_rule import run
 from harness.exports import exported
 from numpy.typing import NDArray
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.batching.alignment import alignments
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET

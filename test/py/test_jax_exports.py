@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.dialect.emit import bytecode
+from tiduc.dialect.mlir.emit import bytecode
 
 PACKAGE = "jax._src.internal_test_util.export_back_compat_test_data"
 SHARDED = ("shardy_sharding_ops_with_different_meshes", "data_2025_06_30")

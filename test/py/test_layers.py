@@ -29,26 +29,24 @@ LAYERS = {
         (),
     ),
     "definitions": (
-        tuple(
-            f"tiduc.dialect.{name}"
-            for name in (
-                "aliases",
-                "artifacts",
-                "attributes",
-                "bindings",
-                "control_ops",
-                "foreign",
-                "resources",
-                "shardy",
-                "source_names",
-                "tidu",
-                "verify",
-                "views",
-            )
+        (
+            "tiduc.dialect.ops",
+            *(
+                f"tiduc.dialect.mlir.{name}"
+                for name in (
+                    "aliases",
+                    "artifacts",
+                    "bindings",
+                    "foreign",
+                    "resources",
+                    "source_names",
+                    "views",
+                )
+            ),
         ),
         ("errors",),
     ),
-    "context": (("tiduc.dialect.context",), ("errors", "definitions")),
+    "context": (("tiduc.dialect.mlir.context",), ("errors", "definitions")),
     "dialect": (("tiduc.dialect",), IR),
     "rules": (("tiduc.passes.rules",), IR),
     "batching": (("tiduc.passes.batching",), (*IR, "rules")),
@@ -95,6 +93,11 @@ ROOMS = {
     "plan": (("plan", "work"), (*TOOLS, *REASONS, "pipeline")),
     "build": (("",), (*TOOLS, *REASONS, "pipeline", "plan")),
 }
+
+
+# The rooms of dialect/, from the lowest: a file imports its own room and lower ones. The files beside the rooms are
+# the layer "errors".
+DIALECT = ("ops", "mlir", "graph", "shapes", "facts", "dynamic", "emitters", "control")
 
 
 def layer(module: str, layers: Layers = LAYERS) -> str:
@@ -298,7 +301,7 @@ def test_files_are_found() -> None:
     for module in (
         "tiduc",
         "tiduc.program",
-        "tiduc.dialect.view",
+        "tiduc.dialect.graph.view",
         "tiduc.passes.rules.gather",
         "tiduc.runtime.run",
     ):
@@ -310,12 +313,36 @@ def test_imports() -> None:
     assert wrong == [], "move what is imported to a lower layer, or pass it as an argument"
 
 
+def room(module: str) -> str | None:
+    """The room of dialect/ that a module is in. None for the files beside the rooms, and for other packages."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["tiduc", "dialect"] and len(parts) > 2 and parts[2] in DIALECT else None
+
+
+def test_rooms_of_the_dialect_have_an_order() -> None:
+    known = files()
+    edges = graph(known)
+    rooms = {room(module) for module in known if module.startswith("tiduc.dialect.")} - {None}
+    assert rooms == set(DIALECT)
+    beside = {module for module in known if layer(module) == "errors"}
+    assert {
+        module for module in known if module.startswith("tiduc.dialect.") and room(module) is None
+    } == beside
+    upward = [
+        f"{module} imports {imported}"
+        for module in known
+        for imported in sorted(edges[module])
+        if (of := room(module)) and (to := room(imported)) and DIALECT.index(of) < DIALECT.index(to)
+    ]
+    assert upward == [], "move what is imported to a lower room"
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [
         ("tiduc.dialect.errors", "from tiduc.dialect import context"),
-        ("tiduc.dialect.view", "from tiduc.passes.resolve import resolve"),
-        ("tiduc.dialect.view", "import tiduc.program"),
+        ("tiduc.dialect.graph.view", "from tiduc.passes.resolve import resolve"),
+        ("tiduc.dialect.graph.view", "import tiduc.program"),
         ("tiduc.passes.rules.gather", "from tiduc.passes import linearize"),
         ("tiduc.passes.rules.gather", "from tiduc.passes.linearize import linearize"),
         ("tiduc.passes.lower.lower", "from tiduc.program import load"),
@@ -330,8 +357,8 @@ def test_imports() -> None:
         ("tiduc.backends.iree.plan", "from tiduc.backends.iree.build import build"),
         ("tiduc.runtime.run", "from tiduc.backends.iree import legalize_for_iree"),
         ("tiduc.passes.lower.lower", "def f():\n    if 1:\n        from tiduc.runtime import run"),
-        ("tiduc.runtime.run", "from tiduc.dialect.context import context"),
-        ("tiduc.dialect.context", "from tiduc.dialect.view import View"),
+        ("tiduc.runtime.run", "from tiduc.dialect.mlir.context import context"),
+        ("tiduc.dialect.mlir.context", "from tiduc.dialect.graph.view import View"),
         ("tiduc.program", "from tiduc.models.model import Model"),
         ("tiduc.models.model", "from tiduc.splitting import split"),
         ("tiduc.checking.check", "from tiduc.cli import run"),
@@ -353,9 +380,9 @@ def test_a_violation_is_detected(module: str, source: str) -> None:
     [
         ("tiduc.backends.iree.fast.loops.packing", "from tiduc.backends.iree.emit.kernels import Kernel"),
         ("tiduc.backends.iree.build", "from tiduc.backends.iree.plan import Attempt"),
-        ("tiduc.dialect.context", "from tiduc.dialect.tidu import Tidu"),
+        ("tiduc.dialect.mlir.context", "from tiduc.dialect.ops.tidu import Tidu"),
         ("tiduc.passes.linearize", "from tiduc.passes.rules.registry import OpSet"),
-        ("tiduc.backends.reference.in_process", "from tiduc.dialect.context import parse, stage"),
+        ("tiduc.backends.reference.in_process", "from tiduc.dialect.mlir.context import parse, stage"),
         ("tiduc.runtime.run", "from tiduc.dialect.errors import InputError"),
         ("tiduc.cli.check", "from tiduc.passes.rules import OPSET\nfrom tiduc.runtime.run import Executable"),
         ("tiduc.program", "import numpy.typing"),

@@ -16,8 +16,8 @@ from tiduc.backends.iree import legalize_for_iree, pipeline
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.settings import Settings
 from tiduc.cli import run
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]

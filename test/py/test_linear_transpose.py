@@ -9,8 +9,8 @@ import pytest
 from harness.compare import compare
 from harness.stages import EXP_AX, body, graph, lowered, named, numbers, view_of
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET

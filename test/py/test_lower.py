@@ -11,8 +11,8 @@ from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import EXP_AX, F64, V, body, function, lowered, view_of
 
-from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse, run_passes
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
@@ -270,7 +270,7 @@ def test_stablehlo_dies_of_slices_from_the_end_of_concatenations() -> None:
     joined = f"%0 = stablehlo.concatenate %x, %e, dim = 0 : ({V}, {none}) -> {V}"
     part = f"%y = stablehlo.slice %0 [3:3] : ({V}) -> {none}"
     text = function(joined, part, inputs=f"x: {V}; e: {none}", output=f"%y: {none}")
-    script = f"from tiduc.dialect.context import *; run_passes(parse({text!r}).operation, {NATIVE!r})"
+    script = f"from tiduc.dialect.mlir.context import *; run_passes(parse({text!r}).operation, {NATIVE!r})"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode < 0
     assert body(str(load(text).jvp()))  # in this process
 

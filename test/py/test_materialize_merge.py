@@ -7,9 +7,9 @@ import pytest
 from harness.compare import compare
 from harness.stages import EXP_AX, F64, body, external, graph, lowered, named, numbers, view_of
 
-from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.write import write_graph
+from tiduc.dialect.graph.write import write_graph
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, materialize_merge

@@ -16,8 +16,8 @@ from torch_mlir import ir
 import tiduc
 from tiduc.backends.iree import steps
 from tiduc.cli import run
-from tiduc.dialect.context import context
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import context
 from tiduc.passes.rematerialize import cheap
 from tiduc.passes.rematerialize.budget import budget_in_bytes
 from tiduc.passes.rematerialize.liveness import liveness

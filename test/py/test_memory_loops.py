@@ -12,9 +12,9 @@ from harness.exports import exported
 from jax import lax
 
 import tiduc
-from tiduc.dialect.control import is_control
+from tiduc.dialect.control.control import is_control
+from tiduc.dialect.control.small_loops import is_small
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.small_loops import is_small
 from tiduc.passes.rematerialize.rematerialize import estimated, memory_curve
 from tiduc.pipeline import loops_of, lowering, run_stages
 

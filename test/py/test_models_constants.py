@@ -10,9 +10,9 @@ import pytest
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli import run
-from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import parse
-from tiduc.dialect.emit import emit
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import parse
+from tiduc.dialect.mlir.emit import emit
 from tiduc.models.constants import INLINE, freeze, lift
 from tiduc.models.model import model_of
 from tiduc.runtime.signature import DTYPES, ELEMENTS

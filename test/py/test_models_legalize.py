@@ -7,7 +7,7 @@ import pytest
 
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.legalize import legalize
 
 

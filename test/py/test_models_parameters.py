@@ -9,7 +9,7 @@ import pytest
 import tiduc
 import tiduc.runtime
 from tiduc.cli import run
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import model_of
 from tiduc.models.parameters import parameters_of
 from tiduc.runtime.weights import write_weights

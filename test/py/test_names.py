@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.emit import bytecode
 
 TEXT = """// func.func @main(%wrong: tensor<f64>, %names: tensor<f64>)
 module {

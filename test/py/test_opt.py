@@ -6,8 +6,8 @@ import pytest
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import context, parse
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import context, parse
 from tiduc.opt import PASSES, run_pipeline
 from tiduc.opt.observe import Observe
 from tiduc.opt.textual import Configured, Native, Option, Pass, parse_pipeline

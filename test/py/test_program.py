@@ -15,8 +15,8 @@ from harness.compare import compare
 from harness.stages import F64
 
 import tiduc
-from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
+from tiduc.dialect.mlir.emit import emit
 from tiduc.program import Program, load
 
 V = "tensor<3xf64>"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tiduc.cli import run
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse
 from tiduc.reduction.reduce import reduce
 
 PROGRAM = """

@@ -11,7 +11,7 @@ from harness.exports import exported, exported_dynamic
 
 import tiduc
 from tiduc.cli import run
-from tiduc.dialect.emit import EMITTERS, emit
+from tiduc.dialect.mlir.emit import EMITTERS, emit
 
 X = np.array([-1.0, 0, 2, 6, 7])
 ONES = np.ones_like(X)

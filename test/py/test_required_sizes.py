@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module, compile_until
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.dynamic.required import is_understood
 from tiduc.dialect.errors import InputError, Unsupported
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.modules import load
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.run import Executable

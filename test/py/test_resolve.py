@@ -7,8 +7,8 @@ import pytest
 from harness.compare import compare
 from harness.stages import EXP_AX, F64, external, graph, named, numbers, reference, view_of
 
-from tiduc.dialect.context import parse, read
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError
+from tiduc.dialect.mlir.context import parse, read
 from tiduc.passes.linearize import linearize
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET

@@ -10,9 +10,9 @@ from torch_mlir import ir
 
 import tiduc
 from tiduc.cli import run
-from tiduc.dialect.context import context
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.resources import check_resources
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.mlir.resources import check_resources
 
 ONE = "0000803F"
 LOCATED = ":2:8: error: a resource of type tensor<{}> needs {} bytes, and the file has {}"

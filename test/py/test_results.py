@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiduc
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import model_of
 from tiduc.runtime.devices import LARGE
 from tiduc.runtime.run import Executable

@@ -8,8 +8,8 @@ from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import F64, external, graph, named, numbers, view_of
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.opt import run_pipeline
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize

@@ -18,8 +18,8 @@ from jax import export, lax, shard_map
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, ResolveError, Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.linking import link
 from tiduc.program import load
 

@@ -13,7 +13,7 @@ from harness.exports import exported
 from harness.stages import numbers
 from jax import lax
 
-from tiduc.dialect.types import is_float
+from tiduc.dialect.shapes.types import is_float
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET, reduce

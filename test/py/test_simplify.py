@@ -6,7 +6,7 @@ from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import F64, V, body, function
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.lower.simplify import simplify
 from tiduc.program import load
 

@@ -9,7 +9,7 @@ from harness import xla
 from harness.compare import compare
 from harness.stages import body
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.lower.simplify import simplify
 from tiduc.program import load
 

@@ -16,8 +16,8 @@ from tiduc.backends.backend import CALLBACK, Options
 from tiduc.backends.iree.elf import read_elf
 from tiduc.backends.iree.static.library import HEAP_BYTES, compile_library
 from tiduc.cli import run
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse
 from tiduc.program import Program, from_module, load
 
 LAYER = """func.func @main(%w: tensor<16x3xf32>, %x: tensor<8x3xf32>) -> tensor<f32> {

@@ -33,7 +33,7 @@ GRADIENT = 2 * X.T @ (X @ W - T) / T.size
 
 
 def model(text: str, **weights: Any) -> tiduc.Model:
-    from tiduc.dialect.context import parse
+    from tiduc.dialect.mlir.context import parse
     from tiduc.models.model import model_of
 
     return model_of(parse(text), weights)

@@ -9,11 +9,11 @@ import pytest
 from torch_mlir import ir
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect import traits
-from tiduc.dialect.context import context, run_passes
-from tiduc.dialect.costs import FORMULAS
 from tiduc.dialect.dynamic.results import ORIGINS
-from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE, TABLE, TRAITS
+from tiduc.dialect.facts.costs import FORMULAS
+from tiduc.dialect.mlir.context import context, run_passes
+from tiduc.dialect.ops import traits
+from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE, TABLE, TRAITS
 from tiduc.passes.rules import OPSET
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +27,9 @@ OPS = [line for line in LINES if line and not line.startswith("#")]
 
 def test_each_op_has_one_row() -> None:
     names = [line.split()[0] for line in TABLE.strip().splitlines()[1:]]
-    assert set(OPS) - set(names) == set(), "ops without a row in dialect/traits.py"
+    assert set(OPS) - set(names) == set(), "ops without a row in dialect/ops/traits.py"
     assert set(names) - set(OPS) == set(), "rows of ops that are not in cases/opset.txt"
-    assert names == OPS, "the rows of dialect/traits.py are in the order of cases/opset.txt"
+    assert names == OPS, "the rows of dialect/ops/traits.py are in the order of cases/opset.txt"
 
 
 def test_columns_are_aligned() -> None:
@@ -59,7 +59,7 @@ def test_values_are_those_of_the_docstring() -> None:
 
 def test_formulas_exist() -> None:
     flops = {name.partition(".")[2] for name, row in TRAITS.items() if row.flops == "formula"}
-    assert flops == set(FORMULAS), "FORMULAS in dialect/costs.py has the ops whose row says formula"
+    assert flops == set(FORMULAS), "FORMULAS in dialect/facts/costs.py has the ops whose row says formula"
     sizes = {name for name, row in TRAITS.items() if row.sizes not in (".", "static")}
     origins = {name for name in ORIGINS if not name.startswith("tidu.")}
     assert sizes == origins, "ORIGINS in dialect/dynamic/results.py has the ops whose row says whose sizes"
@@ -250,8 +250,8 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 ALLOWED = {
     "backends/iree/faults/separate_reads.py": "the ops that the pass knows to move dimensions",
     "backends/iree/missing/refuse_unsupported.py": "the reason that a diagnostic gives for each op",
-    "dialect/matchers.py": "the ops of one formula, in order",
-    "dialect/small_loops.py": "ops that IREE compiles inside a dispatch, and those whose results need no memory",
+    "dialect/control/small_loops.py": "ops that IREE compiles inside a dispatch, and ops that need no memory",
+    "dialect/facts/matchers.py": "the ops of one formula, in order",
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",
@@ -306,7 +306,9 @@ def test_no_other_lists_of_ops() -> None:
     actual = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
     lists = {path: ops for path, ops in actual.items() if ops}
     new = {path: ops for path, ops in lists.items() if path not in ALLOWED}
-    assert new == {}, "query dialect/traits.py instead, or say in ALLOWED why the list is no fact about ops"
+    assert new == {}, (
+        "query dialect/ops/traits.py instead, or say in ALLOWED why the list is no fact about ops"
+    )
     assert sorted(ALLOWED) == sorted(lists), "no longer needed"
 
 

@@ -8,8 +8,8 @@ from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import EXP_AX, F64, external, graph, named, numbers, view_of
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET

@@ -334,8 +334,8 @@ def test_an_array_in_a_file_that_is_too_short(tmp_path: Path) -> None:
 
 LARGE_NUMBERS = """
 import os
-from tiduc.dialect.context import parse
-from tiduc.dialect.emit import bytecode
+from tiduc.dialect.mlir.context import parse
+from tiduc.dialect.mlir.emit import bytecode
 body = "{ %0 = stablehlo.sine %x : tensor<4xf32> return %0 : tensor<4xf32> }"
 whole = bytecode(parse(f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {body}"))
 for at in range(90, 130):

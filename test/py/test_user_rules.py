@@ -18,7 +18,7 @@ from harness.stages import body
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli.rules import opset as named_opset
-from tiduc.dialect.context import context, parse
+from tiduc.dialect.mlir.context import context, parse
 from tiduc.passes.rules.registry import OpSet
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import ParseError, TiducError
+from tiduc.dialect.mlir.context import parse
 from tiduc.passes.resolve import resolve
 
 LINEAR = "tidu.input_of = [@F::@x], tidu.output_of = [@F::@y], tidu.active_outputs = array<i1: true>"

@@ -14,7 +14,7 @@ from harness.processes import command
 
 from tiduc.activity import find_activity
 from tiduc.cli import run
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.view.dot import dot, quoted
 from tiduc.view.draw import draw
 from tiduc.view.read import read_picture

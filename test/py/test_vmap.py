@@ -155,7 +155,7 @@ def test_dynamic_shapes_are_refused() -> None:
 
 def test_weights_of_a_model_are_shared() -> None:
     text = exported(affine, X, W, N)
-    from tiduc.dialect.context import parse
+    from tiduc.dialect.mlir.context import parse
 
     program = load(text)
     model = model_of(parse(text), {program.inputs[1].name: W})
@@ -193,7 +193,7 @@ def test_programs_from_modules_can_be_batched() -> None:
       %0 = stablehlo.constant dense<3.0> : tensor<f32>
       return %x, %0 : tensor<2xf32>, tensor<f32>
     }"""
-    from tiduc.dialect.context import parse
+    from tiduc.dialect.mlir.context import parse
 
     batched = from_module(parse(text)).batch(1, 2, [0, None])
     x = np.arange(4, dtype=np.float32).reshape(2, 2)

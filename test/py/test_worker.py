@@ -172,7 +172,7 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
 
 
 def test_bytecode_that_takes_for_ever_reaches_a_limit() -> None:
-    code = "import tiduc.dialect.context as c; c._seconds = lambda _: 0.5\nfrom tiduc import OPSET"
+    code = "import tiduc.dialect.mlir.context as c; c._seconds = lambda _: 0.5\nfrom tiduc import OPSET"
     Path("f.mlir").write_bytes(ENDLESS)
     done = with_rules(code)
     file, _, stage, _ = death(done)

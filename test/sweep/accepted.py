@@ -28,7 +28,7 @@ import numpy as np
 from counts import summary
 
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.traits import STATEFUL
+from tiduc.dialect.ops.traits import STATEFUL
 from tiduc.program import Program, load
 from tiduc.tables import ACCEPTED, Accepted
 

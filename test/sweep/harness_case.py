@@ -144,7 +144,7 @@ def derivatives(case: Case) -> tuple[str, str]:
 
 
 def legal(text: str) -> str:
-    from tiduc.dialect.context import parse, run_passes
+    from tiduc.dialect.mlir.context import parse, run_passes
 
     module = parse(text)
     run_passes(module.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")

@@ -12,9 +12,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, within
-from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 Step = tuple[str, int, int]
 """The name of a step, the op's number in text order, and the number of its operand, region or result."""

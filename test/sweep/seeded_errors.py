@@ -28,9 +28,9 @@ from harness.xla import by_xla, chosen  # noqa: E402
 from tiduc.backends.named_main import text_with_main  # noqa: E402
 from tiduc.backends.reference.interpreter import Interpreted  # noqa: E402
 from tiduc.checking.check import check, in_double  # noqa: E402
-from tiduc.dialect.context import parse, read  # noqa: E402
 from tiduc.dialect.errors import TiducError  # noqa: E402
-from tiduc.dialect.graph import operations  # noqa: E402
+from tiduc.dialect.graph.graph import operations  # noqa: E402
+from tiduc.dialect.mlir.context import parse, read  # noqa: E402
 from tiduc.passes.rules import OPSET  # noqa: E402
 from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule  # noqa: E402
 from tiduc.program import Program, from_module  # noqa: E402

@@ -31,8 +31,8 @@ from torch_mlir import ir
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.targets import find_target
-from tiduc.dialect.context import parse, run_passes, stage
 from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.runtime.run import Executable
 
 Array = NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 UNITS = 64  # in the last place of a value: IREE's asin and atan are off by 40
 

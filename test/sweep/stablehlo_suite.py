@@ -44,8 +44,8 @@ from tiduc.backends.iree.fast.loops.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import KERNELS, find_target
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable
 

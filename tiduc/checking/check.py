@@ -24,8 +24,8 @@ from tiduc.checking.comparisons import (
     epsilon_of,
     random_like,
 )
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.importing.import_stablehlo import clone
 from tiduc.passes.widen import widen
 from tiduc.program import Program, from_module

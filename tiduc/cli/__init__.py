@@ -21,8 +21,8 @@ from tiduc.cli.manual import EPILOG, epilog
 from tiduc.cli.memory import MEMORY_LIMIT, no_memory
 from tiduc.cli.stored_help import stored_help
 from tiduc.dialect import progress
-from tiduc.dialect.bindings import lacking
 from tiduc.dialect.errors import TiducError, out_of_memory
+from tiduc.dialect.mlir.bindings import lacking
 
 # Each command with its module, imported only when the command runs, so that `tiduc --help` is fast.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {

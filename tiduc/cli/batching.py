@@ -8,8 +8,8 @@ from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.emit import emit, shortest
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.vmap import Axes

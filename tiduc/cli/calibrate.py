@@ -6,7 +6,7 @@ from tiduc.calibrate import calibrate
 from tiduc.cli.diagnostics import waiting
 from tiduc.cli.execution import TARGET
 from tiduc.cli.files import OUTPUT, write
-from tiduc.dialect.rates import as_json
+from tiduc.dialect.facts.rates import as_json
 
 
 @click.command("calibrate")

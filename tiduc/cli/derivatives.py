@@ -10,8 +10,8 @@ from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, JSON, OUTPUT, write, write_binary, write_json
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.watching import watched
-from tiduc.dialect.control_ops import MEMORIES
-from tiduc.dialect.emit import emit, shortest
+from tiduc.dialect.mlir.emit import emit, shortest
+from tiduc.dialect.ops.control_ops import MEMORIES
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import DERIVATIVES, stops
 from tiduc.program import Program, from_module

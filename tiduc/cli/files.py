@@ -11,10 +11,11 @@ import click
 
 from tiduc.cli.colours import is_coloured
 from tiduc.cli.models import imported, is_model, model_options, with_choices
-from tiduc.dialect import progress, shardy
-from tiduc.dialect.context import parse, read, stage
-from tiduc.dialect.emit import EMITTERS
+from tiduc.dialect import progress
 from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.mlir.context import parse, read, stage
+from tiduc.dialect.mlir.emit import EMITTERS
+from tiduc.dialect.ops import shardy
 from tiduc.dialect.reading import read_stream
 from tiduc.runtime.files import read_bytes, written_whole
 

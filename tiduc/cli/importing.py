@@ -6,7 +6,7 @@ from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import EMIT, OUTPUT, write, write_binary
 from tiduc.cli.models import imported, model_options, with_choices
 from tiduc.cli.random_seeds import remark_on_seeds
-from tiduc.dialect.emit import emit, shortest
+from tiduc.dialect.mlir.emit import emit, shortest
 from tiduc.runtime.files import written_together
 from tiduc.runtime.weights import write_weights
 

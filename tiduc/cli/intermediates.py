@@ -12,8 +12,8 @@ from tiduc.backends.iree.build import LEGALIZED, text_after
 from tiduc.backends.iree.compile import PHASES
 from tiduc.cli.watching import Watch
 from tiduc.dialect import progress
-from tiduc.dialect.emit import emit
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.mlir.emit import emit
 from tiduc.pipeline import stops
 from tiduc.program import Program
 from tiduc.runtime.files import written_whole

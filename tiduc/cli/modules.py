@@ -3,8 +3,8 @@
 import click
 
 from tiduc.cli.files import OUTPUT, PATH, read_module, write
-from tiduc.dialect.context import stage
-from tiduc.dialect.emit import emit
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.mlir.emit import emit
 from tiduc.linking import link
 
 

@@ -16,9 +16,9 @@ from tiduc.cli.observing import observed
 from tiduc.cli.pass_flags import PassFlags, chosen_pipeline
 from tiduc.cli.rules import RULES, read_with
 from tiduc.cli.user_modules import named_value, raised_at
-from tiduc.dialect.context import EVERY_DIALECT, available_dialects, parse, stage
-from tiduc.dialect.emit import bytecode, emit, text
 from tiduc.dialect.errors import InvalidIR, RequestError, RuleError, TiducError
+from tiduc.dialect.mlir.context import EVERY_DIALECT, available_dialects, parse, stage
+from tiduc.dialect.mlir.emit import bytecode, emit, text
 from tiduc.documents import list_of_passes
 from tiduc.opt import Observe, Pass, run_pipeline
 from tiduc.opt.observe import pipeline_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from tiduc.dialect.context import stage
+from tiduc.dialect.mlir.context import stage
 from tiduc.opt import PASSES, PIPELINES
 from tiduc.opt.driver import is_native, scheduled
 

@@ -11,9 +11,9 @@ import click
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.files import FILE, OUTPUT, read_input, read_module, write
 from tiduc.cli.models import is_model
-from tiduc.dialect.context import EVERY_DIALECT, parse
-from tiduc.dialect.emit import text as text_of
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import EVERY_DIALECT, parse
+from tiduc.dialect.mlir.emit import text as text_of
 from tiduc.reduction.reduce import reduce
 from tiduc.runtime.process import Limits, run_within, scratch_folder
 

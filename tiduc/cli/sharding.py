@@ -7,7 +7,7 @@ import click
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import EMIT, ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.emit import emit, shortest
+from tiduc.dialect.mlir.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.sharding import shard

@@ -8,8 +8,8 @@ from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, parse_wrt
 from tiduc.cli.diagnostics import about
 from tiduc.cli.files import ENTRY, FILE, write
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.emit import emit, shortest
 from tiduc.dialect.errors import TiducError
+from tiduc.dialect.mlir.emit import emit, shortest
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.runtime.files import written_together

@@ -10,8 +10,8 @@ from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, parse_wrt
 from tiduc.cli.diagnostics import about, waiting
 from tiduc.cli.files import ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import stage
 from tiduc.explain import find_peaks
 from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet

@@ -15,10 +15,10 @@ import click
 from torch_mlir import ir
 
 from tiduc.dialect import progress
-from tiduc.dialect.control import called
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.view import View
-from tiduc.dialect.write import write_graph
+from tiduc.dialect.control.control import called
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.write import write_graph
 from tiduc.pipeline import STAGES
 
 TIMING = click.option(

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph, Value
-from tiduc.dialect.types import element, rank, shape, with_element, with_shape
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.diagonal import batch_diagonal

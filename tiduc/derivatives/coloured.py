@@ -19,8 +19,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.derivatives.blocks import Block, linear_in, with_seeds
-from tiduc.dialect.graph import Value
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.shapes.types import element, shape, with_shape
 from tiduc.passes.batching.colouring import Entries, Numbers, column_colours, is_alone, star_colours
 from tiduc.passes.batching.patterns import patterns
 from tiduc.passes.batching.places import Places, TooManyPlaces

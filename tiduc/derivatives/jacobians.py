@@ -28,10 +28,10 @@ from tiduc.derivatives.blocks import (
 )
 from tiduc.derivatives.coloured import KnownPatterns
 from tiduc.derivatives.modes import computed_blocks
-from tiduc.dialect.control_ops import DERIVATIVES
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import is_complex, is_dynamic, rank, shape
+from tiduc.dialect.ops.control_ops import DERIVATIVES
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.shapes.types import is_complex, is_dynamic, rank, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.collapse import collapse
 from tiduc.passes.linearize import linearize

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 
 from tiduc.derivatives.seeds import distinct_values
-from tiduc.dialect.control_ops import sequence_type as stacked
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Value
-from tiduc.dialect.types import is_dynamic, rank, shape
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.control_ops import sequence_type as stacked
+from tiduc.dialect.shapes.types import is_dynamic, rank, shape
 from tiduc.passes.jet import MAX_ORDER, jet
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, described, smooth

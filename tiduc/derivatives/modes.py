@@ -3,9 +3,9 @@
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
                                        cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The mode of least estimated time is chosen: the sum over the linear ops of the op's time (`dialect/costs.py`) times the
-number of seeds for which the op runs. A bottleneck is a minimum cut of the linear graph, weighted by numbers of
-elements (`passes/cut.py`).
+The mode of least estimated time is chosen: the sum over the linear ops of the op's time (`dialect/facts/costs.py`)
+times the number of seeds for which the op runs. A bottleneck is a minimum cut of the linear graph, weighted by numbers
+of elements (`passes/cut.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,13 +35,13 @@ from tiduc.derivatives.coloured import (
     forward_coloured,
     reverse_coloured,
 )
-from tiduc.dialect.control import only_reverse
-from tiduc.dialect.costs import seconds, size
+from tiduc.dialect.control.control import only_reverse
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.flow import UNLIMITED
-from tiduc.dialect.graph import Definition, Graph, Value
-from tiduc.dialect.rates import rates
-from tiduc.dialect.types import element, is_complex, is_float, shape
+from tiduc.dialect.facts.costs import seconds, size
+from tiduc.dialect.facts.rates import rates
+from tiduc.dialect.graph.flow import UNLIMITED
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.shapes.types import element, is_complex, is_float, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.colouring import Entries
 from tiduc.passes.cut import active_ops, bottleneck, cut

@@ -8,8 +8,8 @@ from torch_mlir import ir
 from tiduc.derivatives.jacobians import batched
 from tiduc.derivatives.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.shardy import shardings_among
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, explicit_zero

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.shardy import shardings_among
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 

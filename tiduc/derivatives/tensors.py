@@ -35,7 +35,7 @@ from tiduc.derivatives.blocks import free_dimensions
 from tiduc.derivatives.jacobians import batched, check_types
 from tiduc.derivatives.jets import check_order, coefficients
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, rank, shape, with_shape
+from tiduc.dialect.shapes.types import element, rank, shape, with_shape
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port, Wrt, smooth
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.control_ops import GRAPH_CALLS
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import GRAPH_CALLS
 from tiduc.eager.array import Array, valued
 from tiduc.eager.graphs import RecordedGraph, tensor_type
 from tiduc.eager.record import EagerInput

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.types import element, is_complex, is_float, predicate, shape
+from tiduc.dialect.shapes.types import element, is_complex, is_float, predicate, shape
 from tiduc.eager.graphs import element_type
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import Operand, apply, constant

@@ -15,9 +15,9 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.reference.interpreter import Interpreted
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, TiducError
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import stage
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
 from tiduc.eager.recent import LIMIT, Recent
 from tiduc.linking import link

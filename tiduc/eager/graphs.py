@@ -15,12 +15,12 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.named_main import text_with_main
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.dialect.graph import Graph, Value
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import is_dynamic
 from tiduc.dialect.turns import computed_once
-from tiduc.dialect.types import is_dynamic
-from tiduc.dialect.view import View
 from tiduc.eager.recent import LIMIT, Recent
 from tiduc.passes.engine.close import close
 from tiduc.passes.materialize_merge import Zero

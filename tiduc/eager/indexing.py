@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.eager.elementwise import convert
 from tiduc.eager.movement import broadcast_to, reshape
 from tiduc.eager.record import EagerInput

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tiduc.dialect.types import shape
+from tiduc.dialect.shapes.types import shape
 from tiduc.eager.elementwise import broadcast, convert, converted
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import apply

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.graph import Value
+from tiduc.dialect.graph.graph import Value
 from tiduc.eager.graphs import Data, Graphs, RecordedGraph
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.derivatives.jets import check_order
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import TiducError, Unsupported, describe
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict

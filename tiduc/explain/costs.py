@@ -1,4 +1,4 @@
-"""costs: what a program computes and moves: the sum over its ops of the costs in `dialect/costs.py`.
+"""costs: what a program computes and moves: the sum over its ops of the costs in `dialect/facts/costs.py`.
 
 The body of a loop counts once per iteration of the known trip count.
 """
@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiduc.dialect.context import stage
-from tiduc.dialect.control import Branches, control, is_control
-from tiduc.dialect.control_ops import call_target
-from tiduc.dialect.costs import computed, is_open, moved
-from tiduc.dialect.dynamic.origins import DYNAMIC, sizes_in
+from tiduc.dialect.control.control import Branches, control, is_control
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import Definition, Graph
-from tiduc.dialect.view import BINDING, View
+from tiduc.dialect.facts.costs import computed, is_open, moved
+from tiduc.dialect.graph.graph import Definition, Graph
+from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import call_target
+from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 from tiduc.ports import Function
 
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from tiduc.activity import Activity, functions
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
 from tiduc.passes.rules.elementwise import is_relu
 from tiduc.view.label import reducer
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.verify import FROZEN, HELD, NAME
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.ops.verify import FROZEN, HELD, NAME
 from tiduc.models.constants import entry_of, freeze
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array

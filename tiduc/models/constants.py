@@ -16,11 +16,11 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.constants import constants_in, dense, is_splat, resource_name
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.constants import constants_in, dense, is_splat, resource_name
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
-from tiduc.dialect.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
 """(custom call, module) -> the results that replace the call's; emits the replacement before the call."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiduc.dialect.context import read
 from tiduc.dialect.errors import ParseError, RequestError
+from tiduc.dialect.mlir.context import read
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import location_name, named_attributes
-from tiduc.dialect.context import parse, stage
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported, first_line
-from tiduc.dialect.verify import NAME
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.ops.attributes import location_name, named_attributes
+from tiduc.dialect.ops.verify import NAME
 from tiduc.linking import link
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.expansions import Expansion, expand_calls

@@ -16,11 +16,11 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, within
-from tiduc.dialect.context import run_passes, stage
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph import operations
-from tiduc.dialect.shardy import DIALECT as SHARDY
-from tiduc.dialect.types import i64
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.ops.shardy import DIALECT as SHARDY
+from tiduc.dialect.shapes.types import i64
 
 
 class _Sizes(Emitter):

@@ -5,11 +5,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import named_attributes
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import Graph
-from tiduc.dialect.verify import NAME
-from tiduc.dialect.view import View
+from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.verify import NAME
 from tiduc.passes.batch import BATCH_OF, BATCHED
 from tiduc.passes.jet import JET_OF
 from tiduc.passes.rules.registry import OpSet

@@ -9,9 +9,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import diagnosed, stage
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import diagnosed, stage
 from tiduc.opt.observe import COUNT, Observe, Statistics, reproducible
 from tiduc.opt.textual import Configured, Native, Pass, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET

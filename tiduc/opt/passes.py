@@ -13,12 +13,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control import called
+from tiduc.dialect.control.control import called
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import Graph, operations
-from tiduc.dialect.view import View
-from tiduc.dialect.write import write_graph
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import Graph, operations
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.write import write_graph
 from tiduc.opt.defaults import (
     argument_attributes,
     chosen_graph,

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.functions import within
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.graph.graph import operations
 
 Place = Callable[[], None]
 Edit = Callable[[Any], list[Place]]

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import stage
 from tiduc.reduction.edits import EDITS, Edit
 
 Test = Callable[[bytes], bool]

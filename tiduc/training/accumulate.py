@@ -11,7 +11,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 from tiduc.ports import Port
 
 

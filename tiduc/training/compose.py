@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
 from tiduc.ports import Port, attributes_of, with_ports
 from tiduc.program import Program, from_module
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_dynamic, is_float, rank, shape, with_shape
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import element, is_dynamic, is_float, rank, shape, with_shape
 from tiduc.ports import Port, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose

@@ -21,7 +21,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, rank, shape
+from tiduc.dialect.shapes.types import element, rank, shape
 
 
 @dataclass(frozen=True)

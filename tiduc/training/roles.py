@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.attributes import readable
+from tiduc.dialect.ops.attributes import readable
 from tiduc.ports import Function, Port, with_attributes
 
 ROLE = "tidu.role"

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.types import element, is_float, with_element
-from tiduc.dialect.verify import HELD
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import HELD
+from tiduc.dialect.shapes.types import element, is_float, with_element
 from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Port, described, held_because, with_attributes, with_ports

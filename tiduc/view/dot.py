@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.traits import ASSOCIATIVE
+from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 

@@ -6,11 +6,11 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.activity import GRAPHS, callees, name_of
-from tiduc.dialect.attributes import location_name
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.control_ops import TARGET, call_target
-from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import ACTIVE, NAME
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.attributes import location_name
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.control_ops import TARGET, call_target
+from tiduc.dialect.ops.verify import ACTIVE, NAME
 
 SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
 """Ops that only change the shape or type of a value; in large scenes they are labels of arrows."""

@@ -11,10 +11,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.activity import Activity, callees, functions, named_values
-from tiduc.dialect.context import stage
 from tiduc.dialect.errors import describe
-from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
 from tiduc.passes.batch import BATCH_OF
 from tiduc.view import label
 from tiduc.view.scene import Arrow, Box, Picture, Scene

@@ -17,11 +17,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import broadcast, read
-from tiduc.dialect.context import context
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.dynamic.origins import DYNAMIC
-from tiduc.dialect.graph import terminator
-from tiduc.dialect.types import dims, element, i64, is_dynamic, with_element
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.shapes.origins import DYNAMIC
+from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
 

@@ -19,8 +19,8 @@ from tiduc.backends.iree.emit.arrays import part
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import zero
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.dialect.types import element, shape
-from tiduc.dialect.windows import Layout, Window, group_counts, window_of_convolution
+from tiduc.dialect.facts.windows import Layout, Window, group_counts, window_of_convolution
+from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
 """The most slices: of places of the window or of the result, whichever are fewer."""

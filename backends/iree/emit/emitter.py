@@ -12,10 +12,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect import functions
-from tiduc.dialect.bodies import Fill, RegionBuilder
+from tiduc.dialect.emitters.bodies import Fill, RegionBuilder
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
+from tiduc.dialect.graph import functions
+from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""

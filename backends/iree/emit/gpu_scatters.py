@@ -16,10 +16,10 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.shapes.types import element, shape
 
 _FEWEST = 8
 """The fewest updates: each takes 30 microseconds, and a kernel 10."""

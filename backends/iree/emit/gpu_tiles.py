@@ -8,8 +8,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import are_floats
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
 """The fewest multiplications of a product that is rewritten: smaller ones take the time of a kernel's start."""

@@ -15,10 +15,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.sizes import Size, read
-from tiduc.dialect.bodies import Fill
-from tiduc.dialect.context import context
-from tiduc.dialect.dependences import defined_by, traced
-from tiduc.dialect.types import element, i64
+from tiduc.dialect.emitters.bodies import Fill
+from tiduc.dialect.graph.dependences import defined_by, traced
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.shapes.types import element, i64
 
 KERNEL = "flow.dispatch.region"
 """The op whose body is a kernel."""

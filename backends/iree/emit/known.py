@@ -9,9 +9,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.constants import is_splat
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.mlir.constants import is_splat
+from tiduc.dialect.shapes.types import element
 
 _WIDTHS = 8, 16, 32, 64
 _KINDS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import in_own_dispatch
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
 class Along(NamedTuple):

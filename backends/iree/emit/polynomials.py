@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 
 
 def hexadecimal(numbers: str) -> tuple[float, ...]:

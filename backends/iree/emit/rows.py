@@ -12,8 +12,8 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import read
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, is_dynamic, shape, with_element
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 
 def sorted_dimension(op: Any) -> int:

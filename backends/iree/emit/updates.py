@@ -8,10 +8,10 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.marks import BARRIER, marked
-from tiduc.dialect.dependences import in_block, reached, traced
-from tiduc.dialect.graph import terminator
-from tiduc.dialect.traits import FUNCTIONS, PRODUCTS, VIEWS
-from tiduc.dialect.types import bits, element, is_dynamic, shape
+from tiduc.dialect.graph.dependences import in_block, reached, traced
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.ops.traits import FUNCTIONS, PRODUCTS, VIEWS
+from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
 
 MAY_VIEW = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 """Ops whose result may be a view of an operand."""

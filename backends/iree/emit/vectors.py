@@ -14,7 +14,7 @@ from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import Size, read
 from tiduc.backends.iree.settings import Registers, Settings
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 
 MASKED = 512
 """The bits of vectors of which some lanes are stored as fast as all: those of AVX-512."""

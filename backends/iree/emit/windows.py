@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.dialect.types import shape, with_shape
-from tiduc.dialect.windows import Window, dilated
+from tiduc.dialect.facts.windows import Window, dilated
+from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
 """The most elements of a window whose parts of a sum `spread` adds one after the other."""

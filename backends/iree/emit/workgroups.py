@@ -22,10 +22,10 @@ from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import Size, read
 from tiduc.backends.iree.emit.vectors import Vectors
-from tiduc.dialect.context import context
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element, with_shape
+from tiduc.dialect.graph.functions import symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.shapes.types import element, with_shape
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"

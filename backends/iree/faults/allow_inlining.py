@@ -12,8 +12,8 @@ from typing import Any
 
 from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.context import stage
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import stage
 
 
 @wrong(

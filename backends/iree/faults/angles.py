@@ -22,7 +22,7 @@ from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize, signl
 from tiduc.backends.iree.emit.polynomials import hexadecimal, polynomial
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.trigonometry import TURN
-from tiduc.dialect.types import bits, element, is_float
+from tiduc.dialect.shapes.types import bits, element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = hexadecimal("0x1.92p+0 0x1.fb4p-12 0x1.444p-24 0x1.68c234p-39")

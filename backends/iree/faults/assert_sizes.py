@@ -21,12 +21,12 @@ from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import larger, read
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.context import stage
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.dynamic.results import PLACES_IN
-from tiduc.dialect.types import element, is_dynamic
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import element, is_dynamic
 
 
 @wrong(

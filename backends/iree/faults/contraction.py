@@ -9,8 +9,8 @@ from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
-from tiduc.dialect.types import element, is_complex, shape, with_element
-from tiduc.dialect.windows import Layout, group_counts, reversal, window_of_convolution
+from tiduc.dialect.facts.windows import Layout, group_counts, reversal, window_of_convolution
+from tiduc.dialect.shapes.types import element, is_complex, shape, with_element
 from tiduc.passes.rules.batch_norm import gradient
 
 

@@ -11,12 +11,12 @@ from tiduc.backends.iree.emit.emitter import CALLS, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.updates import copied, is_carry, is_table
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.dialect.dependences import behind, reached, read_by, traced
-from tiduc.dialect.graph import operations, terminator
-from tiduc.dialect.lapack import check_call
-from tiduc.dialect.shardy import CONSTRAINTS, PLACEMENT
-from tiduc.dialect.traits import CONTROL, VIEWS
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.facts.lapack import check_call
+from tiduc.dialect.graph.dependences import behind, reached, read_by, traced
+from tiduc.dialect.graph.graph import operations, terminator
+from tiduc.dialect.ops.shardy import CONSTRAINTS, PLACEMENT
+from tiduc.dialect.ops.traits import CONTROL, VIEWS
+from tiduc.dialect.shapes.types import is_dynamic
 
 TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.widen_float8 import from_float8, is_float8, to_float8
-from tiduc.dialect.types import bits, element, is_complex, is_float, shape, with_element, with_shape
+from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 
 @legalize("stablehlo.convert")

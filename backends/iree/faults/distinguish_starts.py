@@ -24,8 +24,8 @@ from tiduc.backends.iree.emit.emitter import rewriting, within
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.emit.updates import size
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.functions import callee, functions_in, symbol
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.graph.functions import callee, functions_in, symbol
+from tiduc.dialect.shapes.types import is_dynamic
 
 _LONGEST = 16
 """The most dimensions of an array whose sizes a vector may hold."""

@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit import arrays, polynomials
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, legalize, signless
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.dialect.types import bits, element, is_complex, is_f64, is_float, with_element
+from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_float, with_element
 
 
 @legalize("stablehlo.add")

@@ -10,8 +10,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.dialect.dependences import RESHAPES, is_constant, traced
-from tiduc.dialect.types import element, is_dynamic, shape
+from tiduc.dialect.graph.dependences import RESHAPES, is_constant, traced
+from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:

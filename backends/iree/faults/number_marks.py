@@ -22,9 +22,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, rewriting, signless, within
 from tiduc.backends.iree.emit.marks import BARRIER
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import in_block
-from tiduc.dialect.functions import callee, functions_in, replace, symbol, unused_symbol
+from tiduc.dialect.graph.dependences import in_block
+from tiduc.dialect.graph.functions import callee, functions_in, replace, symbol, unused_symbol
+from tiduc.dialect.mlir.context import stage
 
 
 @stage

@@ -19,11 +19,11 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.arrays import behind_barrier
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.dependences import computed_from, is_constant, reached, traced
-from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL
-from tiduc.dialect.types import element
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.graph.dependences import computed_from, is_constant, reached, traced
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL
+from tiduc.dialect.shapes.types import element
 
 _BROADCASTS = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"
 _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"

@@ -18,8 +18,8 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.emit.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.traits import PRODUCTS, VIEWS
-from tiduc.dialect.types import bits, element
+from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
+from tiduc.dialect.shapes.types import bits, element
 
 _BARRIER = "stablehlo.optimization_barrier"
 _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}

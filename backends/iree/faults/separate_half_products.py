@@ -19,8 +19,8 @@ from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.gpu_tiles import Product
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.functions import replace, within
-from tiduc.dialect.types import element
+from tiduc.dialect.graph.functions import replace, within
+from tiduc.dialect.shapes.types import element
 
 _PRODUCT = "stablehlo.dot_general"
 _UNTESTED = "no test runs on such a GPU"

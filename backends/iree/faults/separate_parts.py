@@ -17,8 +17,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store
-from tiduc.dialect.traits import COMPLEX_PARTS, PRODUCTS
-from tiduc.dialect.types import is_complex
+from tiduc.dialect.ops.traits import COMPLEX_PARTS, PRODUCTS
+from tiduc.dialect.shapes.types import is_complex
 
 _STORED = ("stablehlo.constant", "stablehlo.optimization_barrier")
 _BY_PARTS = COMPLEX_PARTS | PRODUCTS

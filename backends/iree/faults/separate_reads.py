@@ -25,8 +25,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import PRODUCTS
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.traits import PRODUCTS
 
 _REDUCTIONS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
 _MOVES = frozenset(

@@ -22,7 +22,7 @@ from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.traits import BROADCASTING, ELEMENTWISE
+from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
 

@@ -13,9 +13,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.context import run_passes
-from tiduc.dialect.functions import replace, symbol
-from tiduc.dialect.graph import terminator
+from tiduc.dialect.graph.functions import replace, symbol
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.mlir.context import run_passes
 
 _LOOP = "stablehlo.while"
 

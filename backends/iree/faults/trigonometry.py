@@ -20,7 +20,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.polynomials import WHOLE, hexadecimal
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.types import element, is_float
+from tiduc.dialect.shapes.types import element, is_float
 
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
 """1 / 2 pi, in units of 2^-256: it converts radians to turns."""

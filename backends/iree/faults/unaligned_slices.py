@@ -16,8 +16,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.dependences import RESHAPES, traced
-from tiduc.dialect.types import is_dynamic, shape
+from tiduc.dialect.graph.dependences import RESHAPES, traced
+from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4
 _FEW = 16

@@ -43,12 +43,12 @@ from tiduc.backends.iree.emit.updates import (
     updated,
 )
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.dependences import awaited_by, behind, in_block, reached, read_by, traced
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import terminator
-from tiduc.dialect.traits import COMPLEX_PARTS, CONTROL
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reached, read_by, traced
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
+from tiduc.dialect.shapes.types import is_dynamic
 
 DONATED = "iree.abi.output"
 """The attribute of an argument with the number of the result that is to take its memory."""

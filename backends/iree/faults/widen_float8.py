@@ -19,9 +19,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
-from tiduc.dialect.functions import replace
-from tiduc.dialect.traits import MOVING
-from tiduc.dialect.types import element, is_complex, with_element
+from tiduc.dialect.graph.functions import replace
+from tiduc.dialect.ops.traits import MOVING
+from tiduc.dialect.shapes.types import element, is_complex, with_element
 
 _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M2FNUZ": (-15, 2)}
 """The exponent of the least normal number, and the number of mantissa bits."""

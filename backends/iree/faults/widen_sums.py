@@ -16,10 +16,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.functions import replace, within
-from tiduc.dialect.stablehlo import combiner
-from tiduc.dialect.types import element, with_element
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.graph.functions import replace, within
+from tiduc.dialect.shapes.types import element, with_element
 
 _CONTRACTIONS = "stablehlo.dot_general", "stablehlo.convolution"
 _REDUCTIONS = "stablehlo.reduce", "stablehlo.reduce_window"

@@ -13,10 +13,10 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.staged_reductions import in_stages
 from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.dialect.bodies import RegionBuilder, reducer
-from tiduc.dialect.types import element, is_complex, is_dynamic, shape, with_element, with_shape
-from tiduc.dialect.windows import Layout, dilated, padding, window_of, window_of_convolution
-from tiduc.dialect.windows import reduce_window as windows_over
+from tiduc.dialect.emitters.bodies import RegionBuilder, reducer
+from tiduc.dialect.facts.windows import Layout, dilated, padding, window_of, window_of_convolution
+from tiduc.dialect.facts.windows import reduce_window as windows_over
+from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape, with_element, with_shape
 from tiduc.passes.rules.selection import selected
 
 

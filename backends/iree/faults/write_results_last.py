@@ -22,11 +22,11 @@ from tiduc.backends.iree.emit.updates import COMPUTED, alternatives, copied, siz
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.updates_after_reads import donated_arguments
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.dependences import is_constant, reached
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import terminator
-from tiduc.dialect.traits import ELEMENTWISE, VIEWS
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.graph.dependences import is_constant, reached
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
+from tiduc.dialect.shapes.types import is_dynamic
 
 
 @wrong(

@@ -10,7 +10,7 @@
     host.py                     LAPACK on the host, for `--lapack=callback`
 
 To add a factorization, write a program in a file of its own, with `@program`; name it in `IMPLEMENTATIONS`; and read
-its calls in calls.py, with `@routine`. The calls need a row in `ROUTINES` (dialect/lapack.py). Tests of values are in
+its calls in calls.py, with `@routine`. The calls need a row in `ROUTINES` (dialect/facts/lapack.py). Tests are in
 test/py/test_iree_linear_algebra.py.
 
 Batches have one dimension before the two of the matrix. The size of the emitted code does not depend on the size of

@@ -15,9 +15,9 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import missing
 from tiduc.backends.iree.linear_algebra.implementations import compute
 from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings
-from tiduc.dialect.lapack import targets
-from tiduc.dialect.matrices import adjoint, compare_places, exchanged
-from tiduc.dialect.types import is_empty, shape
+from tiduc.dialect.emitters.matrices import adjoint, compare_places, exchanged
+from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.shapes.types import is_empty, shape
 from tiduc.passes.rules.svd import VectorLayout
 from tiduc.passes.rules.triangular_solve import flag
 from tiduc.passes.rules.trsm import solve_attributes

@@ -18,7 +18,7 @@ from tiduc.backends.iree.linear_algebra.program import Matrix, Program
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
-from tiduc.dialect.matrices import adjoint
+from tiduc.dialect.emitters.matrices import adjoint
 
 
 def decompose(b: Emitter, x: Any, *, left: bool, right: bool) -> list[Any]:

@@ -14,11 +14,11 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
-from tiduc.dialect.functions import symbol
-from tiduc.dialect.graph import operations
-from tiduc.dialect.matrices import adjoint, compare_places
-from tiduc.dialect.signatures import positions
-from tiduc.dialect.types import element, is_complex, shape
+from tiduc.dialect.emitters.matrices import adjoint, compare_places
+from tiduc.dialect.facts.signatures import positions
+from tiduc.dialect.graph.functions import symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.shapes.types import element, is_complex, shape
 
 _MODULE = "tiduc_lapack"
 """The name of the IREE module that exports the functions."""
@@ -87,7 +87,7 @@ _RESULTS = {
     "svd_full": "T[m m] R[k] T[n n] i32[]",
     "svdvals": "R[k] i32[]",
 }
-"""The results of the host's functions for each m by n matrix, as dialect/signatures.py writes types; k = min(m, n)."""
+"""The results of the host's functions for each m by n matrix; k = min(m, n). See dialect/facts/signatures.py."""
 
 
 def _types(name: str, x: Any) -> list[Any]:

@@ -26,7 +26,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scope
-from tiduc.dialect.types import with_shape
+from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
 """The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""

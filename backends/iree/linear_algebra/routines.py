@@ -9,8 +9,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize_call
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.dialect.lapack import ROUTINES, CallSettings
-from tiduc.dialect.types import element, is_dynamic, is_empty, shape
+from tiduc.dialect.facts.lapack import ROUTINES, CallSettings
+from tiduc.dialect.shapes.types import element, is_dynamic, is_empty, shape
 
 OnBatches = Callable[..., Sequence[Any]]
 """Computes the results of an op, as batches, from an emitter, the op, and its operands as batches."""
@@ -37,7 +37,7 @@ def in_order(place: int, first: int) -> Empty:
 
 
 def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatches]:
-    """Registers a function as the pattern for calls of routines (dialect/lapack.py).
+    """Registers a function as the pattern for calls of routines (dialect/facts/lapack.py).
 
     Its operands have one batch dimension before the dimensions in the routine's signature. If the first operand of a
     call is empty, `empty` computes the results instead.

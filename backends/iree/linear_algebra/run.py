@@ -14,7 +14,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
-from tiduc.dialect.types import is_complex, shape
+from tiduc.dialect.shapes.types import is_complex, shape
 
 
 def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:

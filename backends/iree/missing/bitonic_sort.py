@@ -22,7 +22,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.rows import at_index, places_along
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 
 
 def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:

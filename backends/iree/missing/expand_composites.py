@@ -7,8 +7,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.context import run_passes
-from tiduc.dialect.functions import within
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.mlir.context import run_passes
 
 _NATIVE = (
     "chlo-legalize-to-stablehlo",

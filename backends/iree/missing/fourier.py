@@ -16,7 +16,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import missing
-from tiduc.dialect.types import element, is_complex, is_dynamic, shape
+from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32  # a matrix of at most this size is as fast as a recursion
 _PRIME = 256  # from here on, a convolution is cheaper than a matrix

@@ -14,8 +14,8 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.dialect.functions import functions_in, symbol
-from tiduc.dialect.traits import COLLECTIVES
+from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.ops.traits import COLLECTIVES
 
 _REFUSED = {
     "stablehlo.infeed": "an IREE module has no infeed",

@@ -9,7 +9,7 @@ from tiduc.backends.iree.emit.rows import sorted_dimension
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
 from tiduc.backends.iree.missing.merge_sort import merge_sort
-from tiduc.dialect.types import is_dynamic, shape
+from tiduc.dialect.shapes.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort")

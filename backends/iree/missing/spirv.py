@@ -8,8 +8,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.dialect.traits import FUNCTIONS
-from tiduc.dialect.types import bits, element, is_complex, is_float, with_element
+from tiduc.dialect.ops.traits import FUNCTIONS
+from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with_element
 
 
 @legalize(*sorted(name for name in FUNCTIONS if name.startswith("stablehlo.")), where=ON_SPIRV)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.dialect.types import bits, element, is_float
+from tiduc.dialect.shapes.types import bits, element, is_float
 
 
 @legalize("stablehlo.count_leading_zeros")

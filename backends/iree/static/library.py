@@ -22,7 +22,7 @@ from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
-from tiduc.dialect.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in
 from tiduc.runtime.process import Limits, run_within, scratch_folder
 from tiduc.runtime.signature import Signature, TensorType
 

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --split-input-file --verify-diagnostics
 
-// One case for each error of dialect/verify.py.
+// One case for each error of dialect/ops/verify.py.
 
 // expected-error @+1 {{'tidu.graph' op expects its block to end in stablehlo.return}}
 "tidu.graph"() ({

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.context import context
-from tiduc.dialect.graph import Definition, Graph, Value
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.mlir.context import context
 
 MIB = 2**20
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.check_rule import run
 from harness.compare import compare
-from tiduc.dialect.context import stage
+from tiduc.dialect.mlir.context import stage
 from tiduc.passes.batch import batch
 from tiduc.passes.rules import OPSET
 from tiduc.ports import Port

@@ -13,7 +13,7 @@ from harness.compare import compare
 from harness.evidence import NOTES
 from harness.xla import by_xla, chosen
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, run_passes, stage
+from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.program import Program, load
 
 Array = NDArray[Any]

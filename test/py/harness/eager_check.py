@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tiduc.dialect.graph import Value
+from tiduc.dialect.graph.graph import Value
 from tiduc.eager import (
     Array,
     EagerInput,

@@ -25,8 +25,8 @@ from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.build import build
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.prepare import Prepared
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.graph import operations
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.program import Program, load
 from tiduc.runtime.run import Executable
 

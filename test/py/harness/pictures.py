@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.processes import command
 from tiduc.activity import find_activity
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.view.fold import fold
 from tiduc.view.read import read_picture
 from tiduc.view.scene import Picture

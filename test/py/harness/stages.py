@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.context import parse, stage
+from tiduc.dialect.mlir.context import parse, stage
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve

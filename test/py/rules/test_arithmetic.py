@@ -9,8 +9,8 @@ import pytest
 from harness.check_rule import check_rule, run
 from jax import lax
 
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.from_jax import from_jax
 from tiduc.program import load
 

@@ -12,7 +12,7 @@ from harness.tensors import one_op
 from harness.xla import by_xla
 from jax import lax
 
-from tiduc.dialect.context import parse
+from tiduc.dialect.mlir.context import parse
 from tiduc.program import load
 
 REAL, COMPLEX, SCALAR = "tensor<3xf64>", "tensor<3xcomplex<f64>>", "tensor<f64>"

@@ -7,7 +7,7 @@ import pytest
 from cases.index_cases import Indexing
 from harness.xla import by_xla
 
-from tiduc.dialect.context import parse, run_passes
+from tiduc.dialect.mlir.context import parse, run_passes
 from tiduc.program import load
 
 POINTS = {

@@ -7,8 +7,8 @@ import pytest
 from harness.evidence import NOTES
 from harness.xla import by_xla
 
-from tiduc.dialect.context import parse, run_passes
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.context import parse, run_passes
 from tiduc.program import load
 
 F, Q = "tensor<6xf32>", "tensor<6x!quant.uniform<i8:f32, 0.5:3>>"

@@ -16,9 +16,9 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control_ops import DERIVATIVES
 from tiduc.dialect.errors import TiducError, Unsupported, first_line
-from tiduc.dialect.functions import functions_in, replace_by_call, symbol, within
+from tiduc.dialect.graph.functions import functions_in, replace_by_call, symbol, within
+from tiduc.dialect.ops.control_ops import DERIVATIVES
 from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
 
 _PREFIX = "tidu.own."

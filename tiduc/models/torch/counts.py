@@ -10,9 +10,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, within
-from tiduc.dialect.constants import integer_in
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import defined_by
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.mlir.constants import integer_in
+from tiduc.dialect.mlir.context import stage
 from tiduc.models.legalize import floor_divide
 
 

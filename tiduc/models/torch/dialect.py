@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import CompileError, Unsupported
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.mlir.emit import bytecode
 from tiduc.models.expansions import Expansion, expand_calls, replace_operators
 from tiduc.models.legalize import legalize
 from tiduc.models.torch.counts import count_in_integers

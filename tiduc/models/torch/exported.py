@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.mlir.emit import bytecode
 from tiduc.models.expansions import call_text
 from tiduc.models.stops import STOPS, mark_stops, stop_reads, stops
 from tiduc.models.torch.dialect import import_in_worker, lower_written

@@ -25,11 +25,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, rewriting
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.functions import functions_in, replace
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import ELEMENTWISE, VIEWS
-from tiduc.dialect.types import dims, with_shape
+from tiduc.dialect.graph.functions import functions_in, replace
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
+from tiduc.dialect.shapes.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
 """The types of floats for which IREE needs no other types in loop nests."""

@@ -13,7 +13,7 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import NUMBERS
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.workgroups import DISPATCH
-from tiduc.dialect.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
+from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 
 CONSTANT = "constant"
 """The first part of the origins of constants; those of computed ones have no other part."""

@@ -25,11 +25,11 @@ from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.compile_time.origins import may_be_equal, origins
 from tiduc.backends.iree.fast.compile_time.runs import Runs, runs
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import stage
-from tiduc.dialect.functions import functions_in, new_function
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
+from tiduc.dialect.graph.functions import functions_in, new_function
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
 """The fewest ops of a function: each is a call for IREE, and text to inline."""

@@ -22,7 +22,7 @@ from tiduc.backends.iree.fast.convolutions.image_parts import Elements, Form, Im
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import pointwise
 from tiduc.backends.iree.settings import Registers
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
 """The most bytes of images that one part of the result reads: they stay in the second cache while all features do."""

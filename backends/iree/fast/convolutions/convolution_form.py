@@ -9,9 +9,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.marks import before_mark
 from tiduc.backends.iree.emit.patches import Along, patches, zero
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import element, shape
-from tiduc.dialect.windows import (
+from tiduc.dialect.facts.windows import (
     Layout,
     Numbers,
     Window,
@@ -19,6 +17,8 @@ from tiduc.dialect.windows import (
     reversal,
     window_of_convolution,
 )
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.shapes.types import element, shape
 
 BATCH, FEATURES = -2, -1
 """The labels of the dimensions that are not spatial; the label of a spatial dimension is its index."""

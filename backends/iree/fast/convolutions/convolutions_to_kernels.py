@@ -34,9 +34,9 @@ from tiduc.backends.iree.fast.convolutions.toward_depthwise import toward_depthw
 from tiduc.backends.iree.fast.convolutions.toward_kernels import cycles_toward_kernel, toward_kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Registers, Settings
-from tiduc.dialect.context import stage
-from tiduc.dialect.types import shape
-from tiduc.dialect.windows import group_counts
+from tiduc.dialect.facts.windows import group_counts
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**20
 """The number of multiplications below which IREE's own code is as fast."""

@@ -21,8 +21,8 @@ from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.image_parts import Elements
-from tiduc.dialect.types import shape, with_shape
-from tiduc.dialect.windows import Window
+from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.shapes.types import shape, with_shape
 
 _PHASES = 64
 """The most phases."""

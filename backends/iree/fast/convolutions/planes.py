@@ -21,7 +21,7 @@ from tiduc.backends.iree.emit.patches import Along, patches
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
 from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.shapes.types import shape, with_shape
 
 Pair = tuple[int, int]
 """A number for rows and a number for columns."""

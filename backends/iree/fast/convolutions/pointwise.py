@@ -15,7 +15,7 @@ from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.fast.products.products_in_tiles import in_tiles, is_large
-from tiduc.dialect.types import shape
+from tiduc.dialect.shapes.types import shape
 
 
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:

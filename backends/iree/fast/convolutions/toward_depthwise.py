@@ -17,7 +17,7 @@ from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.backends.iree.emit.workgroups import Part, in_workgroups
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Planes
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.shapes.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:

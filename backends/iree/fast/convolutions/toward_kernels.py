@@ -25,7 +25,7 @@ from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATUR
 from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
 from tiduc.backends.iree.settings import Registers
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.shapes.types import shape, with_shape
 
 _STORE = 5
 """The cycles that transpose and store one vector of a square block."""

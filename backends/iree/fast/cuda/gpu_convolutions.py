@@ -17,9 +17,9 @@ from tiduc.backends.iree.emit.gpu_tiles import LEAST_WORK, NARROWEST
 from tiduc.backends.iree.emit.patches import zero
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, by_product
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.types import shape
-from tiduc.dialect.windows import group_counts
+from tiduc.dialect.facts.windows import group_counts
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
 """The largest size of the patches."""

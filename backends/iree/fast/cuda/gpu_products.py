@@ -25,9 +25,9 @@ from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.gpu_tiles import Product, Tile
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import context, stage
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
 """Loops, beside those of batches."""

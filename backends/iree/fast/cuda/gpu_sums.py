@@ -17,10 +17,10 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, rewrite
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.context import stage
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.types import element, shape, with_shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512

@@ -19,10 +19,10 @@ from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, is_static, lega
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.dependences import RESHAPES, defined_by, traced
-from tiduc.dialect.types import shape, with_shape
-from tiduc.dialect.windows import Window, window_of
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.facts.windows import Window, window_of
+from tiduc.dialect.graph.dependences import RESHAPES, defined_by, traced
+from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.passes.rules.gather import type_range
 from tiduc.passes.rules.selection import selects
 

@@ -30,12 +30,12 @@ from tiduc.backends.iree.emit.updates import COMPUTED, copied, may_be, size, upd
 from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.loops.carries import updates_between
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.constants import has_resources
-from tiduc.dialect.context import context, stage
-from tiduc.dialect.dependences import reached
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import captured, operations, terminator
-from tiduc.dialect.traits import CONTROL
+from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import captured, operations, terminator
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.traits import CONTROL
 
 TOPOLOGY = "stream.topology"
 _ONE_DEVICE = (

@@ -16,8 +16,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, within
 from tiduc.backends.iree.emit.kernels import KERNEL
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import shape, with_shape
 
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 GATHER = "stablehlo.gather"

@@ -18,11 +18,11 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import Emitter, signless, within
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.functions import replace
-from tiduc.dialect.graph import operations
-from tiduc.dialect.types import element
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.functions import replace
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import element
 
 _WIDTH = 32  # bits of a counter, at least, so that no sum of a counter and a size overflows
 _MOST = 2**31 - 1  # iterations of a rewritten loop

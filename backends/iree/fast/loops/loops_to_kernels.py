@@ -7,8 +7,8 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits below and in `dialect/small_loops.py`. A loop that writes too
-many arrays may be within the limits once `packing.py` has packed them into few. IREE fails to compile some of these
+Intermediate arrays are on the stack, hence the limits below and in `dialect/control/small_loops.py`. A loop that writes
+too many arrays may be within the limits once `packing.py` has packed them into few. IREE fails to compile some of these
 loops; `compile.py` then compiles the program again without this pass.
 """
 
@@ -35,12 +35,12 @@ from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import captured, operations
-from tiduc.dialect.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import captured, operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import element, shape
 
 _SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
 _BINDINGS = 32  # the most arrays that IREE's runtime passes to a dispatch

@@ -20,11 +20,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import STORED, Emitter
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import is_constant
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import Graph, Value, captured, definition_of, operations, terminator
-from tiduc.dialect.traits import CONTROL
+from tiduc.dialect.graph.dependences import is_constant
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import Graph, Value, captured, definition_of, operations, terminator
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import CONTROL
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import in_order, results_last
 

@@ -22,13 +22,13 @@ from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import STORED, Emitter, is_static, rewriting, within
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.context import stage
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.costs import stored_bytes
-from tiduc.dialect.dependences import defined_by, read_by
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.graph import operations
-from tiduc.dialect.verify import RECOMPUTED
+from tiduc.dialect.facts.costs import stored_bytes
+from tiduc.dialect.graph.dependences import defined_by, read_by
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.verify import RECOMPUTED
 
 
 @slow("Keeps values in memory that go through a barrier, and values of the same execution region.")

@@ -13,7 +13,7 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.polynomials import exponential_minus_one, exponential_parts, with_sign
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.types import is_f64
+from tiduc.dialect.shapes.types import is_f64
 
 Function = Callable[[Emitter, Any], Any]
 """Emits a function of each element of an f64 array."""

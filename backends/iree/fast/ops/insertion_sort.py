@@ -16,7 +16,7 @@ from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signles
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, rows_of, sorted_dimension
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.types import is_dynamic, shape
+from tiduc.dialect.shapes.types import is_dynamic, shape
 
 
 @legalize("stablehlo.sort", where=ON_CPUS)

@@ -15,8 +15,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import is_dynamic
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.shapes.types import is_dynamic
 
 
 @legalize("stablehlo.broadcast_in_dim", where=ON_CPUS)

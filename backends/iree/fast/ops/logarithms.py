@@ -13,7 +13,7 @@ import numpy as np
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.polynomials import LOG_2, WHOLE, hexadecimal, polynomial
 from tiduc.backends.iree.fast.ops.exponentials import of_f64
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 
 _P = hexadecimal("""
     0x1.5555555555558p-1 0x1.9999999995077p-2 0x1.2492492e35998p-2 0x1.c71c628e9e0c9p-3

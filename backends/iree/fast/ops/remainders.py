@@ -20,7 +20,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.polynomials import WHOLE, with_sign
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.types import element, is_float
+from tiduc.dialect.shapes.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200

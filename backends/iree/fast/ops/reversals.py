@@ -7,9 +7,9 @@ from tiduc.backends.iree.emit.arrays import as_signless, restored
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch, is_kernel_array
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.dependences import reached
-from tiduc.dialect.traits import PRODUCTS, VIEWS
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
+from tiduc.dialect.shapes.types import element, shape
 
 
 @legalize("stablehlo.reverse", where=ON_CPUS)

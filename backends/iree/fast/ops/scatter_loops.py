@@ -25,9 +25,9 @@ from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legal
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph import operations
-from tiduc.dialect.traits import ELEMENTWISE
-from tiduc.dialect.types import element, shape, with_element
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.traits import ELEMENTWISE
+from tiduc.dialect.shapes.types import element, shape, with_element
 
 
 @legalize("stablehlo.scatter", where=ON_CPUS)

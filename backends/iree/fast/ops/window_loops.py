@@ -15,8 +15,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.types import element, shape
-from tiduc.dialect.windows import window_of
+from tiduc.dialect.facts.windows import window_of
+from tiduc.dialect.shapes.types import element, shape
 
 _LARGE = 32
 """The most elements of a window; the code is unrolled over them."""

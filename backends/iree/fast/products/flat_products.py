@@ -21,11 +21,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rewrite, rewriting
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect import functions
-from tiduc.dialect.context import stage
-from tiduc.dialect.contractions import NUMBERS, Contraction
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import shape, with_shape
+from tiduc.dialect.graph import functions
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.shapes.types import shape, with_shape
 
 _PRODUCT = "stablehlo.dot_general"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.dialect.types import shape
+from tiduc.dialect.shapes.types import shape
 
 
 @dataclass(frozen=True)

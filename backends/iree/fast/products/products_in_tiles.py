@@ -21,10 +21,10 @@ from tiduc.backends.iree.fast.products import tiles
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.context import stage
-from tiduc.dialect.contractions import Contraction
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.types import shape
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
 """Multiplications; for fewer, IREE's code is as good, and fuses what follows."""

@@ -27,7 +27,7 @@ from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.settings import Registers
-from tiduc.dialect.types import element, with_shape
+from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
 """Rows and vectors of tiles, by the number of registers: those that are taken unless another one is faster by a factor

@@ -16,8 +16,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_static, legalize
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.identities import is_splat_of
-from tiduc.dialect.types import is_float, shape, with_shape
+from tiduc.dialect.facts.identities import is_splat_of
+from tiduc.dialect.shapes.types import is_float, shape, with_shape
 
 _ADD = "stablehlo.add"
 _MOST = 256

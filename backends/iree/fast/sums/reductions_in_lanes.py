@@ -27,11 +27,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.known import is_no_negative_zero
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import defined_by
-from tiduc.dialect.traits import ASSOCIATIVE, NEUTRAL
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import ASSOCIATIVE, NEUTRAL
+from tiduc.dialect.shapes.types import element, shape
 
 _LANES = tuple(range(256, 31, -16))
 _STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves

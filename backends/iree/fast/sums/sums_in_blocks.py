@@ -26,11 +26,11 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.bodies import reducer
-from tiduc.dialect.context import stage
-from tiduc.dialect.dependences import reached
-from tiduc.dialect.traits import ELEMENTWISE
-from tiduc.dialect.types import element, shape
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.traits import ELEMENTWISE
+from tiduc.dialect.shapes.types import element, shape
 
 _LEAST = 256
 """The fewest elements of a sum that is rewritten."""

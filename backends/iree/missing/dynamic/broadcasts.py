@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import smaller, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.dialect.types import dims, element
+from tiduc.dialect.shapes.types import dims, element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 

@@ -12,7 +12,7 @@ from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.places import starts
 from tiduc.backends.iree.emit.sizes import clamped, padded, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing, wrong
-from tiduc.dialect.types import element
+from tiduc.dialect.shapes.types import element
 
 
 @legalize("stablehlo.dynamic_reshape")

@@ -7,7 +7,7 @@ from typing import Any
 from tiduc.backends.iree.emit.arrays import in_shape, sizes_of, spread, type_of
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.dialect.contractions import MATRICES, NUMBERS, Contraction
+from tiduc.dialect.ops.contractions import MATRICES, NUMBERS, Contraction
 
 
 @legalize("stablehlo.dot_general", where=DYNAMIC)

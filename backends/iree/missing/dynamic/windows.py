@@ -13,9 +13,16 @@ from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.fault import missing
-from tiduc.dialect.contractions import NUMBERS, Contraction
-from tiduc.dialect.types import dims, element
-from tiduc.dialect.windows import Layout, Window, group_counts, reversal, window_of, window_of_convolution
+from tiduc.dialect.facts.windows import (
+    Layout,
+    Window,
+    group_counts,
+    reversal,
+    window_of,
+    window_of_convolution,
+)
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.shapes.types import dims, element
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.modules.vm.text import BRANCH, declare, each_branch, each_function, require_heads
-from tiduc.dialect.artifacts import BYTECODE
-from tiduc.dialect.dependences import reached
+from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.mlir.artifacts import BYTECODE
 
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 # Whole strings, since constants may hold any bytes.

@@ -1,7 +1,7 @@
 """The factorizations of `torch.linalg` as calls of LAPACK's routines, under the names that have derivative rules.
 
 A matrix is the last two dimensions of a tensor; the dimensions before are a batch. Sources: LAPACK's routines;
-`tiduc/dialect/lapack.py` has their operands, results and settings.
+`tiduc/dialect/facts/lapack.py` has their operands, results and settings.
 """
 
 from collections.abc import Sequence

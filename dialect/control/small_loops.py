@@ -1,0 +1,100 @@
+"""small_loops: which loops are small enough for one kernel, whose iterations launch nothing and allocate no memory.
+
+    while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
+
+IREE runs a loop on the host, with a kernel or more per iteration, unless `tidu-loops-to-kernels` puts the loop into one
+kernel. `is_small` predicts this for the model of memory and time, before loops are lowered. The pass asks
+`array_bytes`, too, what each op needs.
+"""
+
+import math
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.control.control import Loop, control, is_control
+from tiduc.dialect.facts.costs import computed, size_in_bytes
+from tiduc.dialect.facts.matchers import defined_by
+from tiduc.dialect.facts.updates import updated
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph
+from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
+
+STACK = 2**18
+"""The most bytes of intermediate arrays in a kernel, which are on the machine's stack."""
+
+MOST_PRODUCTS = 2**20
+"""The most multiplications of a product; a kernel of its own is faster for more."""
+
+MOST_BYTES = 2**16
+"""The most bytes of an array that an iteration computes."""
+
+FUSED = 4
+"""About how many ops share one array on the stack, since compilers fuse them."""
+
+IN_KERNELS = ELEMENTWISE.union(
+    VIEWS,
+    "stablehlo.bitcast_convert stablehlo.constant stablehlo.dot_general stablehlo.dynamic_slice".split(),
+    "stablehlo.dynamic_update_slice stablehlo.iota stablehlo.optimization_barrier stablehlo.reduce".split(),
+    "stablehlo.return stablehlo.while math.fma".split(),
+)
+"""Ops that IREE compiles inside a kernel."""
+
+WITHOUT_ARRAYS = frozenset({"stablehlo.constant", "stablehlo.dynamic_update_slice", "stablehlo.while"})
+"""Ops of `IN_KERNELS` whose results have no array of their own on the stack."""
+
+_BYTES = Cache[Graph, float]()
+
+
+def is_small(view: View, body: Graph) -> bool:
+    """Whether a loop with this body, or this condition, is small enough for one kernel."""
+    return _on_stack(view, body) <= STACK
+
+
+def _on_stack(view: View, graph: Graph) -> float:
+    """The bytes of the arrays that a graph computes in a kernel; infinite if it cannot be in a kernel."""
+    return _BYTES.get(view, graph, lambda: sum(_of_op(view, op) for op in graph.definitions))
+
+
+def _of_op(view: View, op: Definition) -> float:
+    if is_control(op):
+        record = control(view, op)
+        if not isinstance(record, Loop):
+            return sum(_on_stack(view, graph) for graph in record.graphs)
+        arrays = sum(
+            size_in_bytes(x) for x in record.inits if defined_by("stablehlo.constant", x) is not None
+        )
+        return arrays + sum(
+            _on_stack(view, graph) for graph in (record.body, record.cond) if graph is not None
+        )
+    if op.name not in IN_KERNELS:
+        return math.inf
+    _, flops = (computed(op) or (0, 0)) if op.name in PRODUCTS else (0, 0)
+    return array_bytes(op, flops / 2, in_place=updated(op) is not None)
+
+
+def array_bytes(op: Any, multiplications: float = 0, in_place: bool = False) -> float:
+    """The bytes that the results of an op take on a kernel's stack; infinite for types and sizes too large for it.
+
+    The op is a `Definition`, or an op of MLIR, and multiplies that many elements. With `in_place`, its result is in the
+    memory of an operand.
+    """
+    if not all(is_plain(x.type) for x in (*op.operands, *op.results)):
+        return math.inf
+    if in_place or op.name in WITHOUT_ARRAYS:
+        return 0
+    sizes = [size_in_bytes(y) for y in op.results]
+    if multiplications > MOST_PRODUCTS or max(sizes, default=0) > MOST_BYTES:
+        return math.inf
+    return sum(sizes) // FUSED
+
+
+def is_plain(type_: Any) -> bool:
+    """Whether a type is a static, nonempty array of integers of 1, 8, 16, 32 or 64 bits, f32 or f64."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
+        return False
+    kind = type_.element_type
+    if isinstance(kind, ir.IntegerType):
+        return kind.width in (1, 8, 16, 32, 64)
+    return isinstance(kind, ir.F32Type | ir.F64Type)

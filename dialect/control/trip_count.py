@@ -1,0 +1,137 @@
+"""The trip count of a loop, or an upper bound, from its induction variable."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.mlir.constants import integer_in
+
+_SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
+
+
+def trip_count(loop: Any) -> int | None:
+    """The trip count of a loop whose induction variable has constant start, step and limit; else None.
+
+    The induction variable may be of any integer type, count up or down, and be compared in any direction.
+    """
+    if loop.cond is None:
+        return None
+    (test,) = loop.cond.outputs
+    return _iterations(loop, test)
+
+
+def most_iterations(loop: Any) -> int | None:
+    """An upper bound of the trip count from the conjuncts of the condition; None if no conjunct gives one.
+
+    `i < 200 and error > 1e-6` holds at most as often as `i < 200`.
+    """
+    if loop.cond is None:
+        return None
+    waiting, seen, counts = list(loop.cond.outputs), set[Value](), list[int]()
+    while waiting:
+        test = waiting.pop()
+        if test is None:
+            continue
+        if test.definition is not None and test.definition.name == "stablehlo.and":
+            waiting += (x for x in test.definition.operands if x not in seen)
+            seen.update(test.definition.operands)
+        elif (count := _iterations(loop, test)) is not None:
+            counts.append(count)
+    return min(counts, default=None)
+
+
+def _iterations(loop: Any, test: Value) -> int | None:
+    """How often a test of a loop's condition holds in a row, if it compares an induction variable with a constant."""
+    op = test.definition
+    if op is None or op.name != "stablehlo.compare":
+        return None
+    direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
+    for (induction, limit), way in (
+        (op.operands, direction),
+        (op.operands[::-1], _SWAPPED[direction]),
+    ):
+        inputs = list(loop.cond.inputs.values())
+        if induction in inputs[: len(loop.inits)]:
+            i = inputs.index(induction)
+            start, step = integer(loop.inits[i]), _step(loop, i)
+            stop = integer(_outside(loop, inputs, limit))
+            if start is not None and step is not None and stop is not None:
+                return _count(start, step, stop, way, induction.type.element_type)
+    return None
+
+
+def integer(x: Value | None) -> int | None:
+    """The integer of a scalar constant, possibly widened by `convert`; None for any other value."""
+    op = x.definition if x is not None else None
+    if op is None:
+        return None
+    if op.name == "stablehlo.convert":
+        of, to = (y.type.element_type for y in (op.operands[0], op.result))
+        widened = isinstance(of, ir.IntegerType) and isinstance(to, ir.IntegerType) and of.width <= to.width
+        return integer(op.operands[0]) if widened else None
+    if op.name != "stablehlo.constant":
+        return None
+    attribute = op.attributes["value"]
+    return None if attribute.type.rank else integer_in(attribute)
+
+
+def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+    """The value outside the loop for a value of the condition: the invariant of an input, else the value itself."""
+    if x.definition is not None:
+        return x
+    i = inputs.index(x) - len(loop.inits)
+    return loop.invariants[i] if i >= 0 else None
+
+
+def _step(loop: Any, i: int) -> int | None:
+    """The constant that the body adds to carry i; None if there is none."""
+    inputs = list(loop.body.inputs.values())
+    return increment(
+        inputs[i],
+        loop.body.outputs[i],
+        lambda y: y if y.definition is not None else _invariant(loop, inputs, y),
+    )
+
+
+def increment(x: Value, after: Value, outside: Callable[[Value], Value | None]) -> int | None:
+    """The integer that an iteration adds to a carry x to get the next value `after`; None if there is none.
+
+    `outside` gives the value that an input of the body has outside the loop.
+    """
+    op = after.definition
+    if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):
+        return None
+    y, step = op.operands
+    if step is x and op.name == "stablehlo.add":
+        y, step = step, y
+    by = integer(outside(step)) if y is x else None
+    return -by if by is not None and op.name == "stablehlo.subtract" else by
+
+
+def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+    i = inputs.index(x) - len(loop.inits) - len(loop.sequences)
+    return loop.invariants[i] if i >= 0 else None
+
+
+def _count(start: int, step: int, stop: int, direction: str, type_: Any) -> int | None:
+    """For how many k = 0, 1, ... in a row `start + k step DIRECTION stop` holds; None if the variable might wrap."""
+    if direction == "EQ":
+        return 0 if start != stop else (1 if step else None)
+    if direction == "NE":
+        steps, rest = divmod(stop - start, step) if step else (0, start != stop)
+        return steps if not rest and steps >= 0 else None
+    if direction in ("GT", "GE"):
+        start, step, stop = -start, -step, -stop
+    if direction in ("LE", "GE"):
+        stop += 1
+    if start >= stop:
+        return 0
+    if step <= 0:
+        return None
+    count = -((start - stop) // step)
+    bits = type_.width
+    last = start + count * step
+    return count if -(2 ** (bits - 1)) < last < 2 ** (bits - 1) else None

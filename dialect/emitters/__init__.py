@@ -1,0 +1,1 @@
+"""The builder of StableHLO, region bodies, and matrices made of ops."""

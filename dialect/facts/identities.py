@@ -1,0 +1,175 @@
+"""Algebraic identities that merging applies: a table from an op to a cheaper equal value or op.
+
+    multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
+    divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
+    broadcast_in_dim, reshape (splat) -> splat      two reshapes, transposes or broadcasts in a row -> one
+    convert (splat of integers) to floats -> splat
+
+All identities are exact, with one exception: `x + 0 -> x` gives -0 for x = -0, where the sum is +0. `x * 0` stays,
+because it is NaN where x is not finite.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.facts.matchers import defined_by
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.mlir.constants import as_floats, is_splat
+from tiduc.dialect.ops import traits
+from tiduc.dialect.shapes.types import dims, entries
+
+NEUTRAL = {
+    name: (int(number), (0, 1) if name in traits.COMMUTATIVE else (1,))
+    for name, number in traits.NEUTRAL.items()
+    if math.isfinite(number)
+}
+"""By op: the neutral element, and the numbers of the operands that it may be."""
+
+Operands = Sequence[Value]
+Identity = Callable[[Definition, Operands], Value | Definition | None]
+"""From an op of one result and its current operands to an equal value, or an equal op that is cheaper; else None."""
+
+
+def neutral(name: str) -> Identity:
+    """The identity of an op in `NEUTRAL`: the operand beside a neutral element."""
+    number, sides = NEUTRAL[name]
+
+    def rule(op: Definition, operands: Operands) -> Value | None:
+        for side in sides:
+            x = operands[side].definition  # inlined `defined_by`, for speed: most ops are products and sums
+            if x is not None and x.name == "stablehlo.constant":
+                if is_splat_of(x.attributes["value"], operands[side].type, number):
+                    return operands[1 - side]
+        return None
+
+    return rule
+
+
+without_zero = neutral("stablehlo.add")
+
+
+def add(op: Definition, operands: Operands) -> Value | Definition | None:
+    """x + 0 is x, x + (-y) is x - y."""
+    y = operands[1].definition
+    if y is not None and y.name == "stablehlo.negate":
+        return op.instead("stablehlo.subtract", (operands[0], y.operands[0]))
+    return without_zero(op, operands)
+
+
+def negate(op: Definition, operands: Operands) -> Value | None:
+    """-(-x) is x."""
+    negated = defined_by("stablehlo.negate", operands[0])
+    return None if negated is None else negated.operands[0]
+
+
+def convert(op: Definition, operands: Operands) -> Value | Definition | None:
+    """Conversion to the type of x is x, of a splat constant of integers to floats a splat constant of floats."""
+    (x,), type_ = operands, op.result.type
+    if x.type == type_:
+        return x
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        floats = as_floats(constant.attributes["value"], x.type, type_)
+        return None if floats is None else op.instead("stablehlo.constant", (), {"value": floats})
+    return None
+
+
+def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
+    """Broadcast to the shape of x is x, of a splat constant a larger splat; two broadcasts compose into one."""
+    (x,), type_ = operands, op.result.type
+    along = op.attributes["broadcast_dimensions"]
+    if x.type == type_ and in_order(along):
+        return x
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        wide = widened_splat(constant.attributes["value"], x.type, type_)
+        return None if wide is None else op.instead("stablehlo.constant", (), {"value": wide})
+    if (inner := defined_by(op.name, x)) is not None:
+        composed = picked(along, inner.attributes["broadcast_dimensions"])
+        return op.instead(op.name, inner.operands, {"broadcast_dimensions": composed})
+    return None
+
+
+def dynamic_slice(op: Definition, operands: Operands) -> Value | None:
+    """A slice of the size of x is x, because starts are clamped."""
+    return operands[0] if operands[0].type == op.result.type else None
+
+
+def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
+    """Reshape to the shape of x is x, of a splat constant a splat constant; two reshapes compose into one."""
+    (x,), type_ = operands, op.result.type
+    if x.type == type_:
+        return x
+    if (constant := defined_by("stablehlo.constant", x)) is not None:
+        value = widened_splat(constant.attributes["value"], x.type, type_)
+        return None if value is None else op.instead("stablehlo.constant", (), {"value": value})
+    inner = defined_by(op.name, x)
+    return None if inner is None else op.instead(op.name, inner.operands)
+
+
+def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
+    """Transpose by the identity permutation is x; two transposes compose into one."""
+    (x,), order = operands, op.attributes["permutation"]
+    if in_order(order):
+        return x
+    if (inner := defined_by(op.name, x)) is not None:
+        composed = picked(inner.attributes["permutation"], order)
+        return op.instead(op.name, inner.operands, {"permutation": composed})
+    return None
+
+
+IDENTITIES: Mapping[str, Identity] = {
+    "stablehlo.add": add,
+    "stablehlo.broadcast_in_dim": broadcast_in_dim,
+    "stablehlo.convert": convert,
+    "stablehlo.divide": neutral("stablehlo.divide"),
+    "stablehlo.dynamic_slice": dynamic_slice,
+    "stablehlo.multiply": neutral("stablehlo.multiply"),
+    "stablehlo.negate": negate,
+    "stablehlo.reshape": reshape,
+    "stablehlo.subtract": neutral("stablehlo.subtract"),
+    "stablehlo.transpose": transpose,
+}
+
+
+# ---- what is known of operands and constants ------------------------------------------------------------------
+
+
+@functools.cache
+def in_order(dimensions: Any) -> bool:
+    """Whether the attribute is 0, 1, 2, ..."""
+    return entries(dimensions) == tuple(range(len(dimensions)))
+
+
+@functools.cache
+def picked(dimensions: Any, which: Any) -> Any:
+    """The attribute with the entries `dimensions[i]` for each i in `which`; both arguments are attributes."""
+    return dims([entries(dimensions)[i] for i in entries(which)])
+
+
+@functools.cache
+def is_splat_of(value: Any, type_: Any, number: int) -> bool:
+    """Whether a constant of that type, which is not quantized, is a splat of `number`."""
+    if not is_splat(value) or value.type != type_:
+        return False
+    if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
+        return str(value).startswith(f"dense<({number}.000000e+00,0.000000e+00)> ")
+    return bool(value.get_splat_value().value == number)
+
+
+def is_zeros(x: Value) -> bool:
+    """Whether x is a constant of zeros, and not quantized."""
+    op = defined_by("stablehlo.constant", x)
+    return op is not None and is_splat_of(op.attributes["value"], x.type, 0)
+
+
+@functools.cache
+def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
+    """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
+    if not is_splat(value) or value.type != narrow:
+        return None
+    if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:
+        return None
+    return ir.DenseElementsAttr.get_splat(wide, value.get_splat_value())

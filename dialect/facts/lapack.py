@@ -1,0 +1,173 @@
+"""The linear-algebra calls that tiduc knows, as JAX exports them for LAPACK, cuSOLVER, hipSOLVER, MAGMA and TPUs.
+
+A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (see
+signatures.py), and the letters that its settings may be. A call that contradicts its row is an error before any rule
+reads it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ParseError
+from tiduc.dialect.facts.signatures import contradiction, positions, wrong_setting
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.control_ops import call_target
+
+CONFIG = ("mhlo.backend_config", "backend_config")
+"""The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """The targets of a routine, its signature, which may depend on the settings, and the letters of its settings."""
+
+    targets: tuple[str, ...]
+    signature: str | Callable[[Mapping[str, Any]], str]
+    letters: Mapping[str, str] = field(default_factory=dict)
+
+    def signature_for(self, given: Mapping[str, Any]) -> str:
+        """The signature of a call with these settings."""
+        return self.signature if isinstance(self.signature, str) else self.signature(given)
+
+    @property
+    def dimensions(self) -> list[int]:
+        """The number of dimensions of each operand, without those of the batch; no settings change them."""
+        operands, _ = positions(self.signature_for({}))
+        return [len(alternatives[0].sizes or ()) for alternatives in operands]
+
+
+def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:
+    """LAPACK's targets for f32, f64, complex<f32> and complex<f64>; the complex routines may have another name."""
+    names = (real, real, of_complex or real, of_complex or real)
+    return tuple(f"lapack_{letter}{name}_ffi" for letter, name in zip("sdcz", names, strict=True))
+
+
+def _gpu(name: str) -> tuple[str, ...]:
+    return f"cu{name}", f"hip{name}"
+
+
+def _gesvd(given: Mapping[str, Any]) -> str:
+    """The signature on GPUs: u and v^H are scalars if no vectors are computed, and swapped for a transposed matrix."""
+    u, vh = "T[m u]", "T[v n]"
+    if given.get("compute_uv") is not True:
+        u, vh = f"T|{u}", f"T|{vh}"
+    first, second = (vh, u) if given.get("transposed") is True else (u, vh)
+    return f"T[m n] -> T[m n] R[k] {first} {second} i32[]"
+
+
+_SYMMETRIC, _VECTORS = {"uplo": "LU"}, {"compute_left": "NV", "compute_right": "NV"}
+_REAL_EIG, _COMPLEX_EIG = "R[n n] -> R[n] R[n] C[n n] C[n n] i32[]", "C[n n] -> C[n] C[n n] C[n n] i32[]"
+_GEES = {"mode": "NV", "sort": "NS"}
+
+ROUTINES: dict[str, Routine] = {
+    "Eigh": Routine(("Eigh",), "T[n n] -> T[n s] R[s]"),
+    "LuDecomposition": Routine(("LuDecomposition",), "T[m n] -> T[m n] i32[k] i32[m]"),
+    "gees": Routine(_lapack("gees")[2:], "C[n n] -> C[n n] C[n n] C[n] i32[] i32[]", _GEES),
+    "gees of reals": Routine(_lapack("gees")[:2], "R[n n] -> R[n n] R[n n] R[n] R[n] i32[] i32[]", _GEES),
+    "geev": Routine((*_lapack("geev")[2:], *_gpu("hybrid_eig_comp")), _COMPLEX_EIG, _VECTORS),
+    "geev of reals": Routine((*_lapack("geev")[:2], *_gpu("hybrid_eig_real")), _REAL_EIG, _VECTORS),
+    "geev of cuSOLVER": Routine(("cusolver_geev_ffi",), "T[n n] -> T[n n] C[n] T[n n] T[n n] i32[]"),
+    "gehrd": Routine(_lapack("gehrd"), "T[n n] -> T[n n] T[n-1] i32[]"),
+    "geqp3": Routine((*_lapack("geqp3"), *_gpu("hybrid_geqp3")), "T[m n] i32[n] -> T[m n] i32[n] T[k]"),
+    "geqrf": Routine((*_lapack("geqrf"), *_gpu("solver_geqrf_ffi"), "Qr"), "T[m n] -> T[m n] T[k]"),
+    "gesdd": Routine(
+        (*_lapack("gesdd"), *_lapack("gesvd")),
+        "T[m n] -> T[m n] R[k] T[m u] T[v n] i32[]",
+        {"mode": "ANOS"},
+    ),
+    "gesvd": Routine((*_gpu("solver_gesvd_ffi"), "hipsolver_gesdd_ffi"), _gesvd),
+    "gesvdj": Routine(  # the fourth result is v, not v^H
+        ("cusolver_gesvdj_ffi", "cusolver_gesvdp_ffi", "hipsolver_gesvdj_ffi"),
+        "T[m n] -> T[m n] R[k] T[m u] T[n v] i32[]",
+    ),
+    "getrf": Routine((*_lapack("getrf"), *_gpu("solver_getrf_ffi")), "T[m n] -> T[m n] i32[k] i32[]"),
+    "gtsv": Routine(_lapack("gtsv"), "T[n] T[n] T[n] T[n m] -> T[n] T[n] T[n] T[n m] i32[]"),
+    "gtsv2": Routine(_gpu("sparse_gtsv2_ffi"), "T[n] T[n] T[n] T[n m] -> T[n m]"),
+    "orgqr": Routine(
+        (
+            *_lapack("orgqr", "ungqr"),
+            *_gpu("solver_orgqr_ffi"),
+            "ProductOfElementaryHouseholderReflectors",
+        ),
+        "T[m n] T[r] -> T[m n]",
+    ),
+    "ormqr": Routine((*_lapack("ormqr", "unmqr"), *_gpu("solver_ormqr_ffi")), "T[p q] T[r] T[m n] -> T[m n]"),
+    "pivots_to_permutation": Routine(_gpu("_lu_pivots_to_permutation"), "i32[r] -> i32[m]"),
+    "potrf": Routine((*_lapack("potrf"), *_gpu("solver_potrf_ffi")), "T[n n] -> T[n n] i32[]", _SYMMETRIC),
+    "syevd": Routine(
+        (*_lapack("syevd", "heevd"), *_gpu("solver_syevd_ffi")),
+        "T[n n] -> T[n n] R[n] i32[]",
+        {"mode": "NV", **_SYMMETRIC},
+    ),
+    "sytrd": Routine(
+        (*_lapack("sytrd", "hetrd"), *_gpu("solver_sytrd_ffi")),
+        "T[n n] -> T[n n] R[n] R[n-1] T[n-1] i32[]",
+        _SYMMETRIC,
+    ),
+    "topk": Routine(("mhlo.topk",), "E[n] -> E[s] i32[s]"),
+    "tridiagonal_solve_perturbed": Routine(
+        ("tridiagonal_solve_perturbed_ffi", *_gpu("_tridiagonal_solve_perturbed")),
+        "T[n] T[n] T[n] T[n m] -> T[n m]",
+    ),
+    "trsm": Routine(
+        _lapack("trsm"),
+        "T[p p] T[m n] -> T[m n]",
+        {"side": "LR", "uplo": "LU", "trans_x": "NTC", "diag": "NU"},
+    ),
+}
+
+BY_TARGET = {target: routine for routine in ROUTINES.values() for target in routine.targets}
+
+
+def targets(*routines: str) -> tuple[str, ...]:
+    """The call targets of some routines."""
+    return tuple(target for name in routines for target in ROUTINES[name].targets)
+
+
+def settings_among(attributes: Any) -> dict[str, Any]:
+    """The settings of a call by name, with numbers, text and flags as Python values; {} if they have no names."""
+    for name in CONFIG:
+        if name in attributes and isinstance(attributes[name], ir.DictAttr):
+            return {key: _plain(value) for key, value in named_attributes(attributes[name]).items()}
+    return {}
+
+
+class CallSettings(dict[str, Any]):
+    """The settings of a call. Reading a missing setting raises the error that `refuse` makes from a reason."""
+
+    def __init__(self, attributes: Any, refuse: Callable[[str], Exception]) -> None:
+        super().__init__(settings_among(attributes))
+        self.refuse = refuse
+
+    def __missing__(self, name: str) -> Any:
+        raise self.refuse(f"its backend_config has no {name}")
+
+
+def _plain(attribute: Any) -> Any:
+    is_plain = isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr | ir.StringAttr)
+    return attribute.value if is_plain else attribute
+
+
+def check_call(op: Any) -> None:
+    """Raises `ParseError` if a call contradicts the row of its target; other targets are not checked."""
+    target = call_target(op)
+    routine = BY_TARGET.get(target)
+    if routine is None:
+        return
+    given = settings_among(op.attributes)
+    from_right = given.get("side") == ord("R") or given.get("left") is False
+    wrong = _wrong_precision(target, op) or contradiction(routine.signature_for(given), op, from_right)
+    if wrong := wrong or wrong_setting(given, routine.letters):
+        raise ParseError(f"inconsistent call of @{target}: {wrong}", op.location)
+
+
+def _wrong_precision(target: str, op: Any) -> str | None:
+    """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
+    if not target.startswith("lapack_") or not len(op.operands):
+        return None
+    expected = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}[target[len("lapack_")]]
+    element = getattr(op.operands[0].type, "element_type", None)
+    return None if str(element) == expected else f"its elements are {element}, not {expected}"

@@ -1,0 +1,234 @@
+"""masks: selects between a cotangent and zero, which keep the branch that is not chosen out of a gradient.
+
+    y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
+                                rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
+
+A mask moves behind the elementwise ops of its branch if one of their slopes may be infinite; else it stays, since a
+mask that moves must be applied to the cotangent of each operand.
+
+The cotangent of a value that a branch or a loop does not read from outside is zero. If a slope outside may be infinite,
+the transposed graph also returns where it reads the value: a mask of the cotangent.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiduc.dialect.facts.matchers import defined_by, splat
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.traits import ELEMENTWISE, FUNCTIONS
+from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predicate, rank, with_shape
+
+_SELECT = "stablehlo.select"
+
+_MOVING = "cotangents whose masks move"
+"""The key of a set of values in a builder's notes."""
+
+_INFINITE = "whether slopes may be infinite"
+"""The key of a dictionary by value, so that each slope is looked at once."""
+
+_STEEP = "inputs with infinite slopes outside"
+"""The key of the set of the inputs of a closed graph for which a slope outside may be infinite."""
+
+_DEEPEST = 4
+"""The most masks, one around the other, that move."""
+
+_REACH = 32
+"""The most ops of a branch, and of a slope, that are looked at; a longer one counts as infinite."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """select(predicate, x, zero), or select(predicate, zero, x) if `keeps` is false."""
+
+    predicate: Any
+    keeps: bool
+    x: Any
+    zero: Any
+
+
+def masked(y: Any) -> Masked | None:
+    """The parts of y, if it is a select between a value and zero; else None."""
+    op = defined_by(_SELECT, y)
+    if op is None:
+        return None
+    predicate, x, other = op.operands
+    if splat(other) == 0:
+        return Masked(predicate, True, x, other)
+    return Masked(predicate, False, other, x) if splat(x) == 0 else None
+
+
+def apply_mask(b: Any, mask: Masked, moves: bool) -> Any:
+    """Emits a mask; with `moves`, it moves behind the ops that the result is given to."""
+    y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
+    if moves:
+        b.notes.setdefault(_MOVING, set()).add(y)
+    return y
+
+
+def moves(b: Any, y: Any) -> bool:
+    """Whether y has a mask that moves."""
+    return y in b.notes.get(_MOVING, ())
+
+
+def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
+    """function(ct), for a linear elementwise function; a mask that moves is applied to the result instead."""
+    mask = masked(ct) if depth and moves(b, ct) else None
+    if mask is None:
+        return function(ct)
+    x = unless_masked(b, mask.x, function, depth - 1)
+    return apply_mask(b, Masked(mask.predicate, mask.keeps, x, b.zeros_like(x)), True)
+
+
+def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[Any]:
+    """Fewer terms of one sum: those that one predicate masks are added up before they are masked."""
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # as in most sums
+        return terms
+    summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
+    for y in terms:
+        if depth and (mask := masked(y)) is not None:
+            masks.setdefault(mask.predicate, []).append((y, mask))
+        else:
+            summands.append(y)
+    for of_predicate in masks.values():
+        (y, mask), *others = of_predicate
+        if others:
+            sides = [[each.x for _, each in of_predicate if each.keeps is keeps] for keeps in (True, False)]
+            x, z = (add(b, add_masked(b, side, depth - 1)) if side else None for side in sides)
+            if x is None or z is None:
+                y = apply_mask(b, replace(mask, x=z if x is None else x), moves(b, y))
+            else:
+                y = _joined(b, mask.predicate, x, z)
+        summands.append(y)
+    # A zero of dynamic shape is not recognised, so that its mask stays.
+    if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
+        either = functools.reduce(b.or_, [_broadcast(b, mask_of(b, y), y) for y in summands])
+        total = add(b, summands)
+        return [apply_mask(b, Masked(either, True, total, b.zeros_like(total)), True)]
+    return summands
+
+
+def mask_of(b: Any, y: Any) -> Any | None:
+    """The predicate, of y's shape or a scalar, of the elements that the masks around y keep; None without a mask."""
+    kept: Any | None = None
+    x = y
+    while (mask := masked(x)) is not None:
+        own, x = mask.predicate if mask.keeps else b.not_(mask.predicate), mask.x
+        if kept is None or own is kept:
+            kept = own
+        else:
+            kept = b.and_(_broadcast(b, kept, y), _broadcast(b, own, y))
+    return kept
+
+
+def _broadcast(b: Any, scalar: Any, like: Any) -> Any:
+    """A scalar in the shape of `like`; any other value as it is."""
+    return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
+
+
+def set_steep(b: Any, inputs: Iterable[Any]) -> None:
+    """Says for which inputs of the graph that is transposed a slope outside may be infinite."""
+    b.notes[_STEEP] = set(inputs)
+
+
+def reached(b: Any, ct: Any) -> Any:
+    """Where a cotangent is not masked: a predicate of its shape, which is a constant if it has no mask."""
+    mask = mask_of(b, ct)
+    if mask is None:
+        mask = b.constant(True, predicate(with_shape(ct.type, [])))
+        return b.constant(True, predicate(ct.type)) if not is_dynamic(ct.type) else _broadcast(b, mask, ct)
+    return _broadcast(b, mask, ct)
+
+
+def is_everywhere(reached: Any) -> bool:
+    """Whether a result of `reached` is true everywhere."""
+    while (scalar := defined_by("stablehlo.broadcast_in_dim", reached)) is not None:
+        (reached,) = scalar.operands
+    return defined_by("stablehlo.constant", reached) is not None
+
+
+def everywhere(b: Any, reached: Any) -> Any:
+    """The scalar True, of the element type of a result of `reached`."""
+    return b.constant(True, with_shape(reached.type, []))
+
+
+def mask_with(b: Any, where: Any, ct: Any) -> Any:
+    """A cotangent that is zero where the predicate is false, with a mask that moves."""
+    return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
+
+
+def add(b: Any, terms: Iterable[Any]) -> Any:
+    """The sum of one or more values, one after the other."""
+    return functools.reduce(b.add, terms)
+
+
+def _joined(b: Any, predicate: Any, x: Any, y: Any) -> Any:
+    """select(predicate, x, y), under the mask of both x and y if they have the same one."""
+    mask, other = masked(x), masked(y)
+    if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
+        return b.select(predicate, x, y)
+    return apply_mask(b, replace(mask, x=b.select(predicate, mask.x, other.x)), moves(b, x) or moves(b, y))
+
+
+def has_infinite_slope(b: Any, branch: Any) -> bool:
+    """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
+    known = b.notes.setdefault(_INFINITE, {})
+    waiting, seen, steep = [branch], set[Definition](), b.notes.get(_STEEP, ())
+    while waiting:
+        x = waiting.pop()
+        if x in steep:
+            return True
+        op = x.definition
+        if op is None or op.name not in ELEMENTWISE or op.active is None or op in seen:
+            continue
+        seen.add(op)
+        for x, active in zip(op.operands, op.active, strict=True):
+            if active:
+                waiting.append(x)
+            elif op.name == "stablehlo.divide":
+                if _may_be_zero(x):
+                    return True
+            else:
+                if x not in known:
+                    known[x] = _may_be_infinite(x)
+                if known[x]:
+                    return True
+        if len(seen) > _REACH:
+            return True
+    return False
+
+
+def _may_be_infinite(slope: Any) -> bool:
+    """Whether some elements of a value may be infinite while others are not.
+
+    A value that is broadcast is not looked into: an infinite one reaches the chosen elements, too.
+    """
+    waiting, seen = [slope], set[Definition]()
+    while waiting:
+        x = waiting.pop()
+        op = x.definition
+        if not (is_float(x) or is_complex(x)):  # the predicate of a select
+            continue
+        if op is None:  # an argument of a function, or of a loop's body
+            return True
+        if op in seen or op.name not in ELEMENTWISE:
+            number = splat(x)
+            if number is not None and not math.isfinite(number):
+                return True
+            continue
+        seen.add(op)
+        divides = op.name == "stablehlo.divide" and _may_be_zero(op.operands[1])
+        if op.name in FUNCTIONS or divides or len(seen) > _REACH:
+            return True
+        waiting += op.operands
+    return False
+
+
+def _may_be_zero(x: Any) -> bool:
+    """Whether some elements of a divisor may be zero while others are not."""
+    return x.definition is None or x.definition.name not in (
+        "stablehlo.constant",
+        "stablehlo.broadcast_in_dim",
+    )

@@ -1,0 +1,25 @@
+"""updates: which ops write into an array in place, where nothing else reads it.
+
+dynamic_update_slice x, u, i            writes into x
+add x, (dynamic_update_slice 0, u, i)   writes into x, since lowering makes one update of both ops
+"""
+
+from tiduc.dialect.facts.identities import is_zeros
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.traits import UPDATES
+
+
+def updated(op: Definition) -> Value | None:
+    """The array that an op writes into; None for other ops."""
+    if op.name in UPDATES:
+        return op.operands[0]
+    if op.name == "stablehlo.add":
+        for x, y in (op.operands, op.operands[::-1]):
+            if y.definition is not None and is_update_of_zeros(y.definition):
+                return x
+    return None
+
+
+def is_update_of_zeros(op: Definition) -> bool:
+    """Whether an op writes into an array of zeros, as the cotangent of a slice does."""
+    return op.name in UPDATES and is_zeros(op.operands[0])

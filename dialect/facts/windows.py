@@ -1,0 +1,247 @@
+"""Windows of reduce_window, select_and_scatter and convolution, their arithmetic, and emitters of these ops."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.sizes import Size, known_equal
+from tiduc.dialect.shapes.types import dims, i64, shape, with_shape
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that moves over an array, with one entry per dimension.
+
+    Offset j of the window at place o covers element i if o * stride + j * dilation = i * base + low. `base` and
+    `dilation` are the dilations of the array and of the window.
+    """
+
+    sizes: Numbers
+    strides: Numbers
+    base: Numbers
+    dilation: Numbers
+    low: Numbers
+    high: Numbers
+
+    def outputs(self, sizes: Sequence[int]) -> list[int]:
+        """The number of places of the window over an array of these sizes, per dimension."""
+        over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
+        return [_places(n, k, s) for n, k, s in over]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of a reduce_window."""
+        return {
+            "window_dimensions": dims(self.sizes),
+            "window_strides": dims(self.strides),
+            "base_dilations": dims(self.base),
+            "window_dilations": dims(self.dilation),
+            "padding": padding(self.low, self.high),
+        }
+
+    @property
+    def extent(self) -> list[int]:
+        """The dilated sizes of the window."""
+        return [dilated(k, w) for k, w in zip(self.sizes, self.dilation, strict=True)]
+
+    def padded(self, sizes: Sequence[int]) -> list[int]:
+        """The sizes of an array after dilation and padding."""
+        ends = zip(sizes, self.base, self.low, self.high, strict=True)
+        return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
+
+    def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """The transposed window: it moves over the `places`, with one place per element of an array of `sizes` > 0.
+
+        With j' = size - 1 - j, so that a kernel is reversed, stride and base swap roles:
+        i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The high padding makes the last element
+        the last place, so that elements behind the last stride have places too.
+        """
+        low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
+        return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
+
+    def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """The window of the size of `places` that moves over an array of `sizes` with one place per offset j."""
+        turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
+        return turned.ending(sizes, self.sizes)
+
+    def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
+        """This window with the high padding for which it has exactly these places over these sizes."""
+        plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
+        ends = zip(places, self.strides, self.extent, plain, strict=True)
+        return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
+
+    def unpadded(self) -> "Window":
+        """This window for an array that is dilated and padded already."""
+        ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
+        return replace(self, base=ones, low=zeros, high=zeros)
+
+    @property
+    def tiles(self) -> bool:
+        """Whether the places partition the array: the stride is the size, without dilation and padding."""
+        bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
+        return bare and self.strides == self.sizes == tuple(self.extent)
+
+    def cumulative(self, sizes: Sequence[int]) -> int | None:
+        """The dimension along which this is a cumulative reduction, forwards or backwards; None for other windows.
+
+        At each place, a cumulative window covers all elements up to that place, or all elements from it on.
+        """
+        long = [d for d, k in enumerate(self.sizes) if k > 1]
+        if len(long) != 1 or self.strides != self.base or set((*self.strides, *self.base)) != {1}:
+            return None
+        n, none = sizes[long[0]], [0] * len(sizes)
+        end = [n - 1 if d in long else 0 for d in range(len(sizes))]
+        ends = list(self.low), list(self.high)
+        return (
+            long[0]
+            if self.extent[long[0]] == self.sizes[long[0]] == n and ends in ((end, none), (none, end))
+            else None
+        )
+
+    def may_be_empty(self, sizes: Sequence[int]) -> bool:
+        """Whether the window may cover no element at some place; a quick test with false positives."""
+        over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
+        holes = any(
+            a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
+        )
+        return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
+
+    def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
+        """The number of elements, without padding, that the window covers at each place over these sizes."""
+        total = np.ones([], np.int64)
+        for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
+            at = (
+                np.arange(m)[:, None] * self.strides[d]
+                + np.arange(self.sizes[d]) * self.dilation[d]
+                - self.low[d]
+            )
+            held = (at >= 0) & (at < dilated(n, self.base[d])) & (at % self.base[d] == 0)
+            total = np.multiply.outer(total, held.sum(1))
+        return total
+
+
+def _places(size: Any, extent: int, stride: int) -> Any:
+    """The number of places along a dimension; a dynamic dimension is assumed to have at least one place."""
+    if isinstance(size, Size):
+        return (size - extent) // stride + 1
+    return max(0, (size - extent) // stride + 1) if size > 0 else 0
+
+
+def dilated(size: Any, by: int) -> Any:
+    """The size of a dimension with `by - 1` holes between its elements."""
+    if isinstance(size, Size):
+        return size if by == 1 else (size - 1) * by + 1
+    return (size - 1) * by + 1 if size else 0
+
+
+def window_of(op: Definition) -> Window:
+    """The window of a reduce_window or select_and_scatter."""
+    names = "window_strides", "base_dilations", "window_dilations"
+    given = "window_dimensions" in op.attributes  # select_and_scatter has windows of one element by default
+    sizes = tuple(op.attributes["window_dimensions"]) if given else (1,) * len(shape(op.operands[0]))
+    return _window(op.attributes, sizes, names)
+
+
+def window_of_convolution(op: Definition) -> Window:
+    """The window of a convolution: its kernel, over the spatial dimensions."""
+    numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes = tuple(shape(op.operands[1])[d] for d in numbers.kernel_spatial_dimensions)
+    return _window(op.attributes, sizes, ("window_strides", "lhs_dilation", "rhs_dilation"))
+
+
+def _window(attributes: Any, sizes: Numbers, names: Sequence[str]) -> Window:
+    ends = np.zeros((len(sizes), 2), np.int64)
+    if "padding" in attributes:
+        ends = np.array(attributes["padding"]).reshape(ends.shape)
+    ones = (1,) * len(sizes)
+    strides, base, dilation = (tuple(attributes[n]) or ones if n in attributes else ones for n in names)
+    return Window(sizes, strides, base, dilation, tuple(ends[:, 0].tolist()), tuple(ends[:, 1].tolist()))
+
+
+def padding(low: Sequence[int], high: Sequence[int]) -> Any:
+    """Paddings as the attribute `dense<[[low, high], ...]>`."""
+    type_ = ir.RankedTensorType.get([len(low), 2], ir.IntegerType.get_signless(64))
+    return ir.DenseElementsAttr.get(np.stack([low, high], axis=1).astype(np.int64), type=type_)
+
+
+def reduce_window(
+    b: Any, inputs: Sequence[Any], inits: Sequence[Any], window: Window, fill: Callable[[Any], None]
+) -> tuple[Any, ...]:
+    """Emits a `reduce_window` with the body that `fill` makes; its results."""
+    sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
+    types = [with_shape(x.type, sizes) for x in inputs]
+    return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The dimension numbers of a convolution, in order.
+
+    `input` and `output`: batch, features, spatial dimensions; `kernel`: input features, output features, spatial
+    dimensions.
+    """
+
+    input: Numbers
+    kernel: Numbers
+    output: Numbers
+
+    @staticmethod
+    def of(op: Definition) -> "Layout":
+        n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        return Layout(
+            (n.input_batch_dimension, n.input_feature_dimension, *n.input_spatial_dimensions),
+            (
+                n.kernel_input_feature_dimension,
+                n.kernel_output_feature_dimension,
+                *n.kernel_spatial_dimensions,
+            ),
+            (n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions),
+        )
+
+    @property
+    def attribute(self) -> Any:
+        (n, c, *x), (i, o, *k), (batch, feature, *y) = self.input, self.kernel, self.output
+        return hlo.ConvDimensionNumbers.get(n, c, x, i, o, k, batch, feature, y)
+
+
+def group_counts(op: Any) -> tuple[int, int]:
+    """The feature group count and the batch group count of a convolution."""
+    names = "feature_group_count", "batch_group_count"
+    features, batches = (ir.IntegerAttr(op.attributes[name]).value for name in names)
+    return features, batches
+
+
+def reversal(op: Any) -> list[bool]:
+    """Whether a convolution's window is reversed, for each spatial dimension."""
+    if "window_reversal" in op.attributes:
+        return list(op.attributes["window_reversal"])
+    return [False] * (op.operands[0].type.rank - 2)
+
+
+def convolution(
+    b: Any, x: Any, w: Any, window: Window, layout: Layout, groups: tuple[int, int], precision: Any | None
+) -> Any:
+    """x convolved with the kernel w; `groups` are the feature group count and the batch group count."""
+    places = window.outputs([shape(x)[d] for d in layout.input[2:]])
+    sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
+    attributes = {
+        "dimension_numbers": layout.attribute,
+        "window_strides": dims(window.strides),
+        "lhs_dilation": dims(window.base),
+        "rhs_dilation": dims(window.dilation),
+        "padding": padding(window.low, window.high),
+        "feature_group_count": i64(groups[0]),
+        "batch_group_count": i64(groups[1]),
+    }
+    if precision is not None:
+        attributes["precision_config"] = precision
+    type_ = with_shape(x.type, [sizes[layout.output.index(d)] for d in range(len(sizes))])
+    return b.emit("stablehlo.convolution", (x, w), type_, attributes)

@@ -1,0 +1,177 @@
+"""The builder: emits ops into a new graph, and derives their active masks.
+
+The builder names no op. An op set derives from it, and adds its vector space (`add`, `zero`, `multiply`) and the
+emitters that its rules use (`dialect/emitters/stablehlo.py`).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
+
+_OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
+"""The masks of two operands, shared between ops to save time and memory: most ops have one or two operands."""
+
+
+class Builder:
+    """Builds one graph; `finish` adds the graph to the view.
+
+    Operands may be values of any graph. Emitted ops get the location `location`, which is the location of the op that
+    a rule is called for.
+    """
+
+    def __init__(self, view: View, name: str) -> None:
+        self.view = view
+        self.graph = Graph(name)
+        self.graph.held = (view,)
+        self.location: Any = ir.Location.unknown()
+        self.constants: dict[Any, Any] = {}  # for op sets: each constant is emitted once per graph
+        self.engine: Any = None  # services of a stage for rules of ops that call graphs
+        self.notes: dict[Any, Any] = {}  # notes from one rule to another, by primal value or graph
+        self.tangents: Collection[Value] = ()  # inputs of a graph under transposition, not to be read
+        self._linear: set[Value] = set()
+
+    # ---- the graph's ends -------------------------------------------------------------------------------------
+
+    def input(self, key: str, type_: Any, linear: bool = False) -> Value:
+        """The input of that key. A linear input is new and active, and so is every value computed from it.
+
+        Raises `RequestError` if the view has an input of that key and `linear` is set or the types differ.
+        """
+        value = self.view.inputs.get(key)
+        if value is not None and (linear or value.type != type_):
+            raise RequestError(f"there is an input @{key} of type {value.type} already")
+        value = self.graph.inputs[key] = value or Value(type_, self.graph, key=key)
+        if linear:
+            self._linear.add(value)
+        return value
+
+    def finish(self, outputs: Sequence[Value | None]) -> Graph:
+        """Sets the graph's outputs, and adds the graph to the view."""
+        self.graph.outputs = list(outputs)
+        return self.view.built(self.graph)
+
+    def finish_linear(
+        self, outputs: Sequence[Value | None], input_of: Sequence[Value], output_of: Sequence[Value]
+    ) -> Graph:
+        """Finishes a linear graph. `outputs` aligns with `output_of`, and has None for an inactive output."""
+        graph = self.graph
+        graph.linear, graph.input_of, graph.output_of = True, tuple(input_of), tuple(output_of)
+        return self.finish(outputs)
+
+    # ---- emitting ---------------------------------------------------------------------------------------------
+
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        types: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Callable[[Any], None]] = (),
+    ) -> tuple[Any, ...]:
+        """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing.
+
+        The regions that a tuple of functions makes are cached, so the functions are called once.
+        """
+        source = self.view.holder(name, tuple(regions), self.location) if regions else None
+        op = Definition(name, tuple(operands), self.graph, None, attributes, source, (), self.location)
+        return self._emit(op, types)
+
+    def emit(
+        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Emits an op of one result and no regions, and returns the result."""
+        graph, operands = self.graph, tuple(operands)
+        active = self._mask(operands)
+        definition = Definition(name, operands, graph, active, attributes, None, (), self.location)
+        result = Value(type_, graph, definition)
+        definition.results = (result,)
+        graph.definitions.append(definition)
+        if active is not None:
+            self._linear.add(result)
+        return result
+
+    def reapply(
+        self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
+    ) -> tuple[Any, ...]:
+        """Emits a copy of an op, regions and attributes included, with some operands replaced; its results."""
+        operands = list(op.operands)
+        for i, x in replaced.items():
+            operands[i] = x
+        given = {**(op.given or {}), **attributes} if attributes else op.given
+        if op.source is None and len(op.results) == 1:
+            return (self.emit(op.name, operands, op.results[0].type, given),)
+        copy = Definition(
+            op.name, tuple(operands), self.graph, None, given, op.source, op.captures, self.location
+        )
+        return self._emit(copy, [y.type for y in op.results])
+
+    def copy(
+        self, op: Definition, operands: tuple[Any, ...], captures: tuple[Any, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Copies an op of another graph, with its active mask, onto values of this graph; the copy's results."""
+        graph = self.graph
+        copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)
+        copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
+        graph.definitions.append(copy)
+        return copy.results
+
+    def sum(self, terms: Iterable[Any]) -> Any:
+        """The sum of one or more values of one type; a single value is returned as it is."""
+        return reduce(self.add, terms)
+
+    def _emit(self, definition: Definition, types: Sequence[Any]) -> tuple[Any, ...]:
+        graph = self.graph
+        definition.active = self._mask(definition.operands)
+        results = definition.results = tuple([Value(type_, graph, definition) for type_ in types])
+        graph.definitions.append(definition)
+        if definition.active is not None:
+            self._linear.update(results)
+        return results
+
+    def is_linear(self, x: Any) -> bool:
+        """Whether x is a tangent or cotangent, or computed from one."""
+        return x in self._linear
+
+    def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
+        """Flags of the linear operands; None if no operand is linear."""
+        linear = self._linear
+        if len(operands) == 1:
+            return (True,) if operands[0] in linear else None
+        if len(operands) == 2:
+            x, y = operands
+            return _OF_TWO[x in linear][y in linear]
+        mask = tuple(map(linear.__contains__, operands))
+        return mask if True in mask else None
+
+    # ---- the vector space, which an op set supplies -----------------------------------------------------------
+
+    @staticmethod
+    def tangent_type(type_: Any) -> Any | None:
+        """The tangent type of a type; None for a type without tangents, such as integers."""
+        raise NotImplementedError
+
+    def add(self, x: Any, y: Any) -> Any:
+        """x + y."""
+        raise NotImplementedError
+
+    def zero(self, type_: Any) -> Any:
+        """The zero of a type."""
+        raise NotImplementedError
+
+    def zeros_like(self, x: Any) -> Any:
+        """A zero of a value's type, with the value's dynamic sizes."""
+        return self.zero(x.type)
+
+    def multiply(self, x: Any, y: Any) -> Any:
+        """x * y, elementwise."""
+        raise NotImplementedError
+
+    def conj(self, x: Any) -> Any:
+        """The complex conjugate; the identity on real types."""
+        raise NotImplementedError

@@ -1,0 +1,82 @@
+"""Searches among the values that a value or an op depends on."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph.graph import captured
+
+_T = TypeVar("_T")
+
+RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
+"""Ops that keep the elements of an array and their order."""
+
+
+def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
+    """Yields each start, and all that `following` gives for a yielded one: each once, in no particular order."""
+    waiting, seen = list(starts), set[_T]()
+    while waiting:
+        x = waiting.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            waiting += following(x)
+
+
+def read_by(op: Any) -> tuple[Any, ...]:
+    """The values that an op reads: its operands, and those that its regions capture."""
+    return *op.operands, *captured(op)
+
+
+def behind(x: Any) -> tuple[Any, ...]:
+    """The values that the op reads which computes x; none for a block argument."""
+    return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
+
+
+def defined_by(x: Any, *names: str) -> Any | None:
+    """The op that computes a value, if the op has one of these names; else None."""
+    return x.owner if _is_result(x) and x.owner.name in names else None
+
+
+def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
+    """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
+    yield x
+    while _is_result(x) and x.owner.name in names:
+        x = x.owner.operands[x.result_number]
+        yield x
+
+
+def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
+    """Whether a value is computed from an op for which `wanted` holds, by way of ops for which `through` holds."""
+    values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())
+    return any(_is_result(y) and wanted(y.owner) for y in values)
+
+
+def is_constant(x: Any, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
+    """Whether a value is computed from the results of `sources` alone, ops without operands."""
+    return all(_is_result(y) and (y.owner.name in sources or behind(y)) for y in reached([x], behind))
+
+
+def awaited_by(op: Any) -> set[Any]:
+    """The ops of an op's block on which the op depends."""
+    block = op.operation.block
+
+    def before(op: Any) -> list[Any]:
+        owners = [x.owner.operation for x in read_by(op) if _is_result(x)]
+        return [owner for owner in owners if owner.block == block]
+
+    return set(reached(before(op), before))
+
+
+def in_block(op: Any, block: Any) -> Any | None:
+    """The op of a block that is an op, or contains it; None if there is none."""
+    while op.operation.block != block:
+        op = op.operation.block.owner
+        if op.operation.name in ("func.func", "builtin.module"):
+            return None
+    return op.operation
+
+
+def _is_result(x: Any) -> bool:
+    return not isinstance(x.owner, ir.Block)

@@ -1,0 +1,77 @@
+"""Minimum cuts among values: the cheapest values that separate some values from all that they are computed from.
+
+    x (1000) -> h (8) -> y (1000)        the minimum cut between the sources of y and y is h
+
+Source: Ford, Fulkerson, "Maximal flow through a network" (1956): the cut is where no augmenting path continues.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from tiduc.dialect.graph.graph import Value
+
+UNLIMITED = 2**62
+"""The capacity of a value that no cut contains."""
+
+Node = tuple[Value | None, bool]
+"""One end of a value in the flow network: at the op that defines it (False), or at the ops that read it (True)."""
+
+Network = dict[Node, dict[Node, int]]
+"""By node, how much more can flow to it from each other node."""
+
+_SOURCE: Node = (None, False)
+
+
+def minimum_cut(
+    before: Mapping[Value, Sequence[Value]],
+    capacity: Callable[[Value], int],
+    wanted: Iterable[Value],
+    price: Callable[[Value], int] | None = None,
+) -> list[Value]:
+    """The values of least total capacity on all paths to the wanted values; of several such cuts, the nearest to them.
+
+    `before` has each value with the values that it is computed from; a value with none of these is a source. Wanted
+    values that `before` lacks are ignored. With `price`, the sum also has the price of each value between the cut and
+    the wanted values, which are computed again.
+    """
+    left = _network(before, capacity)
+    for x in before if price is not None else ():
+        if before[x] and price is not None and (more := price(x)):
+            left[x, False][_SOURCE] = more
+    unreachable: dict[Node, None] = {}  # searches from these nodes have failed: no later path crosses them
+    for x in dict.fromkeys(wanted):
+        while path := _augmenting_path(left, (x, True), unreachable):
+            steps = list(pairwise(path))
+            flow = min(left[after][node] for node, after in steps)
+            for node, after in steps:
+                left[after][node] -= flow
+                left[node][after] = left[node].get(after, 0) + flow
+    return [x for x, read in unreachable if x is not None and read and (x, False) not in unreachable]
+
+
+def _network(before: Mapping[Value, Sequence[Value]], capacity: Callable[[Value], int]) -> Network:
+    left: Network = {_SOURCE: {}}
+    for x, sources in before.items():
+        nodes: list[Node] = [(y, True) for y in sources]
+        left[x, False] = dict.fromkeys(nodes or [_SOURCE], UNLIMITED)
+        left[x, True] = {(x, False): capacity(x)}
+    return left
+
+
+def _augmenting_path(left: Network, wanted: Node, unreachable: dict[Node, None]) -> list[Node]:
+    """A path from the source to a wanted node, along which more can flow; empty if there is none."""
+    after: dict[Node, Node | None] = {wanted: None} if wanted in left else {}
+    stack = list(after)
+    while stack:
+        node = stack.pop()
+        if node == _SOURCE:
+            path: list[Node] = [node]
+            while (following := after[path[-1]]) is not None:
+                path.append(following)
+            return path
+        for before, more in left[node].items():
+            if more and before not in after and before not in unreachable:
+                after[before] = node
+                stack.append(before)
+    unreachable.update(dict.fromkeys(after))
+    return []

@@ -1,0 +1,91 @@
+"""Functions of a module, and the ops inside an op."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.attributes import readable
+
+_ADVANCE = ir.WalkResult.ADVANCE
+
+
+def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
+    """An op and the ops nested in it, inner ones first by default; only ops of these names, if any are given."""
+    ops: list[Any] = []
+
+    def look(inner: Any) -> Any:
+        if not names or inner.name in names:
+            ops.append(inner)
+        return _ADVANCE
+
+    op.walk(look, order)
+    return ops
+
+
+def functions_in(module: Any) -> list[Any]:
+    """The functions of a module, without those of modules inside it."""
+    return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
+
+
+def symbol(op: Any) -> str:
+    """An op's symbol name; empty for an op without one."""
+    name = readable(op.attributes, "sym_name")
+    return str(name.value) if isinstance(name, ir.StringAttr) else ""
+
+
+def callee(call: Any) -> str:
+    """The name of the function that a `func.call` calls."""
+    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+
+
+def unused_symbol(body: Any, names: Iterable[str]) -> str:
+    """The first of the names that no op of a module's body has."""
+    taken = {symbol(op) for op in operations(body)}
+    return next(name for name in names if name not in taken)
+
+
+def new_function(
+    name: str,
+    types: tuple[Sequence[Any], Sequence[Any]],
+    ip: Any,
+    location: Any,
+    attributes: Mapping[str, Any] | None = None,
+) -> tuple[Any, Any]:
+    """A new private function of these input and output types, without a terminator, and its block."""
+    given = {
+        **(attributes or {}),
+        "sym_name": ir.StringAttr.get(name),
+        "sym_visibility": ir.StringAttr.get("private"),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(*types)),
+    }
+    function = ir.Operation.create("func.func", attributes=given, regions=1, loc=location, ip=ip)
+    return function, function.regions[0].blocks.append(*types[0])
+
+
+def outline(op: Any, name: str, module_body: Any) -> Any:
+    """A new private function at a module's end, which returns the results of a copy of an op without captures."""
+    types = [x.type for x in op.operands], [y.type for y in op.results]
+    function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
+    ip = ir.InsertionPoint(block)
+    copy = op.clone(ip)
+    for i, x in enumerate(block.arguments):
+        copy.operands[i] = x
+    ir.Operation.create("func.return", operands=list(copy.results), loc=op.location, ip=ip)
+    return function
+
+
+def replace_by_call(op: Any, function: str, name: str = "func.call", attributes: Any = None) -> None:
+    """Replaces an op by a call of a function on the op's operands."""
+    attributes = attributes or {"callee": ir.FlatSymbolRefAttr.get(function)}
+    types, ip = [y.type for y in op.results], ir.InsertionPoint(op)
+    call = ir.Operation.create(name, types, list(op.operands), attributes, loc=op.location, ip=ip)
+    replace(op, call.results)
+
+
+def replace(op: Any, values: Iterable[Any]) -> None:
+    """Replaces the results of an op by other values, and erases the op."""
+    for y, x in zip(list(op.results), list(values), strict=True):
+        y.replace_all_uses_with(x)
+    op.erase()

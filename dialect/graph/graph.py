@@ -1,0 +1,334 @@
+"""Graphs as Python records: values, their definitions, and their conversion to MLIR.
+
+A `tidu.graph` is read into these records once. A graph that a stage makes is written as MLIR only when the module is
+printed or lowered. In between, stages work on plain Python objects, which cost a fraction of an operation: most
+intermediate graphs of a derivative, such as the JVP that its transpose replaces, are never printed.
+"""
+
+import functools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPH_CALLS, TARGET
+from tiduc.dialect.ops.verify import ACTIVE
+
+
+class Value:
+    """A value of a graph: an input, which has a key, or a result, which has a definition.
+
+    Inputs with equal keys in several graphs of a view are one `Value`. `mlir` is the `ir.Value`, once written.
+    """
+
+    __slots__ = ("definition", "graph", "key", "mlir", "type")
+
+    def __init__(
+        self, type_: Any, graph: "Graph", definition: "Definition | None" = None, key: str | None = None
+    ):
+        self.type = type_
+        self.graph = graph
+        self.definition = definition
+        self.key = key
+        self.mlir: Any = None
+
+    @property
+    def location(self) -> Any:
+        return self.definition.location if self.definition is not None else self.graph.location
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether an op without operands and regions computes the value, such as a constant or an iota."""
+        return self.definition is not None and not self.definition.operands and self.definition.source is None
+
+    @property
+    def reference(self) -> Any:
+        """The reference `@graph::@name`; a value without a name gets one."""
+        name = self.key if self.key is not None else self.graph.name_of(self)
+        return ir.SymbolRefAttr.get([self.graph.name, name])
+
+    def __repr__(self) -> str:
+        name = self.key if self.key is not None else self.definition.name if self.definition else "?"
+        return f"<value {name} : {self.type} of @{self.graph.name}>"
+
+
+class Definition:
+    """One operation of a graph. Rules receive it as `op`, so it has the interface of an `ir.Operation`.
+
+    `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
+    outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
+
+    `source` is the `ir.Operation` that holds the regions, and None for an op without regions, whose attributes are
+    `given`. The source of an op that a rule emitted holds the regions only. The source of an op that was read is the
+    original op; `given` overrides its attributes. An op that a rule emits has the location of the op that the rule
+    was called for.
+    """
+
+    __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
+
+    def __init__(
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        graph: "Graph",
+        active: tuple[bool, ...] | None = None,
+        given: Mapping[str, Any] | None = None,
+        source: Any = None,
+        captures: tuple[Value, ...] = (),
+        location: Any = None,
+    ) -> None:
+        self.name = name
+        self.operands = operands
+        self.graph = graph
+        self.active = active
+        self.given = given
+        self.source = source
+        self.captures = captures
+        self.location = location if location is not None else ir.Location.unknown()
+        self.results: tuple[Value, ...] = ()
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (result,) = self.results
+        return result
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """The operands, and the values that the regions capture."""
+        return self.operands + self.captures
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The op's attributes; a live view of the source's attributes if there is a source and `given` is empty."""
+        if self.source is None:
+            return self.given or {}
+        if not self.given:
+            return self.source.attributes  # type: ignore[no-any-return]
+        return {**{name: self.source.attributes[name] for name in self.source.attributes}, **self.given}
+
+    @property
+    def regions(self) -> Any:
+        return self.source.regions if self.source is not None else ()
+
+    def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
+        """A copy of the op with the same `results` and other operands and captures."""
+        op = Definition(
+            self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
+        )
+        op.results = self.results
+        return op
+
+    def instead(
+        self, name: str, operands: tuple[Value, ...], given: Mapping[str, Any] | None = None
+    ) -> "Definition":
+        """Another op in place of this op, which has one result; `operands` has equal length or is empty."""
+        active = self.active if operands else None
+        op = Definition(name, operands, self.graph, active, given, None, (), self.location)
+        op.results = (Value(self.result.type, self.graph, op),)
+        return op
+
+    def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
+        """Creates the `ir.Operation` at an insertion point, with these `ir.Value`s as operands and captures."""
+        given = self.given
+        if masks and self.active:
+            given = {**(given or {}), ACTIVE: mask(self.active)}
+        if self.source is not None:
+            return self._with_regions(operands, captures, ip, given)
+        name, results = self.name, self.results
+        types = [results[0].type] if len(results) == 1 else [y.type for y in results]
+        if name in GRAPH_CALLS:
+            name, given = CUSTOM_CALL, {TARGET: ir.StringAttr.get(name), **(given or {})}
+        return ir.Operation.create(name, types, operands, given, None, 0, self.location, ip)
+
+    def _with_regions(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, given: Any) -> Any:
+        source, types = self.source, [y.type for y in self.results]
+        copy = source.clone(ip)
+        if len(source.results) != len(types):  # emitted by a rule: the source only holds the regions
+            regions = len(source.regions)
+            op = ir.Operation.create(self.name, types, operands, given, None, regions, self.location, ip)
+            _move_regions(copy, op)
+            return op
+        mine, attributes = copy.operands, copy.attributes
+        for i, x in enumerate(operands):
+            mine[i] = x
+        if ACTIVE in attributes:
+            del attributes[ACTIVE]
+        for name, value in (given or {}).items():
+            attributes[name] = value
+        if captures:
+            replace_captured(copy, captures)
+        return copy
+
+
+def definition_of(op: Any, graph: "Graph") -> Definition:
+    """The definition of an `ir.Operation`; the caller fills in operands, captures and active mask."""
+    name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
+    given = None
+    if source is None and len(attributes):
+        given = {key: attributes[key] for key in attributes if key != ACTIVE}
+        if name == CUSTOM_CALL and (target := str(given[TARGET].value)) in GRAPH_CALLS:
+            name = target
+            del given[TARGET]
+    definition = Definition(name, (), graph, None, given, source, (), op.location)
+    results = []
+    for y in op.results:
+        value = Value(_shared(y.type), graph, definition)
+        value.mlir = y
+        results.append(value)
+    definition.results = tuple(results)
+    return definition
+
+
+@functools.cache
+def _shared(type_: Any) -> Any:
+    """The type as one shared Python object, so that dictionary look-ups need no comparison."""
+    return type_
+
+
+def _move_regions(holder: Any, op: Any) -> None:
+    """Moves the regions of `holder` to `op`, and erases `holder`."""
+    for own, region in zip(op.regions, holder.regions, strict=True):
+        for block in list(region.blocks):
+            block.append_to(own)
+    holder.operation.erase()
+
+
+class Graph:
+    """The records of a graph; `op` is its `tidu.graph`, once written.
+
+    A `linear` graph has tangent inputs. `input_of` and `output_of` are the values that its inputs and outputs are
+    tangents of. `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` has the tangent of
+    each primal value that has one, if `linearize` made the graph in this process.
+    """
+
+    def __init__(self, name: str, location: Any = None) -> None:
+        self.name = name
+        self.location = location or ir.Location.unknown()
+        self.inputs: dict[str, Value] = {}
+        self.outputs: list[Value | None] = []
+        self.definitions: list[Definition] = []
+        self.attributes: dict[str, Any] = {}
+        self.linear = False
+        self.input_of: tuple[Any, ...] = ()
+        self.output_of: tuple[Any, ...] = ()
+        self.tangent_of: dict[Value, Value] = {}
+        self.names: dict[str, Any] = {}
+        self.op: Any = None
+        self.module: Any = None  # held because an op does not keep its module alive
+        self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
+        self.sizes: dict[
+            tuple[Value, int], Any
+        ] = {}  # sizes of dimensions, cached by `dialect/shapes/origins.py`
+        self.asserted: dict[tuple[Value, int], Any] | None = None  # by shape assertions, once searched
+        self._primal_of: dict[Value, Value] = {}
+        self._name_of: dict[Value, str] = {}
+        self._unwritten_names: list[tuple[str, Value]] = []
+        self._fresh = 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the inputs, in order."""
+        return tuple(self.inputs)
+
+    def primal_of(self, value: Value) -> Value | None:
+        """The value that an input of a linear graph is a tangent or cotangent of; None for any other value."""
+        if value.key is None or not self.input_of:
+            return None
+        if len(self._primal_of) != len(self.input_of):
+            self._primal_of = dict(zip(self.inputs.values(), self.input_of, strict=False))
+        return self._primal_of.get(value)
+
+    @property
+    def private(self) -> bool:
+        """Whether the graph exists only to be called by ops of other graphs."""
+        return "sym_visibility" in self.attributes
+
+    def name_of(self, value: Value) -> str:
+        """The symbol name of a value defined here; a value without a name gets a fresh one."""
+        name = self._name_of.get(value)
+        if name is None:
+            name = f"v{self._fresh}"
+            while name in self.names or name in self.inputs:
+                self._fresh += 1
+                name = f"v{self._fresh}"
+            self._fresh += 1
+            self.add_name(name, value)
+            self._unwritten_names.append((name, value))
+        return name
+
+    def add_name(self, name: str, value: Any) -> None:
+        """Records a name of a value, or of a reference that is not resolved yet."""
+        self.names[name] = value
+        if isinstance(value, Value):
+            self._name_of.setdefault(value, name)
+
+    def write_names(self) -> None:
+        """Writes the names that were given since the last call, as `tidu.name` ops.
+
+        A name is an op that uses the value, so native passes keep it: folding a value replaces its uses.
+        """
+        if not self._unwritten_names:
+            return
+        ip = ir.InsertionPoint.at_block_terminator(self.op.regions[0].blocks[0])
+        for name, value in self._unwritten_names:
+            attributes = {"sym_name": ir.StringAttr.get(name)}
+            ir.Operation.create("tidu.name", operands=[value.mlir], attributes=attributes, ip=ip)
+        self._unwritten_names.clear()
+
+
+@functools.cache
+def mask(active: tuple[bool, ...]) -> Any:
+    """The active mask `array<i1: ...>`."""
+    return ir.DenseBoolArrayAttr.get(list(active))
+
+
+def stem(graph: Graph) -> str:
+    """A graph's name without its numeric suffix."""
+    return graph.name.rstrip("0123456789")
+
+
+def operations(block: Any) -> Iterator[Any]:
+    """The operations of a block, as `ir.Operation`s."""
+    for view in block.operations:
+        yield view.operation
+
+
+def terminator(block: Any) -> Any:
+    """The last operation of a block, such as `stablehlo.return`."""
+    *_, last = operations(block)
+    return last
+
+
+def captured(op: Any) -> tuple[Any, ...]:
+    """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
+    if not len(op.regions):
+        return ()
+    inside: set[Any] = set()
+    values: dict[Any, None] = {}
+    stack = [block for region in op.regions for block in region.blocks]
+    while stack:
+        block = stack.pop()
+        inside.update(block.arguments)
+        for inner in operations(block):
+            for x in inner.operands:
+                if x not in inside:
+                    values.setdefault(x)
+            inside.update(inner.results)
+            stack.extend(nested for region in inner.regions for nested in region.blocks)
+    return tuple(x for x in values if x not in inside)
+
+
+def replace_captured(op: Any, captures: Sequence[Any]) -> None:
+    """Replaces the `ir.Value`s that an op's regions read from outside; `captures` is in the order of `captured`."""
+    if not len(op.regions):
+        return
+    replacement = dict(zip(captured(op), captures, strict=True))
+    stack = [block for region in op.regions for block in region.blocks]
+    while stack:
+        for inner in operations(stack.pop()):
+            for i, x in enumerate(inner.operands):
+                if x in replacement:
+                    inner.operands[i] = replacement[x]
+            stack.extend(nested for region in inner.regions for nested in region.blocks)

@@ -1,0 +1,69 @@
+"""Gives custom calls their results one by one where an old export has them in a tuple.
+
+%t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
+                                                     %t = tuple %y, %z
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+
+TUPLE = "stablehlo.tuple"
+GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
+
+
+def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
+    """The ops, with each custom call whose only result is a tuple replaced in its module; nested tuples too."""
+    return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
+
+
+def _flattened(op: Any) -> Any:
+    if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
+        return op
+    type_, ip = op.results[0].type, ir.InsertionPoint(op)
+    call = ir.Operation.create(
+        CUSTOM_CALL,
+        list(_parts(type_)),
+        list(op.operands),
+        {name: op.attributes[name] for name in op.attributes},
+        loc=op.location,
+        ip=ip,
+    )
+    op.results[0].replace_all_uses_with(_packed(type_, iter(call.results), op.location, ip))
+    op.erase()
+    return call
+
+
+def _parts(type_: Any) -> Iterator[Any]:
+    """The types in a tuple type, those of nested tuples included."""
+    for i in range(type_.num_types):
+        part = type_.get_type(i)
+        if isinstance(part, ir.TupleType):
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _packed(type_: Any, values: Iterator[Any], location: Any, ip: Any) -> Any:
+    """The tuple of a type that holds the next values."""
+    if not isinstance(type_, ir.TupleType):
+        return next(values)
+    parts = [_packed(type_.get_type(i), values, location, ip) for i in range(type_.num_types)]
+    return ir.Operation.create(TUPLE, [type_], parts, loc=location, ip=ip).result
+
+
+def part(op: Definition) -> Value | None:
+    """The value that an op takes out of a tuple of known parts; None for other ops."""
+    if op.name != GET_TUPLE_ELEMENT:
+        return None
+    (whole,) = op.operands
+    taken: Value | None = part(whole.definition) if whole.definition is not None else None
+    whole = whole if taken is None else taken
+    if whole.definition is None or whole.definition.name != TUPLE:
+        return None
+    taken = whole.definition.operands[ir.IntegerAttr(op.attributes["index"]).value]
+    return taken

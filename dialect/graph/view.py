@@ -1,0 +1,362 @@
+"""The resolved view: graphs of any number of modules, with every reference followed to its definition.
+
+Nothing is copied. A graph is read when a reference first leads to it, so a view over many files reads only the graphs
+that are used.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ResolveError
+from tiduc.dialect.graph.check_control import check_calls, check_control
+from tiduc.dialect.graph.graph import Definition, Graph, Value, captured, definition_of, operations
+from tiduc.dialect.graph.write import write_graph
+from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.control_ops import GRAPH_CALLS
+from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+
+BINDING = "tidu.bind"
+"""The name of the definition of a bound input, whose operand is the value that replaces the input."""
+
+
+class View:
+    """Graphs by symbol name, and values by reference and by input key.
+
+    `search` returns the op and the module of a graph that the view does not have, by name; None if it is not found.
+    """
+
+    def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
+        self.graphs: dict[str, Graph] = {}
+        self.inputs: dict[str, Value] = {}
+        self.caches: dict[Any, dict[Any, Any]] = {}  # for `dialect/graph/cache.py`
+        self._scratch = ir.Module.create()  # holds the regions of ops that rules emit
+        self._holders: dict[Any, Any] = {}
+        self._module = module
+        self._search = search
+        self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
+        self._unchecked: list[tuple[Graph, Definition]] = []  # ops that call graphs, once read
+        self._is_checking = False
+        self._acyclic: set[str] = set()
+        self._outputs: dict[str, list[Any]] = {}  # of indexed graphs, as `ir.Value`s
+        self._unwritten: dict[Graph, None] = {}
+        self._unwritten_bindings: list[tuple[str, Value]] = []
+        self._fresh: dict[str, int] = {}
+        # The G of each input key G.x; `fresh` gives no new graph the name G.
+        self._key_owners: set[str] = set()
+
+    # ---- graphs -----------------------------------------------------------------------------------------------
+
+    @property
+    def module(self) -> Any:
+        """The `ir.Module` that the view writes to, after writing what is new (see `write`)."""
+        return self.write()
+
+    @stage
+    def write(self) -> Any:
+        """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
+        for graph in self._unwritten:
+            write_graph(graph, self._module)
+        self._unwritten.clear()
+        for key, value in self._unwritten_bindings:
+            attributes = {"input": ir.FlatSymbolRefAttr.get(key), "value": self.reference(value)}
+            ir.Operation.create(BINDING, attributes=attributes, ip=ir.InsertionPoint(self._module.body))
+        self._unwritten_bindings.clear()
+        for graph in self.graphs.values():
+            graph.write_names()
+        return self._module
+
+    @property
+    def module_attributes(self) -> dict[str, Any]:
+        """The attributes of the module."""
+        attributes = self._module.operation.attributes
+        return {name: attributes[name] for name in attributes}
+
+    def add(self, op: Any, module: Any) -> Graph:
+        """Adds a `tidu.graph` of a module, whose body is read when needed.
+
+        Raises `ResolveError` if another graph has its name, or an input with an equal key has another type.
+        """
+        graph = Graph(ir.StringAttr(op.attributes["sym_name"]).value, op.location)
+        graph.op, graph.module = op, module
+        keys = [key.value for key in op.attributes["inputs"]]
+        for key, argument in zip(keys, op.regions[0].blocks[0].arguments, strict=True):
+            graph.inputs[key] = Value(argument.type, graph, key=key)
+        graph.linear = INPUT_OF in op.attributes
+        own = ("sym_name", "inputs", INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS)
+        graph.attributes = {name: op.attributes[name] for name in op.attributes if name not in own}
+        return self._add(graph)
+
+    def built(self, graph: Graph) -> Graph:
+        """Adds a graph that a builder made."""
+        graph.module = self._module
+        self._outputs[graph.name] = []
+        self._unwritten[graph] = None
+        return self._add(graph)
+
+    def discard(self, graph: Graph) -> None:
+        """Removes a graph that a builder made and that is not written; other graphs have what they need of it."""
+        del self.graphs[graph.name], self._outputs[graph.name]
+        del self._unwritten[graph]
+        for key, x in graph.inputs.items():
+            if x.graph is graph:
+                del self.inputs[key]
+
+    def graph(self, name: str, location: Any = None) -> Graph:
+        """The graph of that name, read; `ResolveError` if there is none."""
+        graph = self._find(name, location)
+        self._index(graph)
+        self._read_indexed()
+        return graph
+
+    def fresh(self, prefix: str) -> str:
+        """A name that no graph of the view or of its search path has: `L0`, `L1`, ... for the prefix `L`."""
+        number = self._fresh.get(prefix, 0)
+        while (
+            (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
+        ):
+            number += 1
+        self._fresh[prefix] = number + 1
+        return name
+
+    def holder(self, name: str, fills: tuple[Callable[[Any], None], ...], location: Any) -> Any:
+        """An op that holds the regions that these functions fill, until the emitted op is written; cached."""
+        held = self._holders.get((name, fills))
+        if held is None:
+            ip = ir.InsertionPoint(self._scratch.body)
+            held = ir.Operation.create(name, regions=len(fills), loc=location, ip=ip)
+            for fill, region in zip(fills, held.regions, strict=True):
+                fill(region)
+            self._holders[name, fills] = held
+        return held
+
+    # ---- values -----------------------------------------------------------------------------------------------
+
+    def value(self, ref: Any, location: Any = None) -> Value:
+        """The value of a reference `@graph::@name`, or of a pair of names; `ResolveError` if there is none."""
+        graph_name, name = _names(ref)
+        value = self._follow(self._value_of_name(graph_name, name, location))
+        self._read_indexed()
+        return value
+
+    def values(self, wanted: Iterable[Any]) -> list[Value]:
+        """The values for a list of values and references."""
+        return [x if isinstance(x, Value) else self.value(x) for x in wanted]
+
+    def input(self, key: str) -> Value:
+        """The input of that key; `ResolveError` if no graph has one."""
+        if key not in self.inputs:
+            there = ", ".join(f"@{other}" for other in self.inputs) or "none"
+            raise ResolveError(f"unknown input @{key}; the inputs are {there}")
+        return self.inputs[key]
+
+    def reference(self, value: Value) -> Any:
+        """The reference `@graph::@name` of a value; a value without a name gets one."""
+        return value.reference
+
+    def bind(self, key: str, value: Value, location: Any = None) -> None:
+        """Binds an input to a value, which replaces the input from now on.
+
+        Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
+        differ.
+        """
+        self.set_binding(key, value, location)
+        self._unwritten_bindings.append((key, value))
+
+    def set_binding(self, key: str, value: Value, location: Any = None) -> None:
+        """Binds an input like `bind`, for a `tidu.bind` that is in the module already."""
+        bound = self.input(key)
+        if bound.definition is not None:
+            raise ResolveError(f"input @{key} is bound a second time", location)
+        if bound.type != value.type:
+            raise ResolveError(f"binds {value.type} to input @{key} of type {bound.type}", location)
+        definition = Definition(BINDING, (value,), bound.graph)
+        definition.results = (bound,)
+        bound.definition = definition
+
+    def schedule(
+        self, wanted: Iterable[Value], given: Iterable[Value] = (), inputs: set[Value] | None = None
+    ) -> list[Definition]:
+        """The definitions that the wanted values need, in topological order. Iterative, in linear time.
+
+        Definitions that only `given` values need are left out. The inputs that are read are added to `inputs`.
+        Raises `ResolveError` if a value depends on itself.
+        """
+        order: list[Definition] = []
+        given, free = set(given), inputs if inputs is not None else set()
+        state: dict[Definition, bool] = {}  # False: its operands are being visited; True: done
+        stack = [x.definition for x in wanted if x.definition is not None and x not in given]
+        stack.reverse()
+        while stack:
+            definition = stack[-1]
+            done = state.get(definition)
+            if done is None:
+                state[definition] = False
+                waiting = len(stack)
+                for x in (
+                    definition.operands + definition.captures if definition.captures else definition.operands
+                ):
+                    before = x.definition
+                    if before is None:
+                        free.add(x)
+                    elif (placed := state.get(before)) is not True and x not in given:
+                        if placed is False:
+                            raise ResolveError(
+                                "a value depends on itself through its references", definition.location
+                            )
+                        stack.append(before)
+                if len(stack) == waiting:
+                    stack.pop()
+                    state[definition] = True
+                    order.append(definition)
+            else:
+                stack.pop()
+                if not done:
+                    state[definition] = True
+                    order.append(definition)
+        return order
+
+    # ---- reading ----------------------------------------------------------------------------------------------
+
+    def _add(self, graph: Graph) -> Graph:
+        if graph.name in self.graphs:
+            other = self.graphs[graph.name].location
+            raise ResolveError(f"symbol @{graph.name} is ambiguous: also defined at {other}", graph.location)
+        self.graphs[graph.name] = graph
+        for key, value in graph.inputs.items():
+            self._key_owners.add(key.partition(".")[0])
+            first = self.inputs.setdefault(key, value)
+            if first is not value and first.type != value.type:
+                message = (
+                    f"input @{key} is {value.type} in @{graph.name}, but {first.type} in @{first.graph.name}"
+                )
+                raise ResolveError(message, graph.location)
+            graph.inputs[key] = first
+        return graph
+
+    def _is_found(self, name: str) -> bool:
+        return self._search is not None and self._search(name) is not None
+
+    def _find(self, name: str, location: Any) -> Graph:
+        graph = self.graphs.get(name)
+        if graph is None and self._search is not None and (held := self._search(name)) is not None:
+            graph = self.add(*held)
+        if graph is None:
+            raise ResolveError(f"unknown graph @{name}", location)
+        return graph
+
+    def _index(self, graph: Graph) -> None:
+        """Makes the definitions of a graph's ops and records its names, without following references."""
+        if graph.name in self._outputs:
+            return
+        block = graph.op.regions[0].blocks[0]
+        values: dict[Any, Any] = dict(zip(block.arguments, graph.inputs.values(), strict=True))
+        read: list[tuple[Definition, Any]] = []
+        outputs: list[Any] = []
+        for op in operations(block):
+            name = op.name
+            if name == "tidu.name":
+                graph.add_name(ir.StringAttr(op.attributes["sym_name"]).value, values[op.operands[0]])
+            elif name == "tidu.external":
+                values[op.result] = _Pending(op.attributes["ref"], op)
+            elif name == TERMINATOR:
+                outputs = list(op.operands)
+            else:
+                definition = definition_of(op, graph)
+                values.update([(y.mlir, y) for y in definition.results])
+                graph.definitions.append(definition)
+                read.append((definition, op))
+        self._outputs[graph.name] = outputs
+        self._unread.append((graph, read, values))
+
+    def _read_indexed(self) -> None:
+        # A loop instead of recursion: graphs may refer to one another in a chain of any length. References are
+        # followed here rather than on use, so that the stages see only definitions.
+        follow = self._follow
+        while self._unread:
+            graph, read, values = self._unread.pop()
+            active = set(graph.inputs.values()) if graph.linear else set()
+            for definition, op in read:
+                definition.operands = tuple([follow(values[x]) for x in op.operands])
+                if definition.source is not None:
+                    definition.captures = tuple([follow(values[x]) for x in captured(op)])
+                if not active.isdisjoint(definition.operands):
+                    definition.active = tuple([x in active for x in definition.operands])
+                    active.update(definition.results)
+            outputs = [follow(values[x]) for x in self._outputs[graph.name]]
+            graph.outputs = list(outputs)
+            if graph.linear:
+                attributes = graph.op.attributes
+                given = iter(outputs)
+                graph.outputs = [next(given) if flag else None for flag in attributes[ACTIVE_OUTPUTS]]
+                graph.input_of, graph.output_of = (
+                    self._followed(attributes[name], graph) for name in (INPUT_OF, OUTPUT_OF)
+                )
+            for name, x in graph.names.items():
+                if not isinstance(x, Value):
+                    graph.names[name] = follow(x)
+            self._unchecked += [(graph, op) for op in graph.definitions if op.name in GRAPH_CALLS]
+        self._check_read()
+
+    def _check_read(self) -> None:
+        """Checks the ops that call graphs, one after the other: a check may read further graphs with such ops."""
+        if self._is_checking or not self._unchecked:
+            return
+        self._is_checking = True
+        try:
+            callers: dict[Graph, None] = {}
+            while self._unchecked:
+                graph, op = self._unchecked.pop()
+                callers[graph] = None
+                check_control(self, op)
+            for graph in callers:
+                if graph.name not in self._acyclic:
+                    check_calls(self, graph, self._acyclic)
+        finally:
+            self._is_checking = False
+
+    def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
+        return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
+
+    def _follow(self, x: Any) -> Value:
+        """The value of a reference, through references to references."""
+        passed: list[_Pending] = []
+        while not isinstance(x, Value):
+            if x in passed:
+                raise ResolveError(f"reference {x.ref} leads back to itself", x.op.location)
+            passed.append(x)
+            x = x.target if x.target is not None else self._value_of_name(*_names(x.ref), x.op.location)
+        for pending in passed:
+            if pending.target is None and x.type != pending.op.result.type:
+                message = (
+                    f"reference {pending.ref} has type {pending.op.result.type}, but the value is {x.type}"
+                )
+                raise ResolveError(message, pending.op.location)
+            pending.target = x
+        return x
+
+    def _value_of_name(self, graph_name: str, name: str, location: Any) -> Any:
+        graph = self._find(graph_name, location)
+        self._index(graph)
+        value = graph.inputs.get(name) or graph.names.get(name)
+        if value is None:
+            raise ResolveError(f"unknown value @{name} in graph @{graph_name}", location)
+        return value
+
+
+def _names(ref: Any) -> tuple[str, str]:
+    """The names of a graph and of a value in it, from a reference or a pair."""
+    graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
+    return graph_name, name
+
+
+class _Pending:
+    """A reference that is not followed yet, with its `tidu.external`."""
+
+    __slots__ = ("op", "ref", "target")
+
+    def __init__(self, ref: Any, op: Any) -> None:
+        self.ref = ref
+        self.op = op
+        self.target: Value | None = None

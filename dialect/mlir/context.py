@@ -1,0 +1,399 @@
+"""The only entry to MLIR: a context with StableHLO, CHLO and tidu loaded, and a parser that raises `TiducError`s."""
+
+import functools
+import gc
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _mlir, _stablehlo
+from torch_mlir.passmanager import PassManager
+
+from tiduc.dialect import progress
+from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported, describe
+from tiduc.dialect.mlir import bindings
+from tiduc.dialect.mlir.aliases import check_sizes, may_share
+from tiduc.dialect.mlir.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
+from tiduc.dialect.mlir.foreign import foreign, of_another_compiler, of_python, oversized, without_words
+from tiduc.dialect.mlir.resources import check_resources
+from tiduc.dialect.mlir.source_names import name_arguments
+from tiduc.dialect.ops import shardy
+from tiduc.dialect.ops.tidu import Tidu
+from tiduc.dialect.reading import read_whole
+from tiduc.dialect.turns import turn
+
+_ALLOW = "If this is intended, please use -allow-unregistered-dialect with the MLIR tool used"
+_HOW = (
+    "If the op has rules, name their module: --rules MODULE; tiduc opt also has --allow-unregistered-dialect"
+)
+_UNREGISTERED = re.compile(r"unregistered[ -]dialect")
+_NO_DIALECT = re.compile(r"unregistered[ -]dialect|not found for custom op")
+_UNKNOWN = re.compile(r"""(?:`!"?|dialect ')([^."']+)""")
+_NO_TEXT = "a name is not UTF-8 text"
+
+
+class _Every(frozenset[str]):
+    """All names, as a collection."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_DIALECT = _Every()
+"""For `parse` and `read`: ops of any dialect may be unregistered."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+_contexts: list[Any] = []
+"""The context, once it is complete."""
+
+
+def context() -> Any:
+    """The process's `ir.Context`. Graphs of all files share one context, so that attributes can be compared.
+
+    Multithreading is off, because Python passes need that. Threads take turns (`turns.py`).
+    """
+    if not _contexts:
+        with turn():
+            if not _contexts:
+                _contexts.append(_complete_context())
+    return _contexts[0]
+
+
+def _complete_context() -> Any:
+    """A context with all dialects."""
+    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The empty modules are
+    # found first: torch-mlir's own modules of `linalg` and others take 0.4 s to import, and tiduc reads none of them.
+    _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
+    it = ir.Context()
+    it.enable_multithreading(False)
+    _stablehlo.register_dialect(it)
+    _stablehlo.register_stablehlo_passes()
+    bindings.register_passes()
+    with it, ir.Location.unknown():
+        _read_complex_elements()
+        Tidu.load()
+        shardy.Shardy.load()
+        # CHLO has no registration call of its own; this pass depends on it and so loads it.
+        load_chlo = PassManager.parse("builtin.module(stablehlo-compatibility-expander{target=1.0.0})")
+        load_chlo.run(ir.Module.create().operation)
+    return it
+
+
+def _read_complex_elements() -> None:
+    """Makes the bindings return complex elements attributes; they have no class for them and raise a TypeError.
+
+    Inside a callback from C++, such as a constraint of a pattern, that TypeError would end the process.
+    """
+
+    @functools.cache
+    def of_type(type_: Any) -> Any:
+        element = ir.ShapedType(type_).element_type
+        if isinstance(element, ir.ComplexType):
+            return ir.DenseElementsAttr
+        return ir.DenseFPElementsAttr if isinstance(element, ir.FloatType) else ir.DenseIntElementsAttr
+
+    def downcast(attribute: Any) -> Any:
+        return of_type(attribute.type)(attribute)
+
+    scalar = ir.RankedTensorType.get([], ir.F32Type.get())
+    any_elements = ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(ir.F32Type.get(), 0))
+    ir.register_type_caster(any_elements.typeid, replace=True)(downcast)
+
+
+def stage(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a function to run inside the context, in its turn, with the cyclic garbage collector paused.
+
+    The bindings make millions of small objects without cycles. The collector would visit them repeatedly, which
+    doubles the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded
+    under the function's name, for crash reports.
+    """
+    name = function.__qualname__.removesuffix(".__init__").lstrip("_")
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with turn():
+            interrupted = progress.begin(name)
+            result = None
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                with context(), ir.Location.unknown():
+                    result = function(*args, **kwargs)
+                    return result
+            except ir.MLIRError as error:
+                raise diagnosed(error) from None
+            except RecursionError:  # stages recurse on nested graphs
+                raise Unsupported("regions or calls are nested too deeply") from None
+            except RuntimeError as error:
+                if "str_from_cstr" not in str(error):
+                    raise
+                # MLIR's strings are bytes; the bindings fail on those that are not UTF-8.
+                raise ParseError(_NO_TEXT) from None
+            finally:
+                if collecting:
+                    gc.enable()
+                progress.end(name, interrupted, args, result)
+
+    return run
+
+
+def diagnosed(error: Any, file: str | None = None) -> TiducError:
+    """The first diagnostic of an `ir.MLIRError` as a `TiducError`; `file` replaces MLIR's "-" in the location."""
+    if not error.error_diagnostics:
+        return ParseError(str(error), file)
+    first = error.error_diagnostics[0]
+    # MLIR's message names an option of its own tools.
+    message = first.message.replace(_ALLOW, _HOW)
+    message = "\n".join([message, *(f"note: {note.message}" for note in first.notes)])
+    place = describe(first.location)
+    if file is not None and place.startswith("-:"):
+        place = file + place[1:]
+    return ParseError(message, place or file)
+
+
+def verify(op: Any, location: Any = None) -> None:
+    """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc made.
+
+    `location` is the error's location if the rejected op has none.
+    """
+    try:
+        op.operation.verify()
+    except ir.MLIRError as error:
+        rejection = diagnosed(error)
+        message = f"tiduc made invalid IR; please report it, unless a rule of yours emits the op: {rejection.message}"
+        raise InvalidIR(message, rejection.location or location) from None
+
+
+@contextmanager
+def collected_messages() -> Iterator[list[str]]:
+    """Collects the messages of MLIR's diagnostics in the block, which MLIR would print otherwise.
+
+    Some functions of the bindings report only that they failed; the messages give the reason.
+    """
+    messages: list[str] = []
+
+    def hear(diagnostic: Any) -> bool:
+        try:
+            messages.append(diagnostic.message)
+        except RuntimeError:  # not UTF-8, as in `stage`
+            messages.append(_NO_TEXT)
+        return True
+
+    with turn(), context().attach_diagnostic_handler(hear):
+        yield messages
+
+
+@stage
+def available_dialects() -> list[str]:
+    """The names of all dialects that modules may use; MLIR lists them in a note about an unknown dialect."""
+    try:
+        ir.Module.parse("no_dialect.op")
+    except ir.MLIRError as error:
+        notes = [note.message for note in error.error_diagnostics[0].notes]
+        listed: str = notes[0].removeprefix("Available dialects: ").partition(" (* ")[0]
+        return listed.replace(" (*)", "").split(", ")
+    return []
+
+
+@stage
+def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
+    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` if there is none.
+
+    `file` is the name in diagnostics. Ops of `dialects` may be unregistered; they are read in generic form.
+    """
+    try:
+        if isinstance(text, bytes) and is_portable(text):
+            return _deserialize(text, file)
+        _check(text, file)
+        if (spelled := _with_shardy(text)) is not None:
+            module = _parsed(ir.Module.parse, spelled, _with(dialects, shardy.DIALECT), len(spelled))
+            _check_module(module, spelled, file)
+            shardy.fold(module)
+            return module
+        module = _parsed(ir.Module.parse, text, dialects, len(text))
+        _check_module(module, text, file)
+        _name_arguments(module, text, "-")
+        return module
+    except ir.MLIRError as error:
+        if isinstance(text, bytes) and holds_shardy(text):
+            return parse(text_by_jaxlib(text, file), file, dialects)
+        raise _unread(error, file, text) from None
+    except MemoryError as error:
+        raise _unread(error, file, text) from None
+
+
+def _name_arguments(module: Any, source: str | bytes, file: str) -> None:
+    """Keeps the names of arguments in a text, of which `file` is the name in locations."""
+    text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    if not text.startswith(BYTECODE):
+        name_arguments(module, text, file)
+
+
+def _check(source: str | bytes, file: str | None) -> None:
+    """Raises `ParseError` for text on which MLIR's parser would end the process."""
+    if (
+        ("]x[" in source)
+        if isinstance(source, str)
+        else (b"]x[" in source and not source.startswith(BYTECODE))
+    ):
+        text = _text(source)
+        if message := oversized(text):
+            raise ParseError(message[0], _place(text, message[1], file))
+
+
+def _check_module(module: Any, source: str | bytes, file: str | None) -> None:
+    """`ParseError` where a module that MLIR has read would read other memory, or take exponential space as text."""
+    check_resources(module, source, file)
+    if may_share(source):
+        check_sizes(module, file)
+
+
+def _unread(error: Any, file: str | None, source: str | bytes) -> Exception:
+    """The error for a source that MLIR cannot read: MLIR's diagnostic, or the file's format if it is not MLIR."""
+    if isinstance(error, MemoryError):  # a number in damaged bytecode may ask for any memory
+        if not isinstance(source, bytes) or not source.startswith(BYTECODE):
+            return error
+        return ParseError("this bytecode takes more memory than there is; it may be damaged", file)
+    if isinstance(source, bytes) and (other := foreign(source)):
+        return ParseError(other, file)
+    if not error.error_diagnostics and (message := without_words(text := _text(source))):
+        return ParseError(message[0], _place(text, message[1], file))
+    if instead := of_python(text := _text(source)):
+        return ParseError(instead, file)
+    diagnosis = diagnosed(error, file)
+    if _NO_DIALECT.search(diagnosis.message) and (instead := of_another_compiler(text)):
+        diagnosis.message = instead
+    return diagnosis
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be encoded in UTF-8; `os.fsdecode` turns other bytes into surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _text(source: str | bytes) -> str:
+    return source if isinstance(source, str) else source.decode("utf-8", "surrogateescape")
+
+
+def _place(text: str, at: int, file: str | None) -> str:
+    """The `file:line:col` of the character at offset `at`."""
+    line = text.count("\n", 0, at) + 1
+    return f"{file or '-'}:{line}:{at - text.rfind(chr(10), 0, at)}"
+
+
+def _with_shardy(text: str | bytes) -> bytes | None:
+    """The text with Shardy's ops in generic form, or bytecode with Shardy's ops; None if it has no Shardy ops."""
+    if isinstance(text, bytes):
+        if holds_shardy(text):
+            return text
+        if text.startswith(BYTECODE) or b"sdy." not in text:
+            return None
+        text = _text(text)
+    # Names and strings may hold bytes that are not UTF-8, which the bindings accept only in a bytes object.
+    return shardy.generic(text).encode("utf-8", "surrogateescape") if shardy.has_ops(text) else None
+
+
+def _with(dialects: Collection[str], name: str) -> Collection[str]:
+    return dialects if name in dialects else {*dialects, name}
+
+
+def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
+    """The source of a size, in bytes, parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
+
+    If the module has unregistered ops, the context allows them from then on, because copying an op creates one.
+    """
+    before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
+    try:
+        with progress.time_limit(_seconds(size)):
+            return parser(source)
+    except ir.MLIRError as error:
+        said = [d.message for d in error.error_diagnostics if _UNREGISTERED.search(d.message)]
+        unknown = {match[1] for message in said if (match := _UNKNOWN.match(message))}
+        if not said or not all(name in dialects for name in unknown):
+            raise
+        context().allow_unregistered_dialects = True
+        module = parser(source)
+        unknown = _unregistered(module)
+        if not all(name in dialects for name in unknown):
+            raise
+        before = before or bool(unknown)
+        return module
+    finally:
+        context().allow_unregistered_dialects = before
+
+
+def _unregistered(module: Any) -> set[str]:
+    """The dialects of a module's unregistered ops."""
+    names = set()
+
+    def look(op: Any) -> Any:
+        if not context().is_registered_operation(op.name):
+            names.add(op.name.partition(".")[0])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return names
+
+
+def _seconds(size: int) -> float:
+    """The most time that reading bytes may take. MLIR reads 10 MB in a second, and some damaged bytecode for ever."""
+    return 20 + size / 1e6
+
+
+def _deserialize(artifact: bytes, file: str | None) -> Any:
+    with collected_messages() as messages, progress.time_limit(_seconds(len(artifact))):
+        try:
+            module = _stablehlo.deserialize_portable_artifact(context(), artifact)
+            _check_module(module, artifact, file)
+            return module
+        except ValueError as error:
+            if not holds_shardy(artifact):
+                raise ParseError("; ".join(messages) or str(error), file) from None
+    return parse(text_by_jaxlib(artifact, file), file)
+
+
+@stage
+@progress.during("parse")
+def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
+    """The `ir.Module` in a file; `TiducError` if the file cannot be read, `ParseError` if it holds no module.
+
+    `dialects` is as for `parse`.
+    """
+    if not str(path):
+        raise TiducError("the name of the file is empty")
+    try:
+        contents = read_whole(path)
+        # A pipe, such as the shell's `<(command)`, can be read only once.
+        once = not Path(path).is_file()
+        if once:
+            progress.keep(contents)
+        nameable = _is_text(str(path))  # MLIR takes names in UTF-8
+        if once or not nameable or is_portable(contents) or _with_shardy(contents) is not None:
+            return parse(contents, str(path), dialects)
+        _check(contents, str(path))
+        # `parseFile`, unlike `parse`, makes locations that name the file.
+        module = _parsed(ir.Module.parseFile, str(path), dialects, len(contents))
+        _check_module(module, contents, str(path))
+        _name_arguments(module, contents, str(path))
+        return module
+    except (ir.MLIRError, MemoryError) as error:
+        raise _unread(error, str(path), contents) from None
+    except OSError as error:
+        raise TiducError(error.strerror or str(error), str(path)) from None
+
+
+@stage
+def run_passes(operation: Any, pipeline: str, verify: bool = False) -> None:
+    """Runs a textual pipeline of native passes on an operation, in place."""
+    try:
+        manager = PassManager.parse(pipeline)
+    except ValueError as error:
+        raise TiducError(str(error)) from None
+    manager.enable_verifier(verify)
+    manager.run(operation)

@@ -1,0 +1,61 @@
+"""Writes a module as text, bytecode, or a StableHLO portable artifact."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.mlir.context import collected_messages, run_passes, stage, verify
+from tiduc.dialect.mlir.resources import inlined
+
+_SLICE_OF_SCALAR = ", , sizes = []"
+"""StableHLO's printer writes this for a `dynamic_slice` of a scalar, and its parser rejects it."""
+
+
+def text(module: Any) -> bytes:
+    """The text of a verified module; in generic form if the pretty form would not parse."""
+    written: str = module.operation.get_asm(assume_verified=True)  # printing would verify again
+    if _SLICE_OF_SCALAR in written:
+        written = module.operation.get_asm(assume_verified=True, print_generic_op_form=True)
+    return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
+
+
+def bytecode(module: Any) -> bytes:
+    """MLIR bytecode: compact, and readable by tools of the same version."""
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    return written.getvalue()
+
+
+def artifact(module: Any) -> bytes:
+    """A StableHLO portable artifact, for tools from the last twelve weeks and for future tools, for years."""
+    portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
+    run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+    twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12
+    version = _stablehlo.get_version_from_compatibility_requirement(twelve_weeks)
+    with collected_messages() as messages:
+        try:
+            return bytes(_stablehlo.serialize_portable_artifact(portable, version))
+        except ValueError as error:
+            why = messages[0] if messages else error
+            raise RequestError(f"only StableHLO ops can be written as a portable artifact: {why}") from None
+
+
+EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecode, "artifact": artifact}
+
+
+@stage
+def emit(module: Any, kind: str = "text") -> bytes:
+    """The module as the bytes of a file; `InvalidIR` if the verifier rejects the module."""
+    verify(module)
+    return EMITTERS[kind](module)
+
+
+@stage
+def shortest(module: Any) -> str:
+    """The default kind for a module: "text", or "bytecode" if constants are resources."""
+    return "bytecode" if has_resources(module) else "text"

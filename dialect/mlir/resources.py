@@ -1,0 +1,168 @@
+"""Resources: constants whose bytes are stored apart from the ops. Not every reader supports them.
+
+    %w = stablehlo.constant dense_resource<w> : tensor<2xf32>
+    {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}
+
+MLIR does not compare the bytes of a resource with the type of the constant, and accepts a name without bytes. Readers
+would then read other memory. Each element takes whole bytes, also a boolean.
+"""
+
+import functools
+import math
+import re
+from contextlib import suppress
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import ParseError
+from tiduc.dialect.mlir.artifacts import BYTECODE
+from tiduc.dialect.ops.attributes import named_attributes, readable, readable_entries
+
+_NAME = r'("(?:[^"\\]|\\.)*"|[^\s:<>"]+)'
+_USE = re.compile(rf"dense_resource<{_NAME}>")
+_BYTES = re.compile(rf'^\s*{_NAME}: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
+_SECTION = "\n{-#"
+_ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
+_KEYWORD = "dense_resource"
+_DATA, _TABLE = 5, 6  # the sections of bytecode with the bytes of resources, and with their names and sizes
+_NO_ENTRY = b"\1"  # the table of a module without resources
+_ALIGNED = 0x80  # this bit of a section's number says that an alignment follows
+_HEAD = 2**20  # bytes of bytecode that are read to find the size of one resource
+
+
+def inlined(text: str) -> str:
+    """The text of a module with its resources inlined as `dense` elements; a text without resources is unchanged.
+
+    StableHLO's interpreter reads wrong numbers from a resource, and XLA rejects resources; both read `dense` elements.
+    """
+    body, separator, section = text.partition(_SECTION)
+    if not separator or _USE.search(body) is None:
+        return text
+    digits = {name: elements[_ALIGNMENT:] for name, elements in _BYTES.findall(section)}
+
+    def elements_of(use: re.Match[str]) -> str:
+        return f'dense<"0x{digits[use[1]]}">' if use[1] in digits else use[0]
+
+    return _USE.sub(elements_of, body) + "\n"
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------
+
+
+def check_resources(module: Any, source: str | bytes, file: str | None = None) -> None:
+    """Raises `ParseError` if a resource in a module has other bytes than its type needs, or none.
+
+    `source` is what the module was read from; modules without resources take no time. `file` is its name in locations.
+    """
+    if not _may_hold(source):
+        return
+    sizes: dict[Any, int | None] = {}
+    wrong: list[ParseError] = []
+
+    def look(op: Any) -> Any:
+        for name in op.attributes:
+            for resource in _resources_in(readable(op.attributes, name)):
+                if resource not in sizes:
+                    sizes[resource] = _bytes_of(resource)
+                if sizes[resource] != (needed := _needed(resource.type)):
+                    has = "none" if sizes[resource] is None else sizes[resource]
+                    message = (
+                        f"a resource of type {resource.type} needs {needed} bytes, and the file has {has}"
+                    )
+                    wrong.append(ParseError(message, op.location))
+                    return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    if wrong:
+        place = wrong[0].location
+        raise ParseError(
+            wrong[0].message, file + place[1:] if file and place.startswith("-:") else place or file
+        )
+
+
+def _may_hold(source: str | bytes) -> bool:
+    if isinstance(source, str):
+        return _KEYWORD in source
+    if not source.startswith(BYTECODE):
+        return _KEYWORD.encode() in source
+    return len(_sections(source).get(_TABLE, ())) > len(_NO_ENTRY)
+
+
+def _resources_in(attribute: Any) -> list[Any]:
+    """The resources in an attribute: itself, or those in an array or a dictionary that the bindings can read."""
+    entries = readable_entries(attribute) or []
+    if isinstance(attribute, ir.DictAttr):
+        with suppress(ParseError):
+            entries = list(named_attributes(attribute).values())
+    if entries or attribute is None:
+        return [resource for entry in entries for resource in _resources_in(entry)]
+    try:
+        return [ir.DenseResourceElementsAttr(attribute)]
+    except ValueError:  # the bindings have no other test
+        return []
+
+
+def _needed(type_: Any) -> int:
+    """The bytes of all elements of a type."""
+    return int(math.prod(type_.shape)) * element_bytes(type_)
+
+
+@functools.cache
+def element_bytes(type_: Any) -> int:
+    """The bytes of one element of a tensor type; a boolean takes one. 0 for other types."""
+    if not isinstance(type_, ir.RankedTensorType):
+        return 0
+    element, parts = type_.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = element.element_type, 2
+    width = 64 if isinstance(element, ir.IndexType) else getattr(element, "width", 8)
+    return parts * max(1, (width + 7) // 8)
+
+
+def _bytes_of(resource: Any) -> int | None:
+    """The bytes of a resource; None if it has none. The bindings tell no size; bytecode states the size."""
+    holder, head = ir.Module.create(ir.Location.unknown(resource.context)), _Head()
+    holder.operation.attributes["resource"] = resource
+    holder.operation.write_bytecode(head)
+    data = _sections(head.contents)[_DATA]
+    if not data:
+        return None
+    _, at = _number(head.contents, data.start)  # the alignment
+    return _number(head.contents, at)[0]
+
+
+class _Head:
+    """A file that keeps the first bytes that are written to it."""
+
+    def __init__(self) -> None:
+        self.contents = bytearray()
+
+    def write(self, chunk: bytes) -> int:
+        self.contents += chunk[: max(0, _HEAD - len(self.contents))]
+        return len(chunk)
+
+
+def _sections(contents: bytes | bytearray) -> dict[int, range]:
+    """The places of the bytes of each section of bytecode, by the number of the section."""
+    sections = dict[int, range]()
+    _, at = _number(contents, len(BYTECODE))  # the version
+    at = contents.index(b"\0", at) + 1  # the producer
+    while at < len(contents):
+        number, (length, at) = contents[at], _number(contents, at + 1)
+        if number & _ALIGNED:
+            alignment, at = _number(contents, at)
+            at = math.ceil(at / alignment) * alignment
+        sections[number & ~_ALIGNED] = range(at, at + length)
+        at += length
+    return sections
+
+
+def _number(contents: bytes | bytearray, at: int) -> tuple[int, int]:
+    """A number in bytecode, and the place after it. The zeros at the end of its first byte count its other bytes."""
+    first = contents[at]
+    more = 8 if not first else (first & -first).bit_length() - 1
+    end = at + 1 + more
+    encoded = int.from_bytes(contents[at:end], "little")
+    return (encoded >> 8 if not first else encoded >> more + 1), end

@@ -1,0 +1,58 @@
+"""The ops `tidu.call`, `tidu.case` and `tidu.loop`: their names, their attributes, and the types of sequences.
+
+    tidu.call  (x...) [@f]                           the outputs of @f(x...)
+    tidu.case  (index, x...) [@b0, @b1, ...]         the outputs of the branch that the index selects, at x...
+    tidu.loop  (init..., sequence..., invariant...) [@body, @cond]  {carries, sequences, reverse}
+
+A loop calls `@body (carry..., element..., invariant...) -> (carry..., element...)` while `@cond (carry...,
+invariant...)` holds. A loop without a condition calls `@body` once for each element of its sequences, like
+`jax.lax.scan`; a reversed loop goes from the last element to the first. The results of a loop are its final carries
+and the sequences of the elements that `@body` returned. A sequence has one leading dimension more than its elements;
+that dimension is dynamic if the trip count is not known at compile time.
+
+Only graphs contain these ops. Lowering turns them into StableHLO control flow or function calls. The file
+`graph/check_control.py` verifies them, and `control/control.py` reads and emits them.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+
+CUSTOM_CALL, TARGET = "stablehlo.custom_call", "call_target_name"
+
+CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
+GRAPHS = "called_computations"
+CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
+DERIVATIVES = ("tidu.jvp", "tidu.vjp")
+"""On a graph: symbols of a custom JVP or VJP, which replaces the derivative of the graph's own ops."""
+
+CALL_VJP = "tidu.call_vjp"
+"""The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""
+
+GRAPH_CALLS = frozenset({CALL, CALL_VJP, CASE, LOOP})
+"""Ops that call graphs, written as custom calls: IRDL cannot declare an op with operands of any number and type."""
+
+FUNCTION = "tidu.function"
+"""On a graph: the name of the function that it stays in the output, because rules or other files refer to it."""
+
+MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
+"""Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
+MEMORIES = ("stack", "sqrt", "log", "auto")
+BASE = "tidu.base"
+"""Names the first graph of the op that this op extends by more results; both ops belong to one call site."""
+
+
+def call_target(op: Any) -> Any:
+    """The name of a custom call's target; None for any other op."""
+    return op.attributes[TARGET].value if op.name == CUSTOM_CALL else None
+
+
+def sequence_type(type_: Any, count: int | None) -> Any:
+    """The type of a sequence of `count` values of a type; the leading dimension is dynamic if `count` is None."""
+    sizes = [ir.ShapedType.get_dynamic_size() if count is None else count, *type_.shape]
+    return ir.RankedTensorType.get(sizes, type_.element_type)
+
+
+def element_type(type_: Any) -> Any:
+    """The type of the elements of a sequence."""
+    return ir.RankedTensorType.get(list(type_.shape)[1:], type_.element_type)

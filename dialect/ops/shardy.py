@@ -1,0 +1,233 @@
+"""Reads Shardy's ops as custom calls, which every pass supports. The wheel does not have Shardy's dialect.
+
+    sdy.mesh @mesh = <["d"=4, "m"=2]>              stays
+    sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
+    sdy.manual_computation(%x) ... (%part) {    -> %part = stablehlo.custom_call @shardy.to_parts(%x) {sharding, ...}
+      body                                         body
+      sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
+
+The body of a manual computation is inlined, so it is differentiated and merged like other ops;
+`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect,
+MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET
+
+DIALECT = "sdy"
+MESH = "sdy.mesh"
+CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
+CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
+PLACEMENT = "annotate_device_placement"
+"""A call that places its operand in a kind of memory, such as the host's; JAX exports `device_put` so."""
+TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
+HOLDERS, DEVICES = "holders", "devices"
+"""Attributes of `TO_PARTS` and `TO_WHOLE`: the groups of devices that hold equal parts, one group per row, and the
+number of devices along the manual axes."""
+
+
+class Shardy(ext.Dialect, name="shardy"):
+    """A stand-in for Shardy's dialect while a file is read."""
+
+
+class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
+    """Holds the region of the manual computation that follows: MLIR looks up no symbols inside an unregistered op."""
+
+    body: ir.Region
+
+
+_OPS = re.compile(r'^ *(%\S+ = )?"?sdy\.', re.MULTILINE)
+_MESH = re.compile(r"^( *)sdy\.mesh @(\"[^\"]*\"|[\w$.-]+) = (<[^>]*>)(?: \{(.*)\})?", re.MULTILINE)
+_CONSTRAINT = re.compile(
+    r"^( *%\S+ = )(sdy\.sharding_constraint|sdy\.reshard) (%\S+) (<.*>)(?: (\{.*\}))? : (tensor<.*?>)(?=$| loc)",
+    re.MULTILINE,
+)
+_RETURN = re.compile(r"^( *)sdy\.return(?: (%.*?) : (.*?))?(?=$| loc)", re.MULTILINE)
+_MANUAL = re.compile(
+    r"^( *)((?:%\S+ = )?)sdy\.manual_computation(\(.*?\)) in_shardings=(\[.*\]) out_shardings=(\[.*\]) "
+    r"manual_axes=(\{.*?\}) \((.*)\) \{$",
+    re.MULTILINE,
+)
+SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
+
+
+def shardings_among(attributes: Any) -> Any:
+    """The sharding attributes among the attributes of an argument or a result; None for None."""
+    if attributes is None:
+        return None
+    return ir.DictAttr.get(
+        {name: value for name, value in named_attributes(attributes).items() if name in SHARDINGS}
+    )
+
+
+def has_ops(text: str) -> bool:
+    """Whether the text has Shardy ops, in pretty or generic form."""
+    return _OPS.search(text) is not None
+
+
+def generic(text: str) -> str:
+    """The text with Shardy's ops in generic form; line numbers do not change."""
+    text = _MESH.sub(_generic_mesh, text)
+    text = _CONSTRAINT.sub(r'\1"\2"(\3) {sharding = #sdy.sharding\4} : (\6) -> \6', text)
+    text = _RETURN.sub(lambda m: f'{m[1]}"sdy.return"({m[2] or ""}) : ({m[3] or ""}) -> ()', text)
+    while (match := _MANUAL.search(text)) is not None:
+        text = _generic_manual(text, match)
+    return text
+
+
+def _generic_mesh(match: re.Match[str]) -> str:
+    name = match[2] if match[2].startswith('"') else f'"{match[2]}"'
+    more = f", {match[4]}" if match[4] else ""
+    return f'{match[1]}"sdy.mesh"() {{sym_name = {name}, mesh = #sdy.mesh{match[3]}{more}}} : () -> ()'
+
+
+def _generic_manual(text: str, match: re.Match[str]) -> str:
+    """Rewrites one manual computation. Its region ends at the first line with `}` in the op's own column."""
+    indent, results, operands, inside, outside, axes, arguments = match.groups()
+    end = f"\n{indent}}} "
+    at = text.find(end, match.end())
+    if at < 0:
+        line = text.count("\n", 0, match.start()) + 1
+        raise ParseError("the end of an sdy.manual_computation is not found", f"-:{line}:{len(indent) + 1}")
+    attributes = (
+        f"in_shardings = #sdy.sharding_per_value<{inside}>, out_shardings = #sdy.sharding_per_value<{outside}>, "
+        f"manual_axes = #sdy<manual_axes{axes}>"
+    )
+    head = f'{indent}"shardy.body"() ({{ ^bb0({arguments}):'
+    tail = f'\n{indent}}}) : () -> () {results}"sdy.manual_computation"{operands} {{{attributes}}} '
+    return text[: match.start()] + head + text[match.end() : at] + tail + text[at + len(end) :]
+
+
+# ---- as custom calls ---------------------------------------------------------------------------------------------
+
+
+_MOST_DEVICES = 1 << 20
+"""A mesh of more devices is an error, because the attribute `HOLDERS` lists each device."""
+
+_ATTRIBUTES = {
+    MESH: ("sym_name", "mesh"),
+    CONSTRAINT: ("sharding",),
+    RESHARD: ("sharding",),
+    "sdy.manual_computation": ("manual_axes", "in_shardings", "out_shardings"),
+}
+
+
+def fold(module: Any) -> None:
+    """Replaces Shardy's ops in a module by custom calls, in place; meshes stay."""
+    ops: list[Any] = []
+
+    def look(op: Any) -> Any:
+        if op.name.startswith((f"{DIALECT}.", "shardy.")):
+            ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)  # inner ones first
+    for op in ops:
+        for name in _ATTRIBUTES.get(op.name, ()):
+            if name not in op.attributes:
+                raise ParseError(f"'{op.name}' op requires attribute '{name}'", op.location)
+    meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in ops if op.name == MESH}
+    holder = None
+    for op in ops:
+        if op.name in (CONSTRAINT, RESHARD):
+            y = call(op.name, op.operands[0], op.results[0].type, {"sharding": op.attributes["sharding"]}, op)
+            op.results[0].replace_all_uses_with(y)
+            op.erase()
+        elif op.name == "sdy.manual_computation":
+            _flatten(op, holder if not len(op.regions) else op, meshes)
+        elif op.name == "shardy.body":
+            holder = op
+        elif op.name not in (MESH, "sdy.return"):
+            raise ParseError(
+                f"{op.name}, of the unregistered dialect {DIALECT}, is not understood", op.location
+            )
+
+
+def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
+    """Creates a custom call of one operand in front of the op `before`; its result."""
+    attributes = {**attributes, TARGET: ir.StringAttr.get(target)}
+    ip = ir.InsertionPoint(before)
+    return ir.Operation.create(CUSTOM_CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
+
+
+def _flatten(op: Any, holder: Any, meshes: dict[str, Any]) -> None:
+    axes, block = op.attributes["manual_axes"], holder.regions[0].blocks[0]
+
+    def said(name: str) -> list[dict[str, Any]]:
+        return [_crossing(sharding, axes, meshes, op) for sharding in shardings(op.attributes[name])]
+
+    for x, part, attributes in zip(op.operands, block.arguments, said("in_shardings"), strict=True):
+        part.replace_all_uses_with(call(TO_PARTS, x, part.type, attributes, op))
+    *body, end = [view.operation for view in block.operations]
+    for inner in body:
+        inner.move_before(op)
+    for whole, y, attributes in zip(op.results, end.operands, said("out_shardings"), strict=True):
+        whole.replace_all_uses_with(call(TO_WHOLE, y, whole.type, attributes, op))
+    for emptied in {holder, op}:
+        emptied.erase()
+
+
+def shardings(per_value: Any) -> Iterator[Any]:
+    """The `#sdy.sharding` attributes in a `#sdy.sharding_per_value`."""
+    depth, start, text = 0, 0, str(per_value).partition("<[")[2]
+    for i, c in enumerate(text):
+        if c == "<":
+            start = start if depth else i
+            depth += 1
+        elif c == ">":
+            depth -= 1
+            if depth == 0:
+                yield ir.Attribute.parse(f"#sdy.sharding{text[start : i + 1]}")
+            elif depth < 0:
+                return
+
+
+def per_value(some: Sequence[Any]) -> Any:
+    """The `#sdy.sharding_per_value` of some `#sdy.sharding` attributes."""
+    return ir.Attribute.parse(
+        f"#sdy.sharding_per_value<[{', '.join(str(s).removeprefix('#sdy.sharding') for s in some)}]>"
+    )
+
+
+def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict[str, Any]:
+    """The attributes of a custom call at the boundary of a manual computation.
+
+    Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
+    """
+    text = str(sharding)
+    match = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)
+    if match is None or ":(" in text or match[2] not in meshes:
+        raise Unsupported(f"the sharding {text} of a manual computation is not understood", op.location)
+    mesh = str(meshes[match[2]])
+    sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
+    unknown = {*manual_axes(axes)} - {*sizes}
+    if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
+        raise ParseError(f"the mesh {mesh} has no such axes, or no such number of devices", op.location)
+    listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
+    ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
+    used = set(re.findall(r'"([^"]+)"', match[3]))
+    equal = [i for i, name in enumerate(sizes) if name in manual_axes(axes) and name not in used]
+    groups = np.moveaxis(ids.reshape([*sizes.values()]), equal, range(-len(equal), 0)) if equal else ids
+    rows = np.ascontiguousarray(groups.reshape(-1, prod([*sizes.values()][i] for i in equal)))
+    i64 = ir.IntegerType.get_signless(64)
+    return {
+        "sharding": sharding,
+        "manual_axes": axes,
+        HOLDERS: ir.DenseElementsAttr.get(rows, type=i64, shape=rows.shape),
+        DEVICES: ir.IntegerAttr.get(i64, prod(sizes[name] for name in manual_axes(axes))),
+    }
+
+
+def manual_axes(attribute: Any) -> list[str]:
+    """The names in a `#sdy<manual_axes{...}>`."""
+    return re.findall(r'"([^"]+)"', str(attribute).partition("{")[2])

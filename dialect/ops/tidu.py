@@ -1,0 +1,78 @@
+"""The `tidu` dialect: graphs, references between graphs, names of values.
+
+The dialect is defined through MLIR's `ext`, so its ops are registered and verified when they are parsed. Primitives
+are plain StableHLO and CHLO ops. `verify.py` verifies the ops within one graph, and `passes/resolve.py` checks the
+references between graphs.
+
+    "tidu.graph"() <{...}> ({
+    ^bb0(%x: tensor<f64>, %a: tensor<f64>):
+      %0 = stablehlo.multiply %a, %x : tensor<f64>
+      "tidu.name"(%0) {sym_name = "p2"} : (tensor<f64>) -> ()
+      stablehlo.return %0 : tensor<f64>
+    }) {sym_name = "F0", inputs = [@x, @a]} : () -> ()
+
+`ext` reads the annotations below as objects, so this file must not import `annotations` from `__future__`.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from tiduc.dialect.ops import verify
+
+
+class Tidu(ext.Dialect, name="tidu"):
+    """Graphs that refer to values of one another."""
+
+
+class Graph(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
+    """A graph: one region with one block. The block's arguments are the graph's inputs; it ends in `stablehlo.return`.
+
+    `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
+
+    A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` are the references of the values
+    that its inputs and outputs are tangents (or cotangents) of. `tidu.active_outputs` says which of its outputs are
+    active; only active outputs are operands of its `stablehlo.return`.
+    """
+
+    sym_name: ir.StringAttr
+    inputs: ir.ArrayAttr
+    body: ir.Region
+
+    @staticmethod
+    def verify_invariants(op: Any) -> bool:
+        return verify.graph(op)
+
+
+class External(Tidu.Operation, name="external", traits=[ext.Pure]):
+    """A reference to a value of another graph, by symbol: `@F0::@p3`."""
+
+    ref: Any
+    value: ext.Result[Any]
+
+    @staticmethod
+    def verify_invariants(op: Any) -> bool:
+        return verify.external(op)
+
+
+class Name(Tidu.Operation, name="name"):
+    """The symbol name by which other graphs refer to a value of this graph."""
+
+    sym_name: ir.StringAttr
+    value: ext.Operand[Any]
+
+    @staticmethod
+    def verify_invariants(op: Any) -> bool:
+        return verify.name(op)
+
+
+class Bind(Tidu.Operation, name="bind"):
+    """Binds an input key to a value: `value`, such as `@S0::@seed`, replaces every use of `input`."""
+
+    input: Any
+    value: Any
+
+    @staticmethod
+    def verify_invariants(op: Any) -> bool:
+        return verify.bind(op)

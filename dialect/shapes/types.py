@@ -1,0 +1,156 @@
+"""Tensor types and their parts, and dimension numbers as attributes.
+
+Types and attributes are unique in their context, and a program of many layers repeats queries of one type. A cached
+answer takes a tenth of the time of the bindings.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import UnknownSize, Unsupported
+from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
+from tiduc.dialect.shapes.sizes import Size
+
+LARGEST = 2**63
+"""MLIR's sizes are below this number."""
+
+
+def shape(x: Any) -> list[Any]:
+    """The sizes of a value's dimensions: an int for a static, a `Size` for a dynamic dimension."""
+    sizes = sizes_in(x.type)
+    if DYNAMIC in sizes:
+        return [size_of(x, d) for d in range(len(sizes))]
+    return list(sizes)
+
+
+def is_empty(x: Any) -> bool:
+    """Whether a value is known to have no elements."""
+    return 0 in sizes_in(x.type)
+
+
+@functools.cache
+def is_dynamic(type_: Any) -> bool:
+    """Whether a tensor type has dynamic dimensions."""
+    return not type_.has_static_shape
+
+
+@functools.cache
+def _rank(type_: Any) -> int:
+    return int(type_.rank)
+
+
+def rank(x: Any) -> int:
+    """The number of dimensions of a value."""
+    return _rank(x.type)
+
+
+def element(x: Any) -> Any:
+    """The element type of a value or a tensor type."""
+    return _element(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache
+def _element(type_: Any) -> Any:
+    return type_.element_type
+
+
+def is_complex(x: Any) -> bool:
+    """Whether the elements of a value or tensor type are complex."""
+    return _is_complex(x if isinstance(x, ir.Type) else x.type)
+
+
+@functools.cache
+def _is_complex(type_: Any) -> bool:
+    return isinstance(type_.element_type, ir.ComplexType)
+
+
+def is_f64(x: Any) -> bool:
+    """Whether the elements of a value are f64."""
+    return bool(element(x) == ir.F64Type.get())
+
+
+def is_float(x: Any) -> bool:
+    """Whether the elements of a value or tensor type are real floating-point numbers."""
+    return isinstance(element(x), ir.FloatType)
+
+
+@functools.cache
+def with_element(type_: Any, element_type: Any) -> Any:
+    """A tensor type with its element type replaced."""
+    return ir.RankedTensorType.get(type_.shape, element_type)
+
+
+def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
+    """A tensor type with its shape replaced; a `Size` makes a dynamic dimension.
+
+    Raises `Unsupported` for a size that MLIR cannot represent.
+    """
+    try:
+        return _with_shape(type_, tuple(sizes))
+    except UnknownSize:  # a `Size` is not hashable
+        return _with_shape(type_, tuple([DYNAMIC if isinstance(n, Size) else n for n in sizes]))
+
+
+@functools.cache
+def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
+    if any(n >= LARGEST for n in sizes):
+        raise Unsupported(f"a dimension of a result would have {max(sizes)} elements, more than MLIR allows")
+    return ir.RankedTensorType.get(sizes, type_.element_type)
+
+
+def predicate(type_: Any) -> Any:
+    """The i1 tensor type that comparing values of a tensor type gives."""
+    return with_element(type_, ir.IntegerType.get_signless(1))
+
+
+def dims(values: Any) -> Any:
+    """Dimension numbers as the attribute `array<i64: ...>`."""
+    return _dims(values if isinstance(values, tuple) else tuple([int(v) for v in values]))
+
+
+@functools.cache
+def _dims(values: tuple[int, ...]) -> Any:
+    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
+
+
+def i64(value: Any) -> Any:
+    """An integer as the attribute `value : i64`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+
+
+def along(name: str, values: Any) -> dict[str, Any]:
+    """The dictionary with one attribute, `name`, of dimension numbers; cached, so that ops share it."""
+    return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
+
+
+@functools.cache
+def _along(name: str, values: tuple[int, ...]) -> dict[str, Any]:
+    return {name: _dims(values)}
+
+
+@functools.cache
+def entries(attribute: Any) -> tuple[int, ...]:
+    """The dimension numbers in the attribute `array<i64: ...>`."""
+    return tuple(attribute)
+
+
+@functools.cache
+def reduced(type_: Any, dimensions: tuple[int, ...]) -> Any:
+    """A tensor type without some of its dimensions."""
+    return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
+
+
+@functools.cache
+def permuted(type_: Any, order: tuple[int, ...]) -> Any:
+    """A tensor type with its dimensions permuted: dimension i is dimension `order[i]` of the argument."""
+    sizes = sizes_in(type_)
+    return _with_shape(type_, tuple([sizes[i] for i in order]))
+
+
+def bits(x: Any) -> int:
+    """The width of a value's elements in bits."""
+    type_ = element(x)
+    return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)

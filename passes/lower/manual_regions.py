@@ -1,0 +1,253 @@
+"""manual_regions: restores Shardy's ops from the custom calls that `dialect/ops/shardy.py` replaced them by.
+
+    %part = custom_call @shardy.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
+    body                                      ->   body
+    %0 = custom_call @shardy.to_whole(%y)            sdy.return %y }
+
+A derivative may enter and leave manual computations several times. Each op gets a phase number, which grows along the
+data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd
+phase become one region. A part that a later region reads leaves its region stacked, with the parts of all devices
+along a new dimension. Ops that depend on no operand, such as constants, are copied to where they are read.
+
+In XLA's own form, the calls are at both ends of the body, which becomes a function: otherwise XLA would merge constants
+of the body with others, and find them sharded both ways.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph.functions import new_function, replace, unused_symbol, within
+from tiduc.dialect.graph.graph import Definition, captured, operations, replace_captured
+from tiduc.dialect.mlir.context import context
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
+from tiduc.dialect.ops.shardy import (
+    CONSTRAINT,
+    DEVICES,
+    RESHARD,
+    TO_PARTS,
+    TO_WHOLE,
+    call,
+    manual_axes,
+    per_value,
+)
+
+ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
+LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
+Key = tuple[int, Any]  # a phase number, and its manual axes if it is a phase of parts
+FLAT = "all axes, and no region"
+FREE, WHOLE = (-1, None), (0, None)  # of ops that depend on no operand; of arguments
+MIXED = (
+    "a value of a manual computation is read outside of it (as by a loop around it), "
+    "or by a manual computation over other axes"
+)
+
+
+def manual_regions(function: Any) -> None:
+    """Restores Shardy's ops in a function, in place."""
+    if any(call_target(op) in ENTER + LEAVE for op in _calls(function)):
+        _regions(function.regions[0].blocks[0])
+    for op in _calls(function):
+        if call_target(op) in (TO_PARTS, TO_WHOLE):
+            raise Unsupported(MIXED, op.location)
+        if call_target(op) not in (CONSTRAINT, RESHARD):
+            continue
+        attributes = {"sharding": op.attributes["sharding"]}
+        y = _create(call_target(op), [op.operands[0]], [op.results[0].type], attributes, op)
+        replace(op, y.results)
+
+
+def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
+    """Whether ops of these names, or of the regions of `definitions`, may be calls that stand for Shardy's ops.
+
+    This is faster than a walk over the lowered module.
+    """
+    holders = {
+        id(definition.source): definition.source
+        for definition in definitions
+        if definition.source is not None
+    }
+    return CUSTOM_CALL in names or any(next(_calls(op), None) is not None for op in holders.values())
+
+
+def _calls(op: Any) -> Iterator[Any]:
+    """The custom calls inside an op that stand for Shardy's ops."""
+    return (inner for inner in within(op) if call_target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
+
+
+def _axes(op: Any) -> Any:
+    """The manual axes of an op that enters a manual computation, or leaves one."""
+    return op.attributes["manual_axes"] if "manual_axes" in op.attributes else FLAT
+
+
+def _create(name: str, operands: Any, types: Any, attributes: Any, before: Any, regions: int = 0) -> Any:
+    context().allow_unregistered_dialects = True  # permanently: clones of the op need it, too
+    ip = ir.InsertionPoint(before)
+    return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
+
+
+def _regions(block: Any) -> None:
+    """Sorts the ops of a block by phase, and moves those on parts into regions."""
+    *ops, end = operations(block)
+    keys: dict[Any, Key] = {}  # of values that are not wholes of phase 0
+    phases: dict[Key, list[Any]] = {}
+    for op in ops:
+        key = _key(op, keys)
+        phases.setdefault(key, []).append(op)
+        for y in op.results:
+            keys[y] = (key[0] + 1, None) if call_target(op) in LEAVE else key
+    if any(_is_part(keys.get(x, WHOLE)) for x in end.operands):
+        raise Unsupported(MIXED, end.location)
+    order = sorted(phases, key=lambda key: (key[0], str(key[1])))
+    for key in order:
+        if key[1] is not None:
+            phases[key] = _read_here(key, keys, phases, end)
+    for key in order:
+        if key[1] is not None:
+            (_function if key[1] is FLAT else _region)(phases[key], end)
+            continue
+        for op in phases[key]:
+            op.move_before(end)
+            if len(op.regions) and any(call_target(inner) in ENTER + LEAVE for inner in _calls(op)):
+                for inside in [b for region in op.regions for b in region.blocks]:
+                    _regions(inside)
+    for op in reversed(phases.get(FREE, [])):
+        if not any(list(y.uses) for y in op.results):
+            op.erase()
+
+
+def _is_part(key: Key) -> bool:
+    """Whether the value is inside a region."""
+    return key[1] is not None and key[1] is not FLAT
+
+
+def _key(op: Any, keys: dict[Any, Key]) -> Key:
+    """The phase of an op, computed from the phases of the values it reads."""
+    bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
+    phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
+    if call_target(op) in ENTER:
+        if axes - {None}:
+            raise Unsupported("a manual computation is nested inside another", op.location)
+        return phase + 1, _axes(op)
+    if call_target(op) in LEAVE:
+        phase, axes = max(phase, 1), {_axes(op), *axes}
+    if FLAT in axes:  # without a region, mixing with other axes does no harm
+        axes = {FLAT}
+    if len(axes) > 1:
+        raise Unsupported(MIXED, op.location)
+    return (phase, axes.pop()) if axes else FREE
+
+
+def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end: Any) -> list[Any]:
+    """The ops of a phase, which then read only its own parts: others arrive stacked, or their ops are copied here."""
+    ops: list[Any] = []
+    here: dict[Any, Any] = {}
+
+    def local(x: Any) -> Any:
+        of = keys.get(x, WHOLE)
+        if of != key and (of == FREE or _is_part(of)) and x not in here:
+            if of == FREE:
+                copy = x.owner.clone(ir.InsertionPoint(end))
+                _read(copy, local)
+                ops.append(copy)
+                here.update(zip(x.owner.results, copy.results, strict=True))
+            else:
+                crossing = _stacked(x, phases[of], end)
+                ops.extend(crossing)
+                here[x] = crossing[-1].results[0]
+        return here.get(x, x)
+
+    for op in phases[key]:
+        if call_target(op) not in ENTER:
+            _read(op, local)
+        ops.append(op)
+    return ops
+
+
+def _read(op: Any, local: Callable[[Any], Any]) -> None:
+    """Replaces the operands and captures of an op by `local` of each."""
+    for i, x in enumerate(op.operands):
+        op.operands[i] = local(x)
+    if len(op.regions):
+        replace_captured(op, [local(x) for x in captured(op)])
+
+
+def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
+    """Passes a part of an earlier phase on through a whole array that stacks the parts of all devices.
+
+    Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
+    """
+    said = next(op for op in phase if call_target(op) in (TO_PARTS, TO_WHOLE)).attributes
+    axes, count = said["manual_axes"], said[DEVICES].value
+    mesh = str(said["sharding"]).partition("<@")[2].partition(",")[0]
+    names = ", ".join(f'"{name}"' for name in manual_axes(axes))
+    sharding = f"#sdy.sharding<@{mesh}, [{{{names}}}{', {?}' * x.type.rank}]>"
+    attributes = {"sharding": ir.Attribute.parse(sharding), "manual_axes": axes, DEVICES: said[DEVICES]}
+    part, whole = (ir.RankedTensorType.get([n, *x.type.shape], x.type.element_type) for n in (1, count))
+    row = _create("stablehlo.reshape", [x], [part], {}, end)
+    out = call(TO_WHOLE, row.result, whole, attributes, end)
+    back = call(TO_PARTS, out, part, attributes, end)
+    phase += [row, out.owner]
+    return [back.owner, _create("stablehlo.reshape", [back], [x.type], {}, end)]
+
+
+def _region(ops: list[Any], end: Any) -> None:
+    """Moves ops on parts into one manual computation."""
+    entering, leaving = ([op for op in ops if call_target(op) == name] for name in (TO_PARTS, TO_WHOLE))
+    attributes = {
+        "in_shardings": per_value([op.attributes["sharding"] for op in entering]),
+        "out_shardings": per_value([op.attributes["sharding"] for op in leaving]),
+        "manual_axes": (entering + leaving)[0].attributes["manual_axes"],
+    }
+    operands, types = [op.operands[0] for op in entering], [op.results[0].type for op in leaving]
+    manual = _create("sdy.manual_computation", operands, types, attributes, end, regions=1)
+    block = manual.regions[0].blocks.append(*[op.results[0].type for op in entering])
+    for op, part in zip(entering, block.arguments, strict=True):
+        op.results[0].replace_all_uses_with(part)
+    for op in ops:
+        if call_target(op) not in ENTER + LEAVE:
+            block.append(op)
+    returned = [op.operands[0] for op in leaving]
+    ir.Operation.create("sdy.return", operands=returned, loc=end.location, ip=ir.InsertionPoint(block))
+    for op, whole in zip(leaving, manual.results, strict=True):
+        replace(op, [whole])
+    for op in entering:
+        op.erase()
+
+
+def _function(ops: list[Any], end: Any) -> None:
+    """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
+    body = [op for op in ops if call_target(op) not in ENTER + LEAVE]
+    computed = dict.fromkeys(y for op in body for y in op.results)
+    given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))
+    inside = set(body)
+    others = [op for op in operations(end.block) if op not in inside]
+    read = {x for op in others for x in _reads(op)}
+    wanted = [y for y in computed if y in read]
+    inputs, outputs = ([x.type for x in values] for values in (given, wanted))
+    place = end
+    while place.name != "func.func":
+        place = place.parent.operation
+    name = unused_symbol(place.parent.regions[0].blocks[0], (f"manual_body{i}" for i in count()))
+    _, block = new_function(name, (inputs, outputs), ir.InsertionPoint(place), end.location)
+    called = _create("func.call", given, outputs, {"callee": ir.FlatSymbolRefAttr.get(name)}, end)
+    results = dict(zip(wanted, called.results, strict=True))
+    for op in others:
+        _read(op, lambda x: results.get(x, x))
+    parts = dict(zip(given, block.arguments, strict=True))
+    for op in body:
+        _read(op, lambda x: parts.get(x, x))
+        block.append(op)
+    ir.Operation.create("func.return", operands=wanted, loc=end.location, ip=ir.InsertionPoint(block))
+    for op in ops:
+        if call_target(op) in ENTER:
+            op.move_before(called)
+        elif call_target(op) in LEAVE:
+            op.move_before(end)
+
+
+def _reads(op: Any) -> tuple[Any, ...]:
+    return (*op.operands, *captured(op)) if len(op.regions) else tuple(op.operands)

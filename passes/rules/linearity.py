@@ -1,0 +1,67 @@
+"""Checks that a user's linearize rule computes tangents that are linear in the tangents that it is given.
+
+    b.multiply(dx[0], dx[1])     error: stablehlo.multiply is not linear in two tangents
+    b.add(dx[0], x)              error: stablehlo.add adds a value that is no tangent to one
+    b.multiply(x, dx[0])         linear, as the transpose rule of stablehlo.multiply says
+
+Otherwise only the VJP would fail, or would disagree with the JVP.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiduc.dialect.errors import UnknownSize, Unsupported
+from tiduc.dialect.facts.identities import is_zeros
+from tiduc.dialect.facts.matchers import splat
+from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.control_ops import GRAPHS
+
+
+def nonlinearity(opset: Any, b: Any, emitted: Sequence[Definition], results: Sequence[Any]) -> str | None:
+    """Why the results of a rule that emitted these ops are not linear in the tangents; None if they are.
+
+    An op is linear in its active operands if its transpose rule accepts them. An op without transpose rule is taken to
+    be linear, unless all linear ops of its dialect have one.
+    """
+    for op in emitted:
+        if op.active is not None and GRAPHS not in op.attributes and not op.captures:
+            if (reason := _of_op(b, opset, op)) is not None:
+                return reason
+    for i, y in enumerate(results):
+        if y is not None and not callable(y) and not b.is_linear(y) and not _is_zero(y):
+            return f"returns a value that does not depend on a tangent as entry {i}"
+    return None
+
+
+def _of_op(b: Any, opset: Any, op: Definition) -> str | None:
+    """Why an op is not linear in its active operands; None if it is."""
+    if opset.key(op) not in opset.transpose_rules:
+        is_known = op.name.partition(".")[0] in opset.complete
+        return f"applies {op.name} to a tangent, which is not linear" if is_known else None
+    active = tuple(op.active or ())
+    try:
+        if _transposed(b, opset, op, active) is None:
+            return f"applies {op.name} to tangents in which it is not linear"
+        for i, (x, flag) in enumerate(zip(op.operands, active, strict=True)):
+            if flag or b.tangent_type(x.type) is None or _is_zero(x):
+                continue
+            cotangents = _transposed(b, opset, op, (*active[:i], True, *active[i + 1 :]))
+            if cotangents is not None and cotangents[i] is not None:
+                return f"applies {op.name} to a tangent and to a value that is none, which is not linear"
+    except UnknownSize:
+        pass
+    return None
+
+
+def _transposed(b: Any, opset: Any, op: Definition, active: Sequence[bool]) -> Sequence[Any] | None:
+    """The cotangents of an op's operands, in a graph that is dropped; None if the transpose rule refuses."""
+    scratch = opset.builder(b.view, b.view.fresh("L"))
+    ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
+    try:
+        return opset.transpose_rule(op)(scratch, op, ct, active)  # type: ignore[no-any-return]
+    except Unsupported:
+        return None
+
+
+def _is_zero(x: Any) -> bool:
+    return is_zeros(x) or splat(x) == 0
