@@ -7,6 +7,7 @@ import tiduc.backends.iree.modules.hosting
 import tiduc.backends.iree.modules.placement
 import tiduc.backends.iree.modules.vm.recordings  # noqa: F401  (these imports record all faults)
 from tiduc.backends.iree.emit.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
+from tiduc.backends.iree.fast.loops.loop_forms import FORMS
 from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
 from tiduc.backends.iree.pipeline import PIPELINE
 
@@ -40,9 +41,12 @@ TABLES = {
 
 
 def table(name: str) -> str:
-    """A table in Markdown: one row for each fault, with the ops that have it; or one for each pass, for "passes"."""
-    if name == "passes":
-        return "\n".join(_passes())
+    """A table in Markdown: one row for each fault, with the ops that have it.
+
+    "passes" has one row for each pass, and "loops" one for each form of loops.
+    """
+    if name in _OTHERS:
+        return "\n".join(_OTHERS[name]())
     slow = name == "slow"
     rows: dict[tuple[str, str], list[str]] = {}
     for record in records():
@@ -60,6 +64,17 @@ def _passes() -> Iterator[str]:
         folder = "/".join(entry.function.__module__.split(".")[3:-1])
         room = f"`{folder}/`" if folder else ""
         yield f"| `{entry.function.__name__}` | {entry.stage} | {room} | {entry.description} |"
+
+
+def _loops() -> Iterator[str]:
+    """The forms of loops, the best one first."""
+    yield "| form | pass | what a loop gains |"
+    yield "|---|---|---|"
+    for form in FORMS:
+        yield f"| {form.name} | `{form.made_by}` | {form.gain} |"
+
+
+_OTHERS = {"passes": _passes, "loops": _loops}
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:

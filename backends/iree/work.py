@@ -8,8 +8,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import is_static, within
+from tiduc.backends.iree.fast.loops.counters import trip_count
 from tiduc.backends.iree.fast.loops.kernel_forms import contracted_size
-from tiduc.backends.iree.fast.loops.loops_by_count import trip_count
 from tiduc.dialect.facts.windows import Layout
 from tiduc.dialect.ops.contractions import Contraction
 

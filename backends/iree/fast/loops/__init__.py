@@ -1,1 +1,6 @@
-"""Loops: the passes loops_by_count, loops_to_kernels (with kernel_forms, carries, packing) and carries_in_place."""
+"""Loops. loop_forms has the table that says which loop gets which form, and why; these passes ask the table:
+
+loops_to_kernels      loops in one dispatch, with kernel_forms, carries and packing
+loops_by_count        loops whose iterations the host counts; counters has the trip counts
+carries_in_place      loops on the host that copy no array
+"""

@@ -18,24 +18,20 @@ loops of a module:
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, is_static, within
-from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.emit.emitter import Emitter, is_static
 from tiduc.backends.iree.emit.marks import marked
-from tiduc.backends.iree.emit.updates import COMPUTED, copied, may_be, size, updated
-from tiduc.backends.iree.emit.workgroups import DISPATCH
+from tiduc.backends.iree.emit.updates import copied, updated
 from tiduc.backends.iree.fast.loops.carries import updates_between
+from tiduc.backends.iree.fast.loops.loop_forms import IN_PLACE, may_be_carry, on_host
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.graph.functions import functions_in
-from tiduc.dialect.graph.graph import captured, operations, terminator
-from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import context, stage
-from tiduc.dialect.ops.traits import CONTROL
 
 TOPOLOGY = "stream.topology"
 _ONE_DEVICE = (
@@ -44,21 +40,14 @@ _ONE_DEVICE = (
 )
 """The program has one device, which IREE names `__device_0`; the link says that it shares memory with itself."""
 
-_WHILE = "stablehlo.while"
-_CALLS = {"func.call", "stablehlo.composite"}
-_NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
-"""Ops whose result is a new array."""
-_WRITERS = "insert", "transfer_write"
-"""Parts of the names of ops in dispatches, besides those with regions, that may write to an operand."""
-
 
 @slow("Copies a carry before each read or update of it; loops on the host update carries in place.")
 @stage
 def carries_in_place(module: Any) -> int:
     """Rewrites the loops that the host runs, in place; gives their number."""
-    ops = [op for function in functions_in(module) for op in _on_host(function)]
-    loops = [op for op in ops if op.name == _WHILE]
-    if not loops or has_resources(module) or any(op.name in _CALLS or _writes_to_captured(op) for op in ops):
+    ops = [op for function in functions_in(module) for op in on_host(function)]
+    loops = [op for op in ops if op.name == "stablehlo.while"]
+    if not loops or IN_PLACE.against(loops[0]):  # as for all loops of the module
         return 0
     chains = {(loop, i): _chain(loop, i) for loop in loops for i in range(len(loop.operands))}
     carries = {key: chain for key, chain in chains.items() if _is_updated_alone(*key, chain)}
@@ -66,7 +55,7 @@ def carries_in_place(module: Any) -> int:
     for op in ops:
         for i in updated(op):
             x = op.operands[i]
-            if x not in in_place and _may_be_carry(x):
+            if x not in in_place and may_be_carry(x):
                 op.operands[i] = copied(Emitter(ir.InsertionPoint(op), op.location), x)
     for loop, i in carries:
         b = Emitter(ir.InsertionPoint(loop), loop.location)
@@ -74,16 +63,6 @@ def carries_in_place(module: Any) -> int:
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
     return len(loops)
-
-
-def _on_host(op: Any) -> Iterator[Any]:
-    """The ops in an op that are not inside of a dispatch."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in list(operations(block)):
-                yield inner
-                if inner.name != KERNEL:
-                    yield from _on_host(inner)
 
 
 # ---- carries that a loop updates in place ------------------------------------------------------------------------
@@ -107,31 +86,3 @@ def _chain(loop: Any, i: int) -> list[Any]:
 
 
 # ---- values that may be carries ----------------------------------------------------------------------------------
-
-
-def _may_be_carry(x: Any) -> bool:
-    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
-    return any(
-        isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
-        for y in reached([x], _sources)
-    )
-
-
-def _sources(y: Any) -> list[Any]:
-    """The values that y may be, or be a view of: the operands of its size, unless the op computes a new array."""
-    if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
-        return []
-    return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]
-
-
-def _writes_to_captured(op: Any) -> bool:
-    """Whether an op in a dispatch may write to an array from outside that may be a carry."""
-    if op.name != KERNEL:
-        return False
-    outside = set(captured(op))
-    return any(
-        x in outside and x.type in [y.type for y in inner.results] and _may_be_carry(x)
-        for inner in within(op)[1:]
-        if list(inner.regions) or any(name in inner.name for name in _WRITERS) or len(updated(inner))
-        for x in inner.operands
-    )

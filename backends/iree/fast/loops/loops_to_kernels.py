@@ -7,12 +7,11 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-Intermediate arrays are on the stack, hence the limits below and in `dialect/control/small_loops.py`. A loop that writes
-too many arrays may be within the limits once `packing.py` has packed them into few. IREE fails to compile some of these
-loops; `compile.py` then compiles the program again without this pass.
+`loop_forms.py` says which loops fit: intermediate arrays are on the stack. A loop that writes too many arrays may fit
+once `packing.py` has packed them into few. IREE fails to compile some of these loops; a later attempt of `plan.py`
+compiles the program without this pass.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,6 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import (
     Emitter,
     Pattern,
-    is_boolean,
     is_unsigned,
     replace_uses,
     rewrite,
@@ -29,22 +27,17 @@ from tiduc.backends.iree.emit.emitter import (
     within,
 )
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
-from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.updates import copied, is_carry
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
+from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
 from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.functions import functions_in
-from tiduc.dialect.graph.graph import captured, operations
+from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.shapes.types import element, shape
-
-_SMALL = 1024  # the most bytes of a small carry; all small carries may be on the stack
-_BINDINGS = 32  # the most arrays that IREE's runtime passes to a dispatch
-_INLINED = 256  # the most bytes of a constant that IREE puts into the code
 
 
 @slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
@@ -77,81 +70,19 @@ def _within(op: Any) -> int:
 
 def _small(loop: Any) -> Any | None:
     """The loop if it fits into a kernel, or else the loop with packed stacks that replaces it; None if neither fits."""
-    if not _wanted(loop):
+    if not wanted(loop):
         return None
     read_packed(loop)
-    if fits(loop):
+    if not IN_KERNEL.against(loop):
         return loop
     packing = pack(loop)
     if packing is None:
         return None
-    if not fits(packing.loop):
+    if IN_KERNEL.against(packing.loop):
         packing.undo()
         return None
     loop.erase()
     return packing.loop
-
-
-def fits(loop: Any) -> bool:
-    """Whether a loop has only ops that a kernel can have, and only small arrays."""
-    stack, ops = 0.0, within(loop)
-    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
-    for inner in ops:
-        if inner in kernels:
-            continue
-        if inner.name == KERNEL:
-            if not list(inner.regions[1].blocks):  # IREE divides it into threads
-                return False
-            if any(not is_plain(y.type) for y in inner.results):
-                return False
-            stack += sum(_size(y) for y in inner.results)
-            continue
-        known = inner.name in IN_KERNELS
-        chosen = inner.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(inner)
-        if not known and not chosen and not kernel_forms.is_one_slice(inner):
-            return False
-        if inner.name == "stablehlo.pad" and _crops_or_dilates(inner):
-            return False
-        products = kernel_forms.work_of(inner) if inner.name == "stablehlo.dot_general" else 0
-        stack += array_bytes(inner, products)
-        if math.isinf(stack):
-            return False
-        if inner.name == "stablehlo.while" and inner != loop.operation:
-            stack += sum(_size(x) for x in inner.operands if defined_by(x, "stablehlo.constant"))
-    # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
-    constants = [
-        x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
-    ]
-    if len(_read(loop)) + len(set(constants)) + len(_wanted(loop)) + 1 > _BINDINGS:
-        return False
-    kept = _on_stack(loop)
-    return stack + sum(_size(loop.operands[i]) for i in kept) <= STACK
-
-
-def _size(x: Any) -> int:
-    """The bytes of a value."""
-    return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
-
-
-def _crops_or_dilates(pad: Any) -> bool:
-    """Whether a pad removes elements, or adds elements between others: not only before and after."""
-    sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
-    return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
-
-
-def _on_stack(loop: Any) -> list[int]:
-    """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
-
-    On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
-    memory of a result, since MLIR merges two `tensor.empty` of one type.
-    """
-    kept, seen = [], set()
-    for i, x in enumerate(loop.operands):
-        if _size(x) <= _SMALL or x.type in seen or element(x).width == 1:
-            kept.append(i)
-        else:
-            seen.add(x.type)
-    return kept
 
 
 # ---- rewriting --------------------------------------------------------------------------------------------------
@@ -162,13 +93,13 @@ def to_kernel(loop: Any) -> None:
     for rewrites in _REWRITES:
         rewrite(loop, rewrites)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
-    kept = _on_stack(loop)
+    kept = carries_on_stack(loop)
     numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
     for i, x in numberings.items():
         loop.operands[i] = b.constant(0, x)  # read by no op: the kernel fills the array
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = _wanted(loop)  # unused results would be arrays of the dispatch, too
+    old = wanted(loop)  # unused results would be arrays of the dispatch, too
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[Any]:
@@ -208,7 +139,7 @@ def _numbered(k: Kernel, array: Any, iota: Any) -> Any:
 
 def _read_through_barriers(b: Emitter, loop: Any) -> None:
     """Makes the loop read values from outside through barriers, so that their producers stay out of the dispatch."""
-    outside = _read(loop)
+    outside = read_from_outside(loop)
     if not outside:
         return
     # IREE may not await the producer of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
@@ -218,23 +149,6 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
         for i, x in enumerate(inner.operands):
             if x in behind:
                 inner.operands[i] = behind[x]
-
-
-def _read(loop: Any) -> list[Any]:
-    """The captured and initial values of a loop that are not constants."""
-    values = dict.fromkeys((*loop.operands, *captured(loop)))
-    return [x for x in values if not defined_by(x, "stablehlo.constant")]
-
-
-def _wanted(loop: Any) -> list[Any]:
-    """The results of a loop that have readers."""
-    return [y for y in loop.results if list(y.uses)]
-
-
-def _is_table(x: Any) -> bool:
-    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
-    converted = is_boolean(x) or is_unsigned(x)
-    return (converted or _size(x) > _INLINED) and splat(x) is None
 
 
 def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:

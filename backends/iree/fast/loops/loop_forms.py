@@ -1,0 +1,258 @@
+"""loop_forms: which form a loop gets on IREE, and why. `FORMS` is the one table that the passes for loops ask.
+
+    for form in FORMS: form.against(loop)    ->    why the loop does not get the form, or "" for a loop that gets it
+
+IREE runs a loop on the host: each iteration launches dispatches, keeps counters on the device, and copies
+loop-carried values. A kernel has none of these costs, and is the best form. A loop that fits into no kernel may be
+counted by the host, and may update its loop-carried values in place; these two forms go together.
+
+`plan.py` decides for a whole program: its first attempts make kernels of the loops that fit, and count no other loop.
+If IREE rejects the kernels, or if no loop fits, later attempts count loops. Each of these attempts updates carries in
+place, and is followed by one that does not, in case that IREE rejects the program.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.backends.iree.emit.emitter import (
+    is_boolean,
+    is_unsigned,
+    within,
+)
+from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.updates import COMPUTED, may_be, size, updated
+from tiduc.backends.iree.emit.workgroups import DISPATCH
+from tiduc.backends.iree.fast.loops import kernel_forms
+from tiduc.backends.iree.fast.loops.counters import counter_of, loop_counter, trip_count
+from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
+from tiduc.dialect.graph.dependences import defined_by, reached
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.graph import captured, operations
+from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.ops.traits import CONTROL
+from tiduc.dialect.shapes.types import element, shape
+
+_SMALL = 1024
+"""The most bytes of a small carry; all small carries may be on the stack."""
+_BINDINGS = 32
+"""The most arrays that IREE's runtime passes to a dispatch."""
+_INLINED = 256
+"""The most bytes of a constant that IREE puts into the code."""
+
+_WHILE = "stablehlo.while"
+_CALLS = {"func.call", "stablehlo.composite"}
+_NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
+"""Ops whose result is a new array."""
+_WRITERS = "insert", "transfer_write"
+"""Parts of the names of ops in dispatches, besides those with regions, that may write to an operand."""
+
+
+# ---- one dispatch runs all iterations ------------------------------------------------------------------------------
+
+
+def _against_kernel(loop: Any) -> str:
+    """A kernel has only some ops, no memory but the results and the stack, and a limited number of arrays."""
+    if not wanted(loop):
+        return "no op reads its results"
+    stack, ops = 0.0, within(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
+    for inner in ops:
+        if inner in kernels:
+            continue
+        if reason := _against_in_kernel(inner):
+            return reason
+        stack += _bytes_on_stack(inner, loop)
+        if math.isinf(stack):
+            return (
+                f"an array of {inner.name} is too large for the stack, or has a type that kernels do not have"
+            )
+    # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
+    constants = [
+        x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
+    ]
+    if len(read_from_outside(loop)) + len(set(constants)) + len(wanted(loop)) + 1 > _BINDINGS:
+        return f"it has more than {_BINDINGS} arrays from outside and results"
+    stack += sum(_size(loop.operands[i]) for i in carries_on_stack(loop))
+    return f"its arrays take more than {STACK} bytes of the stack" if stack > STACK else ""
+
+
+def _against_in_kernel(op: Any) -> str:
+    """Why an op in a loop cannot be in a kernel; "" if it can be there, if its arrays are small enough."""
+    if op.name == KERNEL:
+        divided = not list(op.regions[1].blocks)
+        return "threads share a dispatch in it" if divided else ""
+    known = op.name in IN_KERNELS
+    chosen = op.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(op)
+    if not known and not chosen and not kernel_forms.is_one_slice(op):
+        return f"{op.name} does not compile in a kernel"
+    if op.name == "stablehlo.pad" and _crops_or_dilates(op):
+        return "stablehlo.pad removes elements, or pads between elements"
+    return ""
+
+
+def _bytes_on_stack(op: Any, loop: Any) -> float:
+    """The bytes that the arrays of an op in a loop take on a kernel's stack; infinite if it cannot have them there."""
+    if op.name == KERNEL:
+        plain = all(is_plain(y.type) for y in op.results)
+        return sum(_size(y) for y in op.results) if plain else math.inf
+    products = kernel_forms.work_of(op) if op.name == "stablehlo.dot_general" else 0
+    stack = array_bytes(op, products)
+    if op.name == _WHILE and op != loop.operation:
+        stack += sum(_size(x) for x in op.operands if defined_by(x, "stablehlo.constant"))
+    return stack
+
+
+def _size(x: Any) -> int:
+    """The bytes of a value."""
+    return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
+
+
+def _crops_or_dilates(pad: Any) -> bool:
+    """Whether a pad removes elements, or adds elements between others: not only before and after."""
+    sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
+    return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
+
+
+def carries_on_stack(loop: Any) -> list[int]:
+    """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
+
+    On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
+    memory of a result, since MLIR merges two `tensor.empty` of one type.
+    """
+    kept, seen = [], set()
+    for i, x in enumerate(loop.operands):
+        if _size(x) <= _SMALL or x.type in seen or element(x).width == 1:
+            kept.append(i)
+        else:
+            seen.add(x.type)
+    return kept
+
+
+def read_from_outside(loop: Any) -> list[Any]:
+    """The captured and initial values of a loop that are not constants."""
+    values = dict.fromkeys((*loop.operands, *captured(loop)))
+    return [x for x in values if not defined_by(x, "stablehlo.constant")]
+
+
+def wanted(loop: Any) -> list[Any]:
+    """The results of a loop that have readers."""
+    return [y for y in loop.results if list(y.uses)]
+
+
+def _is_table(x: Any) -> bool:
+    """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
+    converted = is_boolean(x) or is_unsigned(x)
+    return (converted or _size(x) > _INLINED) and splat(x) is None
+
+
+# ---- the host counts iterations ------------------------------------------------------------------------------------
+
+
+def _against_counting(loop: Any) -> str:
+    """IREE's host code has a counter if a loop counts from zero to a number that is known before the loop."""
+    count = trip_count(loop)
+    if count is None:
+        return "its trip count is unknown"
+    if count < 2:
+        return "it runs less than twice"
+    counters = [i for i in range(len(loop.operands)) if counter_of(loop, i) is not None]
+    return "it counts from zero already" if len(counters) == 1 and loop_counter(loop)[0] is not None else ""
+
+
+# ---- the host updates carries in place -----------------------------------------------------------------------------
+
+
+def _against_updates_in_place(loop: Any) -> str:
+    """The form is that of all loops of a module: IREE leaves all its copies out, or none."""
+    module = loop.operation
+    while module.parent is not None:
+        module = module.parent
+    if has_resources(module):
+        return "the module has constants that its text does not hold"
+    for op in (op for function in functions_in(module) for op in on_host(function)):
+        if op.name in _CALLS:
+            return f"the module has {op.name}, whose function may update a carry"
+        if _writes_to_captured(op):
+            return "a dispatch in the module may write to a carry"
+    return ""
+
+
+def on_host(op: Any) -> Iterator[Any]:
+    """The ops in an op that are not inside of a dispatch."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in list(operations(block)):
+                yield inner
+                if inner.name != KERNEL:
+                    yield from on_host(inner)
+
+
+def may_be_carry(x: Any) -> bool:
+    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
+    return any(
+        isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
+        for y in reached([x], _sources)
+    )
+
+
+def _sources(y: Any) -> list[Any]:
+    """The values that y may be, or be a view of: the operands of its size, unless the op computes a new array."""
+    if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
+        return []
+    return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]
+
+
+def _writes_to_captured(op: Any) -> bool:
+    """Whether an op in a dispatch may write to an array from outside that may be a carry."""
+    if op.name != KERNEL:
+        return False
+    outside = set(captured(op))
+    return any(
+        x in outside and x.type in [y.type for y in inner.results] and may_be_carry(x)
+        for inner in within(op)[1:]
+        if list(inner.regions) or any(name in inner.name for name in _WRITERS) or len(updated(inner))
+        for x in inner.operands
+    )
+
+
+# ---- the table -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of loops: its name, the pass that makes it, what a loop gains, and why a loop does not get it.
+
+    `against` gives "" for a loop that gets the form.
+    """
+
+    name: str
+    made_by: str
+    gain: str
+    against: Callable[[Any], str]
+
+
+IN_KERNEL = Form(
+    "kernel",
+    "loops_to_kernels",
+    "One dispatch runs all iterations as machine code; its carries stay where they are.",
+    _against_kernel,
+)
+COUNTED = Form(
+    "counted",
+    "loops_by_count",
+    "The host has the counter, computes no condition on the device, and waits for none.",
+    _against_counting,
+)
+IN_PLACE = Form(
+    "in place",
+    "carries_in_place",
+    "An iteration writes the rows that it updates, and copies no array that it carries on.",
+    _against_updates_in_place,
+)
+FORMS = IN_KERNEL, COUNTED, IN_PLACE
+"""The forms, the best one first. A loop in a kernel has no other form; the other two go together."""
