@@ -144,7 +144,7 @@ def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
     numbers = [splat(x) for x in xs]
     same = numbers[0]
-    if same is not None and all(number == same for number in numbers):
+    if same is not None and all(number is not None and number == same for number in numbers):
         return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
 
