@@ -70,14 +70,22 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture
-def interpreted() -> Iterator[None]:
-    """Runs eager arrays through the interpreter, and JAX in double precision."""
+def double_precision() -> Iterator[None]:
+    """Runs JAX in double precision for one test; `jax.config.update` would change later tests of the process."""
     import jax  # most tests do not need JAX
+
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def interpreted(double_precision: None) -> Iterator[None]:
+    """Runs eager arrays through the interpreter, and JAX in double precision."""
     from harness.eager_check import SESSION
 
     from tiduc.eager import executing
 
-    with executing(SESSION), jax.enable_x64(True):
+    with executing(SESSION):
         yield
 
 

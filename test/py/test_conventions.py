@@ -12,7 +12,7 @@ from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import RequestError
 from tiduc.program import Program, load
 
-jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def program(body: str, *types: str, result: str) -> Program:

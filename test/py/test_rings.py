@@ -1,6 +1,7 @@
 """The rings of tests: which tests need PyTorch, the counts of sweeps, the page that a full run writes."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,3 +173,13 @@ def test_no_test_looks_at_text_for_this_machine() -> None:
         for line in looks_at_this_machine(ast.parse(path.read_text()))
     ]
     assert found == [], "name a CPU of harness/variants.py"
+
+
+def test_no_test_changes_the_settings_of_jax_for_others() -> None:
+    """Which tests run before another one in a process must not matter, so that settings hold for a block or a test."""
+    found = [
+        path.name
+        for path in sorted((ROOT / "test" / "py").rglob("*.py"))
+        if re.search(r"\.update\(\s*.jax_enable_x64", path.read_text())
+    ]
+    assert found == [], "use jax.enable_x64, or the fixture double_precision"

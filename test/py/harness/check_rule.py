@@ -161,7 +161,6 @@ def _check_jax(
     """Checks against `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of ours."""
     import jax
 
-    jax.config.update("jax_enable_x64", True)
     wrt = active(point)
 
     def of_active(*some: Any) -> list[Any]:
@@ -177,8 +176,9 @@ def _check_jax(
 
     some = [point[i] for i in wrt]
     dx = [like(x, rng) for x in some]
-    ct = [like(np.zeros(y.shape, y.dtype), rng) for y in jax.eval_shape(of_active, *some)]
-    dy, cx = derivatives(some, dx, [np.conj(c) for c in ct])
+    with jax.enable_x64(True):
+        ct = [like(np.zeros(y.shape, y.dtype), rng) for y in jax.eval_shape(of_active, *some)]
+        dy, cx = derivatives(some, dx, [np.conj(c) for c in ct])
     count = len(program.outputs)
     compare(run(program.jvp(wrt), [*point, *dx])[count:], dy, rtol, "jvp against JAX")
     compare(run(program.vjp(wrt), [*point, *ct])[count:], map(np.conj, cx), rtol, "vjp against JAX")

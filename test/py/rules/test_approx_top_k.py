@@ -13,6 +13,7 @@ from tiduc.program import load
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize(
     ("name", "sizes", "d", "order"),
     [
@@ -27,7 +28,6 @@ def test_takes(name: str, sizes: tuple[int, ...], d: int, order: int) -> None:
         values, indices = getattr(jax.lax, name)(x, min(2, sizes[d]), reduction_dimension=d)
         return values**2, indices
 
-    jax.config.update("jax_enable_x64", True)
     x = RNG.standard_normal(sizes)
     text = jax.jit(function).lower(x).as_text()
     assert "ApproxTopK" in text

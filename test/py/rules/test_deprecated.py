@@ -47,8 +47,8 @@ def check_gradient(text: str, point: Any, sizes: Any, function: Any) -> None:
     def loss(*some: Any) -> Any:
         return (w * function(*[some[wrt.index(i)] if i in wrt else x for i, x in enumerate(point)])).sum()
 
-    jax.config.update("jax_enable_x64", True)
-    expected = jax.grad(loss, tuple(range(len(wrt))))(*[point[i] for i in wrt])
+    with jax.enable_x64(True):
+        expected = jax.grad(loss, tuple(range(len(wrt))))(*[point[i] for i in wrt])
     actual = run(load(program).grad(wrt), [*point, w])
     for cx, gradient in zip(actual, expected, strict=True):
         np.testing.assert_allclose(cx, gradient, atol=1e-12)

@@ -12,7 +12,7 @@ from harness.xla import by_xla
 
 from tiduc.program import load
 
-jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -290,6 +290,7 @@ def test_order_three() -> None:
     check_rule(general((3,), [0], 1, SIX, "%r"), random(3), random(), order=3, subsets=False)
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_through_jax() -> None:
     def combine(x: tuple[jax.Array, ...], y: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         (m, s), (n, t) = x, y
@@ -300,7 +301,6 @@ def test_through_jax() -> None:
         m, s = jax.lax.reduce((x, jnp.ones_like(x)), (-jnp.inf, 0.0), combine, [1])
         return m + jnp.log(s)
 
-    jax.config.update("jax_enable_x64", True)
     x = random(3, 5)
     text = jax.jit(function).lower(x).as_text()
     check_rule(text, x, differences=False, jax_function=lambda x: jax.nn.logsumexp(x, axis=1))

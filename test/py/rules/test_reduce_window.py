@@ -240,6 +240,7 @@ def test_cumulative(size: int, pad: str) -> None:
     check_rule(case.text("multiply", "1.0"), x, order=3 if size == 3 else 2)
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
@@ -247,7 +248,6 @@ def test_cumulative_through_jax(name: str, reverse: bool) -> None:
     def function(x: jax.Array) -> jax.Array:
         return getattr(jax.lax, name)(x, axis=1, reverse=reverse)  # type: ignore[no-any-return]
 
-    jax.config.update("jax_enable_x64", True)
     x = RNG.standard_normal((2, 5))
     text = jax.jit(function).lower(x).as_text()
     assert "reduce_window" in text

@@ -79,12 +79,12 @@ def test_order_three() -> None:
     check_rule(lowered, *point, *tangents, subsets=False, order=2)
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_through_jax() -> None:
     def function(x: jax.Array, y: jax.Array) -> jax.Array:
         x, n, y = jax.lax.sort((x * y, jax.lax.broadcasted_iota(int, (3, 4), 0), y), dimension=0, num_keys=2)
         return jnp.sin(x) * y + n
 
-    jax.config.update("jax_enable_x64", True)
     x, y = RNG.standard_normal((2, 3, 4))
     check_rule(jax.jit(function).lower(x, y).as_text(), x, y, jax_function=function)
 
