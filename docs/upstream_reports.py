@@ -20,8 +20,11 @@ from tiduc.backends.iree.fault import SEEN, Fault  # noqa: E402
 from tiduc.backends.iree.records import records  # noqa: E402
 from tiduc.backends.iree.targets import find_target  # noqa: E402
 
-_SHOWN = 64
+_SHOWN = 100
 """The most elements of an array that a report shows."""
+
+_WRITTEN = 200
+"""The most elements of an array that the Python code of a report lists."""
 
 
 def reports() -> dict[str, str]:
@@ -63,17 +66,71 @@ def _steps(witness: Witness, fault: Fault) -> Iterator[str]:
     yield f"`program.mlir`:\n\n```text\n{witness.text.strip()}\n```\n"
     yield f"```text\niree-compile {flags} program.mlir -o program.vmfb\n```\n"
     if fault.kind == "crash":
-        yield "The program is valid StableHLO; the compiler should accept it."
+        yield "The program is valid StableHLO: the compiler should accept it, and its module should load.\n"
+        yield from _run(witness)
         return
-    for i, arguments in enumerate(witness.earlier):
-        yield f"An earlier call {i + 1}, whose results stay on the device, takes:\n\n{_arrays(arguments)}\n"
-    yield f"The call of `main` takes:\n\n{_arrays(witness.arguments)}\n"
+    if witness.earlier:  # iree-run-module calls a function once
+        for i, arguments in enumerate(witness.earlier):
+            yield f"An earlier call {i + 1}, whose results stay on the device, takes:\n\n{_arrays(arguments)}\n"
+        yield f"The call of `main` takes:\n\n{_arrays(witness.arguments)}\n"
+    else:
+        yield from _run(witness)
     if witness.refused:
         yield "The sizes of these arguments do not fit together; the call should fail and does not."
     elif witness.expected is not None:
         yield f"The specification gives:\n\n{_arrays(witness.expected)}"
     else:
-        yield "StableHLO's reference interpreter gives the results of the specification; those of IREE differ."
+        yield (
+            "StableHLO's reference interpreter gives the results of the specification; those of IREE differ, "
+            "or the call fails."
+        )
+
+
+def _run(witness: Witness) -> Iterator[str]:
+    """The call by iree-run-module; NumPy first writes the arguments that a command line cannot hold."""
+    flags, saved, unwritten = [], [], []
+    for i, array in enumerate(witness.arguments):
+        if _is_on_command_line(array):
+            flags.append(f"--input={_array(array)}")
+            continue
+        if array.dtype.itemsize == 1 and array.size <= _SHOWN:  # bytes, which differ for the NaNs of one type
+            flags.append(f"--input={_array(array).partition('=')[0]}=@{i}.bin")
+            saved.append(f'np.array({array.view(np.uint8).tolist()}, np.uint8).tofile("{i}.bin")')
+            continue
+        flags.append(f"--input=@{i}.npy")
+        if code := _code(array):
+            saved.append(f'np.save("{i}.npy", {code})')
+        else:
+            unwritten.append(f"`{i}.npy` holds {_array(array)}.")
+    if saved:
+        yield "\n".join(["```python", "import numpy as np", "", *saved, "```\n"])
+    if unwritten:
+        yield "\n".join([*unwritten, ""])
+    device = _DEVICES.get(witness.target, witness.target.partition(":")[0])
+    yield f"```text\niree-run-module --module=program.vmfb --device={device} {shlex.join(flags)}\n```\n"
+
+
+_DEVICES = {"cpu": "local-sync", "cpu-threads": "local-task", "vmvx": "local-sync"}
+
+
+def _is_on_command_line(array: Any) -> bool:
+    """Whether iree-run-module reads the values from the command line, which has no complex numbers and one NaN."""
+    is_nan = array.dtype.name.startswith("float8") and np.isnan(array.astype(np.float32)).any()
+    return bool(array.size <= _SHOWN and array.dtype.kind != "c" and not is_nan)
+
+
+def _code(array: Any) -> str:
+    """NumPy's code for an array; empty if the array is large and follows no formula."""
+    if array.size == 0:
+        return f"np.zeros({array.shape}, np.{array.dtype.name})"
+    if np.array_equal(array, np.full_like(array, array.ravel()[0])):
+        return f"np.full({array.shape}, {array.ravel()[0].item()}, np.{array.dtype.name})"
+    counted = np.arange(array.size).reshape(array.shape)
+    if array.dtype.kind in "if" and np.array_equal(array.astype(np.float64), counted):
+        return f"np.arange({array.size}).astype(np.{array.dtype.name}).reshape({array.shape})"
+    if array.size > _WRITTEN:
+        return ""
+    return f"np.array({array.tolist()}, np.{array.dtype.name})"
 
 
 def _arrays(arrays: Sequence[Any]) -> str:
@@ -82,10 +139,10 @@ def _arrays(arrays: Sequence[Any]) -> str:
 
 def _array(array: Any) -> str:
     """An array as `iree-run-module --input` reads it, or its type and range if it is large."""
-    if array.dtype == bool:
-        return _array(array.astype(np.int8)).replace("i8", "i1", 1)
+    if array.dtype == bool:  # whose bytes are read as integers of 8 bits
+        return _array(array.astype(np.int8))
     element = _ELEMENT.sub(_bits, array.dtype.name)
-    type_ = "x".join([*map(str, array.shape), element])
+    type_ = "x".join([*map(str, array.shape), _FLOAT8.get(element, element)])
     if array.size <= _SHOWN:
         return f"{type_}={' '.join(map(str, array.ravel().tolist()))}"
     wide = array.astype(np.complex128)
@@ -93,6 +150,9 @@ def _array(array: Any) -> str:
         return f"{type_}={array.ravel()[0]}"
     return f"{type_}: {array.size} numbers between {wide.real.min():.3g} and {wide.real.max():.3g}"
 
+
+_FLOAT8 = {"float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2"}
+"""MLIR's names of the types of 8 bits that records have."""
 
 _ELEMENT = re.compile(r"^(?:(complex)|(u?)int|b?float)(\d+)$")
 

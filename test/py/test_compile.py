@@ -352,7 +352,7 @@ def test_errors_of_the_compiler_name_the_file(
     file = tmp_path / "f.mlir"
     file.write_text(unary("stablehlo.sine", "f64"))
     assert run(["compile", str(file), "--compile-memory=1", "--no-cache", "-o", os.devnull]) == 1
-    assert capfd.readouterr().err.startswith(f"{file}: error: @f: target 'cpu': IREE's compiler needs more")
+    assert f"{file}: error: @f: target 'cpu': IREE's compiler needs more" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ ROWS = {row[0]: row for rows in torch_gradients.GROUPS.values() for row in rows}
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_values_and_gradients_are_those_of_pytorch(name: str) -> None:
+    if name == "scan" and torch.__version__.startswith("2.10."):
+        pytest.skip("PyTorch 2.10 computes zeros for parts of the gradient of a scan")
     torch_gradients.check(ROWS[name])
 
 

@@ -47,7 +47,7 @@ class Versions:
 
 VERSIONS = (
     Versions("iree-3.12", ("iree-base-compiler==3.12.*", "iree-base-runtime==3.12.*"), BY_IREE),
-    Versions("torch-oldest", ("torch==2.8.*",), IMPORTS_OF_TORCH),
+    Versions("torch-oldest", ("torch==2.10.*",), IMPORTS_OF_TORCH),
     Versions("torch-newest", ("torch",), IMPORTS_OF_TORCH),
     Versions("jax-oldest", ("jax==0.10.0", "jaxlib==0.10.0"), IMPORTS_OF_JAX),
     Versions("jax-newest", ("jax", "jaxlib"), IMPORTS_OF_JAX),

@@ -29,7 +29,11 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.convolution")
 @crash("Crashes on dimensions of size 0; emits 0.", "convolution_empty")
-@crash("Crashes on padded convolutions of complex numbers; emits four real ones.", "convolution_complex")
+@crash(
+    "Crashes on padded convolutions of complex numbers; emits four real ones.",
+    "convolution_complex",
+    upstream="https://github.com/iree-org/iree/issues/14072",
+)
 @crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
 @wrong(
     "Forgets the reversal of windows where there are groups; reverses the kernel.",

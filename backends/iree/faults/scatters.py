@@ -26,6 +26,7 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
     "Out-of-range updates write out of bounds; sends them to a spare row.",
     "scatter_out_of_range",
     untested="writes out of bounds",
+    upstream="https://github.com/iree-org/iree/issues/13580",
 )
 @missing("Windows do not compile; scatters rows.", "scatter_window")
 @missing("Several operands do not compile; loops over the elements.", "scatter_two_operands")

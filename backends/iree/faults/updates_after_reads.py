@@ -55,7 +55,9 @@ DONATED = "iree.abi.output"
 
 
 @wrong(
-    "Updates an argument, or an array from outside a loop, in place; copies the array.", "update_of_argument"
+    "Updates an argument, or an array from outside a loop, in place; copies the array.",
+    "update_of_argument",
+    upstream="https://github.com/iree-org/iree/issues/16168",
 )
 @wrong(
     "Updates an array in place before another op has read it; the update gets a copy of the array.",

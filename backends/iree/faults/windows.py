@@ -24,6 +24,7 @@ from tiduc.passes.rules.selection import selected
 @crash(
     "Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.",
     "select_and_scatter",
+    upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     """A scatter to the number of the element that each window selects, which a reduce_window finds."""

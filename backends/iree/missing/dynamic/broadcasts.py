@@ -20,6 +20,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 @crash(
     "Must state which dimensions it expands; emits that, or computes the result element by element.",
     "dynamic/widened",
+    upstream="https://github.com/iree-org/iree/issues/7898",
 )
 @crash(
     "Some uses of a result whose size is read from an array do not compile; reads the size behind a barrier.",
