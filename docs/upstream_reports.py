@@ -103,7 +103,7 @@ def _run(witness: Witness) -> Iterator[str]:
         else:
             unwritten.append(f"`{i}.npy` holds {_array(array)}.")
     if saved:
-        yield "\n".join(["```python", "import numpy as np", "", *saved, "```\n"])
+        yield "\n".join(["```text", "import numpy as np", "", *saved, "```\n"])
     if unwritten:
         yield "\n".join([*unwritten, ""])
     device = _DEVICES.get(witness.target, witness.target.partition(":")[0])

@@ -1,4 +1,4 @@
-"""A folder in which nobody else can write: the folder that is checked is the folder that is used.
+"""A folder in which no other user can write: the folder that is checked is the folder that is used.
 
     /  ->  home  ->  me  ->  .cache  ->  tiduc        each opened in the one before, not by its path, then checked
 

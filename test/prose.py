@@ -29,11 +29,12 @@ _FENCED = re.compile(r"```.*?```", re.DOTALL)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """The line and the text of each docstring and comment, or of each line of a page outside of blocks of code."""
+    """The line and the text of each docstring and comment, or of each line of a page that is no heading and no code."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         plain = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), source)
-        yield from ((n, line.strip(" |#*-")) for n, line in enumerate(plain.splitlines(), 1))
+        lines = enumerate(plain.splitlines(), 1)
+        yield from ((n, line.strip(" |-")) for n, line in lines if not line.startswith(("#", "**")))
         return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

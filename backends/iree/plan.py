@@ -34,7 +34,7 @@ SPEED: tuple[Stage, ...] = ("speed", "tiles")
 
 @dataclass(frozen=True)
 class Facts:
-    """What the plan depends on, of a program after the stages up to "legal".
+    """The facts of a program after the stages up to "legal" on which the plan depends.
 
     `tiled`: it has products for which data tiling is faster. `rewritten`: the stages `SPEED` changed it. `kernels`:
     these stages made kernels of vectors. `threaded`: it has work for several threads. `divided`: products outside of

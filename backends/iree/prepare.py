@@ -154,7 +154,7 @@ class _Modules:
         self._idle: set[tuple[Settings, tuple[Stage, ...]]] = set()
 
     def after(self, settings: Settings, stages: Sequence[Stage]) -> tuple[_Known, tuple[Stage, ...]]:
-        """The module after stages, which nobody may change, and the stages that changed it."""
+        """The module after stages, which no caller may change, and the stages that changed it."""
         done: tuple[Stage, ...] = ()
         known = self._known[None, done]
         for each in stages:

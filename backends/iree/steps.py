@@ -43,7 +43,7 @@ _GENERIC = b'"builtin.module"'
 
 
 class Changes(NamedTuple):
-    """What changes in a program between the runs.
+    """The changes of a program between the runs of the compiler.
 
     `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
     workgroups are put in. `vm`: the code of the host is rewritten.

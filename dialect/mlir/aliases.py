@@ -76,7 +76,7 @@ def _of_op(op: Any) -> Iterator[Any]:
 
 
 def _parts(x: Any) -> Sequence[Any]:
-    """What an attribute, a type or a location consists of."""
+    """The parts of which an attribute, a type or a location consists."""
     match x:
         case ir.ArrayAttr():
             return list(x)

@@ -46,7 +46,7 @@ class Invalid(Exception):
 
 
 class Outside(BaseException):
-    """What an operation did beside its task, such as opening another file; no handler of exceptions catches it."""
+    """An act of an operation beside its task, such as opening another file; no handler of exceptions catches it."""
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:

@@ -1,7 +1,7 @@
 """Watches what this process does while it reads a file: no other file, no process, no network, no pickle.
 
-Python's audit events show files, processes, sockets, libraries and pickles. What native code does shows in the folder
-of the input, in which nothing may appear, and in a run of the fuzzer under `strace`.
+Python's audit events show files, processes, sockets, libraries and pickles. The effects of native code show in
+the folder of the input, in which nothing may appear, and in a run of the fuzzer under `strace`.
 """
 
 import os

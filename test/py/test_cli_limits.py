@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits 
 
 
 def said(folder: Path, line: str) -> str:
-    """What a line of the shell, which fails, writes to standard error."""
+    """The standard error of a line of the shell, which fails."""
     (folder / "f.mlir").write_text(PROGRAM)
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=folder, check=False

@@ -42,7 +42,7 @@ def frequent_switches() -> Iterator[None]:
 
 
 def at_once(*functions: Callable[..., Any], of: tuple[Any, ...]) -> list[Any]:
-    """What the functions of these arrays return, each in a thread of its own, None for an InputError."""
+    """The results of the functions of these arrays, each in a thread of its own, None for an InputError."""
     barrier = Barrier(len(functions))
     results: list[Any] = [None] * len(functions)
 

@@ -179,7 +179,7 @@ def _of_rows(x: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
 def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
-    """Of numbers in f32, which most of these passes are for: values on CPUs, and for GPUs that the passes take them."""
+    """Most of these passes are for f32: compares values on CPUs, and compiles dynamic sizes for GPUs."""
     import jax
 
     p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))

@@ -55,7 +55,7 @@ def results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def expected_results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
-    """The same of NumPy, and of JAX in f64."""
+    """The results of NumPy, and the derivatives of JAX in f64."""
     y = np.asarray(case.function(np, *points))
     if not case.differentiable:
         return [y]

@@ -105,7 +105,7 @@ def sized(rows: str, element: str) -> str:
 
 
 def test_dynamic_shapes() -> None:
-    """Of 64-bit words, the numbers are those of the static shape; the derivative has them, too."""
+    """The numbers of 64-bit words are those of the static shape; the derivative has them, too."""
     x = np.ones((301, 5))
     y, cx = tiduc.load(sized("?", "f64")).vjp()(x, seed(), x)
     np.testing.assert_array_equal(y, cx)

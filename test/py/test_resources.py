@@ -60,7 +60,7 @@ def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
 
 
 def unchecked_bytecode(text: str) -> bytes:
-    """The bytecode that MLIR writes of a text whose resources nobody has compared with their types."""
+    """The bytecode that MLIR writes of a text whose resources were not compared with their types."""
     written = Written()
     with context(), ir.Location.unknown():
         ir.Module.parse(text).operation.write_bytecode(written)

@@ -99,7 +99,7 @@ def test_sums_of_batches_are_contracted() -> None:
 
 
 def test_other_sums_stay() -> None:
-    """Of rows, of a product that is read elsewhere, and sums that begin with another number than zero."""
+    """Sums of rows, of a product that is read elsewhere, and sums that begin with another number than zero."""
     for text in (
         total(*BATCHED, [0, 1]),
         total(*BATCHED, [1]),

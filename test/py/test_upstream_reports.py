@@ -15,7 +15,7 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.backends.iree.records import records
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "upstream"
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```text\n(.*?)```", re.DOTALL)
 
 WITNESSES = {
     record.fault.witness
@@ -46,10 +46,10 @@ def sampled() -> list[object]:
 def test_a_report_reproduces(name: str, tmp_path: Path) -> None:
     text = report(name).read_text()
     blocks = BLOCK.findall(text)
-    (tmp_path / "program.mlir").write_text(blocks[0][1])
-    if code := "".join(block for kind, block in blocks if kind == "python"):
+    (tmp_path / "program.mlir").write_text(blocks[0])
+    if code := "".join(block for block in blocks if block.startswith("import numpy")):
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    commands = [block for _, block in blocks if block.startswith("iree-")]
+    commands = [block for block in blocks if block.startswith("iree-")]
     compiled = run(commands[0], tmp_path)
     if compiled.returncode != 0:
         assert "the compiler should accept it" in text, compiled.stderr

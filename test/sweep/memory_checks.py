@@ -29,7 +29,7 @@ def pass_on(options: argparse.Namespace) -> None:
 
 
 def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
-    """What is wrong with a program's memory; empty if nothing is, or without the option."""
+    """The fault of a program's memory; empty if nothing is, or without the option."""
     if _VARIABLE not in os.environ:
         return ""
     try:

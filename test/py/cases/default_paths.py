@@ -1,4 +1,4 @@
-"""What a user runs, as the user gets it: command lines, files of each kind, names of the Python interface, examples.
+"""The commands and calls of users, as users get them: command lines, files, names of the Python interface, examples.
 
 `test_default_paths.py` runs them in processes of their own, on the default engine, target and executor. It also checks
 that the tables are complete: each option of each command, each name of `tiduc`, `tiduc.runtime` and `tiduc.eager`, and

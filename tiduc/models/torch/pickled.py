@@ -128,7 +128,7 @@ class _Machine:
             raise Refused(f"a pickle with the operation {name}, which no pickle of tensors has")
 
     def _marked(self) -> list[Any]:
-        """What the stack has above the last mark."""
+        """The part of the stack above the last mark."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1
@@ -152,7 +152,7 @@ def _storage(given: Any) -> Storage:
 
 
 def _called(function: Any, arguments: Any) -> Any:
-    """What a function of PyTorch gives for plain tensors."""
+    """The result of a function of PyTorch for plain tensors."""
     name = function.name if isinstance(function, Function) else "a value"
     if name == "collections.OrderedDict" and arguments == ():
         return {}

@@ -101,7 +101,7 @@ def _output(record: tuple[str, Any]) -> Any:
 
 
 def _argument(record: tuple[str, Any]) -> Any:
-    """What a signature says of an input or output of the module: its name, or its value where it is a constant."""
+    """The entry of a signature for an input or output of the module: its name, or its value where it is a constant."""
     from torch.export.graph_signature import (
         ConstantArgument,
         SymBoolArgument,

@@ -230,7 +230,7 @@ class Nodes:
         return self._at.nodes[name]
 
     def _argument(self, given: tuple[str, Any]) -> Any:
-        """What a node gets for an argument of the file."""
+        """The argument of a node for an argument of the file."""
         tag, value = given
         if tag in _NUMBERS:
             return value

@@ -53,7 +53,7 @@ def copysign(x: Any, y: Any) -> Any:
 
 @decomposes(aten.fmax.default)
 def fmax(x: Any, y: Any) -> Any:
-    """Of equal operands the first one has the derivative."""
+    """The first of two equal operands has the derivative."""
     x, y = as_tensors(x, y)
     return where((x >= y) | torch.isnan(y), x, y)
 
