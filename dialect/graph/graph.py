@@ -245,15 +245,14 @@ class Graph:
         """Whether the graph exists only to be called by ops of other graphs."""
         return "sym_visibility" in self.attributes
 
-    def name_of(self, value: Value) -> str:
-        """The symbol name of a value defined here; a value without a name gets a fresh one."""
+    def name_of(self, value: Value, preferred: str = "") -> str:
+        """The symbol name of a value defined here; a value without a name gets the preferred one, or a fresh one."""
         name = self._name_of.get(value)
         if name is None:
-            name = f"v{self._fresh}"
-            while name in self.names or name in self.inputs:
-                self._fresh += 1
+            name = preferred
+            while not name or name in self.names or name in self.inputs:
                 name = f"v{self._fresh}"
-            self._fresh += 1
+                self._fresh += 1
             self.add_name(name, value)
             self._unwritten_names.append((name, value))
         return name

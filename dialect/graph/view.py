@@ -151,6 +151,7 @@ class View:
             raise ResolveError(f"unknown input @{key}; the inputs are {there}")
         return self.inputs[key]
 
+    @stage
     def reference(self, value: Value) -> Any:
         """The reference `@graph::@name` of a value; a value without a name gets one."""
         return value.reference

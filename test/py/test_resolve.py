@@ -1,6 +1,7 @@
 """resolve: references across graphs, modules and files, and errors with their places and names."""
 
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -275,3 +276,17 @@ def test_bindings_are_in_the_text() -> None:
 def test_an_input_bound_to_itself(tmp_path: Path) -> None:
     error = fails(tmp_path / "main.mlir", EXP_AX + bound("a", "@F0::@a"))
     assert "@a" in error or "depends on itself" in error
+
+
+def test_references_need_no_context(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, F0=EXP_AX)
+    done: list[str] = []
+
+    def without_context() -> None:  # a new thread has no current context
+        view = resolve(read(path))
+        done.append(str(view.reference(view.value(("F0", "p3")))))
+
+    thread = Thread(target=without_context)
+    thread.start()
+    thread.join()
+    assert done == ["@F0::@p3"]

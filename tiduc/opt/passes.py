@@ -99,8 +99,16 @@ def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset
 )
 def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
     """Checks all references between graphs: each names one value of the right type, and no value
-    depends on itself."""
-    check(resolve(module, search_path=search_path))
+    depends on itself. Copies the graphs that are found on the search path to the module.
+
+    A pass gets no more than the module, so the passes that follow find these graphs there.
+    """
+    view = resolve(module, search_path=search_path)
+    check(view)
+    ip = ir.InsertionPoint(module.body)
+    for graph in view.graphs.values():
+        if graph.module is not module:
+            graph.op.clone(ip)
 
 
 @_pass(
@@ -120,7 +128,10 @@ def linearize_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP)."""
+    """Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP).
+
+    The tangent of a value `@y` gets the name `@y.tangent`.
+    """
     view = resolve(module)
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
@@ -128,7 +139,7 @@ def linearize_in_place(
             outputs = [y for y in outputs_of(source) if opset.builder.tangent_type(y.type) is not None]
         if wrt is None:
             wrt = differentiable_inputs(source, opset)
-    linearize(view, outputs, wrt, opset, _free(view, name))
+    _name_outputs(view, linearize(view, outputs, wrt, opset, _free(view, name)), "tangent")
     view.write()
 
 
@@ -140,12 +151,15 @@ def linearize_in_place(
 def linear_transpose_in_place(
     module: Any, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
 ) -> None:
-    """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP)."""
+    """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP).
+
+    The cotangent of an input `@x` gets the name `@x.cotangent`.
+    """
     view = resolve(module)
     source = view.graph(graph) if graph is not None else last_linear(view)
     if source is None:
         raise _no_linear_graph(module)
-    linear_transpose(view, source, opset, _free(view, name))
+    _name_outputs(view, linear_transpose(view, source, opset, _free(view, name)), "cotangent")
     view.write()
 
 
@@ -241,6 +255,7 @@ def infer_active_in_place(module: Any) -> None:
 
 @_pass(
     "tidu-materialize-merge",
+    Option("graph", "string", _GRAPH),
     Option(
         "values",
         "references",
@@ -255,6 +270,7 @@ def infer_active_in_place(module: Any) -> None:
 )
 def materialize_merge_in_place(
     module: Any,
+    graph: str | None = None,
     values: Sequence[Any] | None = None,
     inputs: Sequence[str] | None = None,
     name: str | None = None,
@@ -266,7 +282,7 @@ def materialize_merge_in_place(
     view = resolve(module)
     main, last = None, last_linear(view, derived=True)
     if values is None or inputs is None or name is None:
-        main = chosen_graph(view, None)
+        main = chosen_graph(view, graph)
         sources = [main] if last is None else [main, last]
         if last is not None and main.name in sources_of(view, last):
             sources = [last]
@@ -279,7 +295,7 @@ def materialize_merge_in_place(
     flat.attributes["arg_attrs"] = argument_attributes(view, flat)
     merged = [op for op in operations(module.body) if op.name in _GRAPHS]
     write_graph(flat, module)
-    kept = [graph.op for graph in called(view, flat)]
+    kept = [other.op for other in called(view, flat)]
     for op in merged:
         if op not in kept:
             op.erase()
@@ -368,6 +384,13 @@ def _no_linear_graph(module: Any) -> RequestError:
     first = ops[0] if ops else module.operation
     why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
     return RequestError(f"the module has no linear graph: {why}", first.location)
+
+
+def _name_outputs(view: View, graph: Graph, kind: str) -> None:
+    """Gives the active outputs of a linear graph names, so that passes can refer to these values."""
+    for of, y in zip(graph.output_of, graph.outputs, strict=True):
+        if y is not None and y.graph is graph and y.key is None:
+            graph.name_of(y, f"{view.reference(of).value[-1]}.{kind}")
 
 
 def _free(view: View, name: str | None) -> str | None:

@@ -45,7 +45,7 @@
 // STATISTICS:      Pass statistics report
 // STATISTICS:      tidu-linearize
 // STATISTICS-NEXT: (S)      4 ops before
-// STATISTICS-NEXT: (S)     14 ops after
+// STATISTICS-NEXT: (S)     15 ops after
 // STATISTICS:      cse
 // STATISTICS-NEXT: (S)      7 ops before
 

@@ -22,6 +22,7 @@
 // LIN-NEXT:    %[[T1:.*]] = stablehlo.multiply %[[A]], %[[DX]] {tidu.active = array<i1: false, true>}
 // LIN-NEXT:    %[[P3:.*]] = "tidu.external"() {ref = @F0::@p3}
 // LIN-NEXT:    %[[T2:.*]] = stablehlo.multiply %[[P3]], %[[T1]] {tidu.active = array<i1: false, true>}
+// LIN-NEXT:    "tidu.name"(%[[T2]]) {sym_name = "p3.tangent"}
 // LIN-NEXT:    stablehlo.return %[[T2]]
 // LIN-NEXT:  {inputs = [@L1.x], sym_name = "L1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]}
 
@@ -33,6 +34,7 @@
 // TRN-NEXT:    %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]] {tidu.active = array<i1: false, true>}
 // TRN-NEXT:    %[[A:.*]] = "tidu.external"() {ref = @F0::@a}
 // TRN-NEXT:    %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]] {tidu.active = array<i1: false, true>}
+// TRN-NEXT:    "tidu.name"(%[[C2]]) {sym_name = "x.cotangent"}
 // TRN-NEXT:    stablehlo.return %[[C2]]
 // TRN-NEXT:  {inputs = [@T1.p3], sym_name = "T1", tidu.active_outputs = array<i1: true>, tidu.input_of = [@F0::@p3], tidu.output_of = [@F0::@x]}
 

@@ -6,6 +6,7 @@
 // CHECK-NEXT:   %[[C1:.*]] = stablehlo.multiply %[[P3]], %[[CT]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[A:.*]] = "tidu.external"() {ref = @F0::@a} : () -> tensor<f64>
 // CHECK-NEXT:   %[[C2:.*]] = stablehlo.multiply %[[A]], %[[C1]] {tidu.active = array<i1: false, true>}
+// CHECK-NEXT:   "tidu.name"(%[[C2]]) {sym_name = "x.cotangent"}
 // CHECK-NEXT:   stablehlo.return %[[C2]] : tensor<f64>
 // CHECK-NEXT: }) {inputs = [@T1.p3], sym_name = "T1", tidu.active_outputs = array<i1: true>
 // CHECK-SAME:     tidu.input_of = [@F0::@p3], tidu.output_of = [@F0::@x]}

@@ -7,6 +7,7 @@
 // CHECK-NEXT:   %[[N:.*]] = stablehlo.negate %[[C1]] {tidu.active = array<i1: true>}
 // CHECK-NEXT:   %[[S:.*]] = stablehlo.add %[[C0]], %[[N]] {tidu.active = array<i1: true, true>}
 // CHECK-NEXT:   %[[T:.*]] = stablehlo.add %[[S]], %[[S]] {tidu.active = array<i1: true, true>}
+// CHECK-NEXT:   "tidu.name"(%[[T]]) {sym_name = "x.cotangent"}
 // CHECK-NEXT:   stablehlo.return %[[T]]
 func.func @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   %0 = stablehlo.add %x, %x : tensor<f64>

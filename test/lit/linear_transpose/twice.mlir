@@ -8,6 +8,7 @@
 // CHECK-NEXT:   %[[T1:.*]] = stablehlo.multiply %[[A]], %[[DX]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[P3:.*]] = "tidu.external"() {ref = @F0::@p3}
 // CHECK-NEXT:   %[[T2:.*]] = stablehlo.multiply %[[P3]], %[[T1]] {tidu.active = array<i1: false, true>}
+// CHECK-NEXT:   "tidu.name"(%[[T2]]) {sym_name = "p3.cotangent"}
 // CHECK-NEXT:   stablehlo.return %[[T2]]
 // CHECK-NEXT: sym_name = "L2"
 // CHECK-SAME:   tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]

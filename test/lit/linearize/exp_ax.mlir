@@ -10,6 +10,7 @@
 // CHECK-NEXT:   %[[T1:.*]] = stablehlo.multiply %[[A]], %[[DX]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[P3:.*]] = "tidu.external"() {ref = @F0::@p3} : () -> tensor<f64>
 // CHECK-NEXT:   %[[T2:.*]] = stablehlo.multiply %[[P3]], %[[T1]] {tidu.active = array<i1: false, true>}
+// CHECK-NEXT:   "tidu.name"(%[[T2]]) {sym_name = "p3.tangent"}
 // CHECK-NEXT:   stablehlo.return %[[T2]] : tensor<f64>
 // CHECK-NEXT: }) {inputs = [@L1.x], sym_name = "L1", tidu.active_outputs = array<i1: true>
 // CHECK-SAME:     tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]}

@@ -5,6 +5,7 @@
 // CHECK:      sym_name = "main"
 // CHECK:      ^bb0(%[[DX:.*]]: tensor<f64>):
 // CHECK-NEXT:   %[[T:.*]] = stablehlo.add %[[DX]], %[[DX]] {tidu.active = array<i1: true, true>}
+// CHECK-NEXT:   "tidu.name"(%[[T]]) {sym_name = "v1.tangent"}
 // CHECK-NEXT:   stablehlo.return %[[T]] : tensor<f64>
 // CHECK-NEXT: tidu.active_outputs = array<i1: false, true>
 func.func @main(%x: tensor<f64> {tidu.name = "x"}, %y: tensor<f64>) -> (tensor<f64>, tensor<f64>) {

@@ -11,6 +11,7 @@
 // CHECK-NEXT:   %[[D3:.*]] = stablehlo.multiply %[[P3]], %[[D2]] {tidu.active = array<i1: false, true>}
 // CHECK-NEXT:   %[[T1:.*]] = "tidu.external"() {ref = @L1::@{{.*}}}
 // CHECK-NEXT:   %[[TT:.*]] = stablehlo.multiply %[[D3]], %[[T1]] {tidu.active = array<i1: true, false>}
+// CHECK-NEXT:   "tidu.name"(%[[TT]]) {sym_name = "p3.tangent.tangent"}
 // CHECK-NEXT:   stablehlo.return %[[TT]]
 // CHECK:      sym_name = "L2"
 "tidu.graph"() ({
