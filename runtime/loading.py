@@ -242,6 +242,11 @@ _TARGETS = {
 def _other_device(message: str, target: str) -> str:
     """The message for a module that does not load: the device that the module names, if it names one."""
     match = _FORMAT.search(message)
+    if match is None and "no executable loader registered" in message:
+        return (
+            f"the module does not load for target {target!r}: it was compiled for another one, or its code calls a "
+            "function that this machine lacks; compile the program on this machine"
+        )
     if match is None:
         line = first_line(RuntimeError(message))
         return f"the module does not load for target {target!r}; was it compiled for another one? {line}"

@@ -220,11 +220,15 @@ def environment_of_compilers(folder: str) -> dict[str, str]:
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """Flags that select the linker in IREE's own package, so that none has to be installed."""
+    """Flags that select the linker in IREE's own package, so that none has to be installed.
+
+    With `-z now`, a machine that lacks a function that the code calls refuses the module when it is loaded. Without it,
+    the dynamic linker would end the process at the first call of the function.
+    """
     if not target.shared or not sys.platform.startswith("linux"):
         return ()
     # The flag's value is a shell command line, hence the quotes.
-    return (f"--iree-llvmcpu-system-linker-path={shlex.quote(find_tool('iree-lld'))} -flavor gnu",)
+    return (f"--iree-llvmcpu-system-linker-path={shlex.quote(find_tool('iree-lld'))} -flavor gnu -z now",)
 
 
 def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:

@@ -50,7 +50,7 @@ def _converted(b: Emitter, numbers: Any, zeros: Any, x: Any) -> Any:
     if is_complex(x):
         part = b.convert(numbers, kind.element_type)
         return b.complex(part, part)
-    # Patterns that compute conversions to unsigned integers and to 8-bit floats may have run before.
-    if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width < 16):
+    # Patterns that compute conversions to unsigned integers, and to floats of 8 and 16 bits, may have run before.
+    if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width <= 16):
         return b.bitcast(b.convert(numbers, signless(kind.width)), kind)
     return b.convert(numbers, kind)

@@ -24,8 +24,13 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
     "A scalar that depends on a dimension's size does not become unsigned; converts and bitcasts, too.",
     "dynamic/unsigned_size",
 )
+@crash(
+    "Calls a function of compilers that is missing at run time where a CPU does not convert integers to bf16; "
+    "converts by way of f32.",
+    untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
+)
 def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The conversion, saturated for integers, by way of f32 for 8-bit floats."""
+    """The conversion, saturated for integers, by way of f32 for 8-bit floats and from integers to bf16."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
@@ -35,6 +40,8 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
         x = from_float8(b, x)
         if is_float(type_):
             return [b.convert(x, element(type_))]
+    if b.cpu and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType):
+        return [to_bf16(b, x)]
     if is_float(type_) or not is_float(x):
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
@@ -51,6 +58,12 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
     greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)
     return [b.select(is_beyond, greatest, y)]
+
+
+def to_bf16(b: Emitter, x: Any) -> Any:
+    """Integers as bf16, by way of f32. The sum with 0 keeps MLIR from merging the two conversions."""
+    wide = b.convert(x, ir.F32Type.get())
+    return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # wide is never -0
 
 
 def _needs_barrier(x: Any, type_: Any) -> bool:
