@@ -46,7 +46,7 @@ def probed(stage: str, without: Any = None) -> Iterator[None]:
     """A pipeline that replaces the barriers with `PROBE` at the start of a stage, and lacks the pass `without`."""
     entries = [entry for entry in pipeline.PIPELINE if entry.function is not without]
     first = next(i for i, entry in enumerate(entries) if entry.stage == stage)
-    entries.insert(first, pipeline.Entry(stage, probe, on="all"))  # type: ignore[arg-type]
+    entries.insert(first, pipeline.Entry(stage, probe, "Marks.", on="all"))  # type: ignore[arg-type]
     with patch.object(pipeline, "PIPELINE", tuple(entries)):
         yield
 
