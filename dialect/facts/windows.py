@@ -10,6 +10,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.shapes.origins import size_of
 from tiduc.dialect.shapes.sizes import Size, known_equal
 from tiduc.dialect.shapes.types import dims, i64, shape, with_shape
 
@@ -153,7 +154,7 @@ def window_of(op: Definition) -> Window:
 def window_of_convolution(op: Definition) -> Window:
     """The window of a convolution: its kernel, over the spatial dimensions."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    sizes = tuple(shape(op.operands[1])[d] for d in numbers.kernel_spatial_dimensions)
+    sizes = tuple(size_of(op.operands[1], d) for d in numbers.kernel_spatial_dimensions)
     return _window(op.attributes, sizes, ("window_strides", "lhs_dilation", "rhs_dilation"))
 
 

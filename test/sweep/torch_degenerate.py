@@ -137,11 +137,14 @@ class Case:
 def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
     """The category and the reason for each row, and each kind of inputs that PyTorch accepts."""
     found: list[dict[str, tuple[str, str]]] = [{} for _ in rows]
-    by_order: dict[int, list[Case]] = {}
+    together: dict[tuple[int, bool], list[Case]] = {}
     for row, own in zip(rows, found, strict=True):
         for order, case in cases(row, own):
-            by_order.setdefault(order, []).append(case)
-    for order, some in by_order.items():
+            together.setdefault((order, "empty" in case.wanted), []).append(case)
+    for (
+        order,
+        _,
+    ), some in together.items():  # arrays without elements are often refused, which costs more programs
         settle(some, order)
     return found
 

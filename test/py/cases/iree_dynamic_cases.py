@@ -9,6 +9,7 @@ import numpy as np
 
 from cases import iree_dynamic_case as loops
 from cases.iree_dynamic_case import RNG, Array, Case, behind_barrier, numbers
+from cases.iree_dynamic_convolutions import CONVOLUTIONS
 
 
 def reshaped(type_: str, dtype: Any) -> Case:
@@ -130,17 +131,6 @@ def largest_with_place() -> Case:
     signature = "(%x: tensor<?Nx6xf32>, %y: tensor<?Nx6xi32>) -> tensor<?Nx6xi32>"
     x = RNG.permutation(12).reshape(2, 6).astype(np.float32)
     return Case(signature, body, (x, numbers(2, 6, dtype=np.int32)), {"N": 2})
-
-
-def convolved(window: str, n: int) -> Case:
-    """A convolution in NCHW layout, with a 3 x 2 kernel over one dynamic and one static dimension."""
-    types = "tensor<?Bx2x?Nx6xf32>", "tensor<3x2x2x3xf32>", "tensor<?Bx?Mx5x3xf32>"
-    body = f"""%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f],
-        window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
-        : ({types[0]}, {types[1]}) -> {types[2]}
-      return %0 : {types[2]}"""
-    signature = f"(%x: {types[0]}, %k: {types[1]}) -> {types[2]}"
-    return Case(signature, body, (numbers(2, 2, 7, 6), numbers(3, 2, 2, 3)), {"B": 2, "N": 7, "M": n})
 
 
 def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, ...], **sizes: int) -> Case:
@@ -320,11 +310,7 @@ CASES = {
         "?Nx7",
     ),
     "windows_of_pairs": largest_with_place(),
-    "convolution": convolved("", 5),
-    "convolution_padded": convolved(
-        "stride = [2, 1], pad = [[1, 2], [0, 1]], lhs_dilate = [2, 1], rhs_dilate = [2, 2], reverse = [true, false]",
-        6,
-    ),
+    **CONVOLUTIONS,
     "dot": multiplied(
         "?Nx2x4", "4x3", "?Nx2x3", "contracting_dims = [2] x [0]", (numbers(5, 2, 4), numbers(4, 3)), N=5
     ),

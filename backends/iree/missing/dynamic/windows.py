@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.arrays import mapped, part, repeated, sizes_of, type_of
+from tiduc.backends.iree.emit.arrays import in_shape, mapped, part, repeated, sizes_of, spread, type_of
 from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precision
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
@@ -22,7 +22,7 @@ from tiduc.dialect.facts.windows import (
     window_of_convolution,
 )
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
-from tiduc.dialect.shapes.types import dims, element
+from tiduc.dialect.shapes.types import dims, element, is_dynamic
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
 
@@ -92,7 +92,8 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
 
 @legalize("stablehlo.convolution", where=DYNAMIC)
 @missing(
-    "Does not compile over dynamic dimensions; emits a sum of products, one for each place of the kernel.",
+    "Does not compile over dynamic dimensions, nor in groups with a dynamic batch; emits products, one for each place "
+    "of the kernel or of the result.",
     "dynamic/convolution",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
@@ -100,10 +101,20 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
     x, kernel = op.operands
     layout = Layout.of(op)
     batch, features, *spatial = layout.input
+    of_features, of_batches = group_counts(op)
     if all(x.type.shape[i] >= 0 for i in spatial):
-        return None
+        if of_batches > 1:
+            return [_place_by_place(b, op, layout)]
+        if of_features == 1:
+            return None
     _, _, *places = (kernel.type.shape[i] for i in layout.kernel)
-    if min(places, default=0) < 1 or math.prod(places) > _PLACES or group_counts(op) != (1, 1):
+    is_static = min(kernel.type.shape[i] for i in layout.kernel) >= 0 and x.type.shape[features] >= 0
+    if (
+        min(places, default=0) < 1
+        or math.prod(places) > _PLACES
+        or of_batches > 1
+        or not (is_static or of_features == 1)
+    ):
         raise refused(op, "windows of this kind over dynamic dimensions are not supported")
     x = b.transpose(x, [batch, *spatial, features])
     zero = b.constant(0, ir.RankedTensorType.get([], element(x)))
@@ -116,22 +127,87 @@ def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
 _PLACES = 256
 
 
+def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
+    """A convolution with groups of the batch, as of a gradient toward a kernel: a product for each place of the result.
+
+    The images are (features, places..., group, n) and the kernel is (features, window..., group, out).
+    """
+    w, rank, groups = window_of_convolution(op), len(layout.input) - 2, group_counts(op)[1]
+    (batch, features, *spatial), result = layout.input, op.results[0].type
+    places = [result.shape[d] for d in layout.output[2:]]
+    if (
+        is_dynamic(result)
+        or min(op.operands[1].type.shape[i] for i in layout.kernel[1:]) < 0
+        or math.prod(places) > _PLACES
+        or any(reversal(op))
+    ):
+        raise refused(op, "groups of this kind over dynamic dimensions are not supported")
+    x = b.transpose(op.operands[0], [features, *spatial, batch])
+    x = _padded(b, x, b.constant(0, ir.RankedTensorType.get([], element(x))), w, [0])
+    kernel = b.transpose(op.operands[1], [layout.kernel[0], *layout.kernel[2:], layout.kernel[1]])
+    x, kernel = (
+        in_shape(b, y, [*n[:-1], groups, n[-1] // groups]) for y in (x, kernel) for n in [sizes_of(b, y)]
+    )
+    *sizes, _, n = sizes_of(b, x)
+    count = kernel.type.shape[-1]
+    summed = tuple(range(rank + 1))
+    attributes = {
+        NUMBERS: Contraction(((rank + 1,), (rank + 1,)), (summed, summed)).attribute,
+        **precision(op),
+    }
+    parts = []
+    for place in np.ndindex(*places):
+        first = [i * stride for i, stride in zip(place, w.strides, strict=True)]
+        window = part(b, x, [0, *first, 0, 0], [sizes[0], *w.sizes, groups, n], [1, *w.dilation, 1, 1])
+        y = b.emit(
+            "stablehlo.dot_general",
+            (window, kernel),
+            type_of([groups, n, count], element(result)),
+            attributes,
+        )
+        parts.append(b.reshape(y, [1, groups, n, count]))
+    y = b.transpose(b.concatenate(parts, 0), [2, 0, 1, 3])
+    batch, features, *spatial = layout.output
+    return b.transpose(b.reshape(y, [n, *places, groups * count]), np.argsort([batch, *spatial, features]))
+
+
 def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     """The sum over a kernel's places; the batch comes first, and features last."""
-    w = window_of_convolution(op)
-    rank = len(w.sizes)
+    w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
-    type_ = type_of([batch, *counts, kernel.type.shape[-1]], element(op.results[0]))
-    attributes = {NUMBERS: Contraction(((), ()), ((rank + 1,), (0,))).attribute, **precision(op)}
     total = None
     for place in np.ndindex(*w.sizes):
         first = [i * dilation for i, dilation in zip(place, w.dilation, strict=True)]
         window = part(b, x, [0, *first, 0], [batch, *counts, features], [1, *w.strides, 1])
         at = [n - 1 - i if back else i for i, n, back in zip(place, w.sizes, reversal(op), strict=True)]
-        term = b.emit("stablehlo.dot_general", (window, at_offset(b, kernel, at)), type_, attributes)
+        term = _product(b, op, window, at_offset(b, kernel, at), groups)
         total = term if total is None else b.add(total, term)
-    return total
+    assert total is not None
+    return in_shape(b, total, [batch, *counts, kernel.type.shape[-1]]) if groups > 1 else total
+
+
+def _product(b: Emitter, op: Any, x: Any, kernel: Any, groups: int) -> Any:
+    """The products of features of x with those of one place of a kernel: (in, out) without groups, else for each group.
+
+    With groups, the result is (batch, places..., group, out).
+    """
+    *outer, features = sizes_of(b, x)
+    rank, count, kind = len(outer), kernel.type.shape[-1], element(op.results[0])
+    if groups == 1:
+        attributes = {NUMBERS: Contraction(((), ()), ((rank,), (0,))).attribute, **precision(op)}
+        return b.emit("stablehlo.dot_general", (x, kernel), type_of([*outer, count], kind), attributes)
+    if features == groups:
+        sizes = [*outer, groups, count // groups]
+        factor = b.convert(b.reshape(kernel, sizes[-2:]), kind)
+        x = spread(b, b.convert(x, kind), list(range(rank + 1)), sizes)
+        return b.multiply(x, spread(b, factor, [rank, rank + 1], sizes))
+    x = in_shape(b, x, [*outer, groups, features // groups])
+    kernel = b.reshape(kernel, [features // groups, groups, count // groups])
+    attributes = {NUMBERS: Contraction(((rank,), (1,)), ((rank + 1,), (0,))).attribute, **precision(op)}
+    type_ = type_of([groups, *outer, count // groups], kind)
+    y = b.emit("stablehlo.dot_general", (x, kernel), type_, attributes)
+    return b.transpose(y, [*range(1, rank + 1), 0, rank + 1])
 
 
 def _padded(b: Emitter, x: Any, value: Any, w: Window, others: Sequence[int] = ()) -> Any:
