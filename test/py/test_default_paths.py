@@ -29,6 +29,7 @@ PREPARED = (
     "compile f.mlir -o f.vmfb",
     "import digits.onnx --weights imported.npz -o imported.mlir",
     "train-step digits.onnx --loss softmax-cross-entropy --optimizer adam --state step_state.npz -o step.vmfb",
+    "train-step digits.onnx --loss softmax-cross-entropy --lora 6 --state lora_state.npz -o lora.mlir",
     "grad mlp_f32.mlir --value --wrt 0,1,2,3,4,5 -o gradient.mlir",
     f"compile gradient.mlir {EXAMPLES / 'sgd_mlp.mlir'} -o train",
 )

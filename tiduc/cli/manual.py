@@ -59,6 +59,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc train-step model.onnx --loss softmax-cross-entropy --optimizer adam "
             "--state state.npz -o step.vmfb",
         ),
+        (
+            "LoRA adapters of rank 8 beside some linear layers",
+            "tiduc train-step llama.pt2 --lora '*.q_proj' --rank 8 --alpha 16 --state state.npz -o step.vmfb",
+        ),
+    ),
+    "lora": (
+        (
+            "Files of peft, and weights with the adapters added",
+            "tiduc lora trained.safetensors --adapters adapters --merge weights.safetensors",
+        ),
     ),
     "import": (
         ("ONNX, its weights as inputs", "tiduc import model.onnx --weights weights.npz -o model.mlir"),

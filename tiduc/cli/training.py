@@ -18,6 +18,7 @@ from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
 from tiduc.runtime.random_seed import MOST
 from tiduc.runtime.weights import write_weights
+from tiduc.training.lora import with_lora
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
 from tiduc.training.roles import BUFFER, FROZEN, PARAMETER, SEED, of_roles
@@ -86,6 +87,18 @@ from tiduc.training.step import BUFFERS, train_step
     metavar="PATTERN",
     help="Weights not to train; {} never are.".format(" and ".join(BUFFERS)),
 )
+@click.option(
+    "--lora",
+    multiple=True,
+    metavar="PATTERN",
+    help="Linear layers, such as '*.q_proj', that get LoRA adapters, which alone are trained; see 'tiduc lora'.",
+)
+@click.option(
+    "--rank", type=click.IntRange(1), default=8, show_default=True, help="Rank of the adapters of --lora."
+)
+@click.option(
+    "--alpha", type=float, default=8.0, show_default=True, help="Scale of the adapters, times their rank."
+)
 @SIZES
 @CONSTANTS
 @STRAIGHT_THROUGH
@@ -111,6 +124,9 @@ def _train_step(
     clip_norm: float | None,
     accumulate: int,
     seed: int,
+    lora: tuple[str, ...],
+    rank: int,
+    alpha: float,
     opset: OpSet,
     state: str | None,
     memory: str,
@@ -127,6 +143,8 @@ def _train_step(
     with about(model):
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
+        if lora:
+            program = with_lora(program, lora, rank, alpha, seed)
         step = train_step(
             program.rematerialize(memory),
             _loss(loss),

@@ -1,0 +1,259 @@
+"""LoRA: adapters of low rank beside the linear layers of a model, with the names and the files of the library peft.
+
+    y = dot(x, transpose(W))    ->    y + dot(dot(x, transpose(A)), transpose(alpha / r B)),    A: r x in, B: out x r
+
+A is random, and B is 0 at first, so that the model computes what it did. All other weights are frozen. The adapters of
+a layer `name` are the inputs `base_model.model.NAME.lora_A.weight` and `...lora_B.weight`; alpha is the input
+`lora_alpha`. Elements narrower than f32 have adapters in f32. Source: Hu et al., "LoRA: Low-Rank Adaptation of Large
+Language Models" (2021), section 4.1.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+from torch_mlir import ir
+
+from tiduc.dialect.context import parse, stage
+from tiduc.dialect.emit import bytecode
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.dialect.functions import functions_in
+from tiduc.dialect.types import is_float
+from tiduc.dialect.verify import FROZEN, NAME
+from tiduc.models.model import Model, model_of
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.files import written_whole
+from tiduc.runtime.random_seed import is_random_seed
+from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.weights import write_weights
+
+Tensor = ir.Value[ir.RankedTensorType]
+ALPHA = "lora_alpha"
+"""The input whose ratio to the rank scales the adapters."""
+_PREFIX, _A, _B, _WEIGHT = "base_model.model.", ".lora_A.weight", ".lora_B.weight", ".weight"
+_FILES = "adapter_model.safetensors", "adapter_config.json"
+_DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
+
+
+@stage
+def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
+    """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
+
+    `seed` draws A as peft does, from the uniform distribution of Kaiming. `RequestError` where a pattern matches no
+    layer, where a matched weight is not that of `torch.nn.Linear`, and for a rank below 1.
+    """
+    if rank < 1:
+        raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
+    names = _matched(model, layers)
+    module = parse(bytecode(model.module))
+    function = next(op for op in functions_in(module) if op.attributes["sym_name"].value == model.name)
+    inputs = _Inputs(function)
+    place = {port.name: i for i, port in enumerate(model.inputs)}
+    draw, added = np.random.default_rng(seed), {ALPHA: np.array(alpha, np.float32)}
+    scale = inputs.add(ALPHA, [], ir.F32Type.get(), "the scale of the adapters")
+    for name in names:
+        weight = model.weights[name]
+        rows, columns = weight.shape
+        wide = np.float64 if weight.dtype == np.float64 else np.float32
+        layer = _PREFIX + name.removesuffix(_WEIGHT)
+        added[layer + _A] = draw.uniform(-(columns**-0.5), columns**-0.5, (rank, columns)).astype(wide)
+        added[layer + _B] = np.zeros((rows, rank), wide)
+        element = ir.F64Type.get() if wide == np.float64 else ir.F32Type.get()
+        a = inputs.add(layer + _A, [rank, columns], element)
+        b = inputs.add(layer + _B, [rows, rank], element)
+        for product in list(_products(name, inputs.block.arguments[place[name]])):
+            _adapt(product, a, b, scale)
+    inputs.finish({port.name for port in model.inputs if port.name in model.weights and is_float(port.type)})
+    adapted = model_of(module, {**model.weights, **added}, model.name, model.opset)
+    return replace(adapted, loop_memory=model.loop_memory, memory=model.memory)
+
+
+def _matched(model: Model, layers: Sequence[str]) -> list[str]:
+    """The weights of the layers that match, in order."""
+    named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
+    for pattern in layers:
+        if not any(fnmatchcase(layer, pattern) for layer in named):
+            raise RequestError(f"no layer matches {pattern!r}; the layers are {', '.join(named) or 'none'}")
+    names = [named[x] for x in named if any(fnmatchcase(x, pattern) for pattern in layers)]
+    for name in names:
+        if model.weights[name].ndim != 2:
+            raise RequestError(f"an adapter needs a linear layer, and {name} is {model.weights[name].ndim}-D")
+    return names
+
+
+class _Inputs:
+    """Adds inputs to a function."""
+
+    def __init__(self, function: ir.Operation) -> None:
+        self._function = function
+        self.block = function.regions[0].blocks[0]
+        empty = [ir.DictAttr.get({})] * len(self.block.arguments)
+        self._attributes = (
+            list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else empty
+        )
+
+    def add(self, name: str, sizes: Sequence[int], element: ir.Type, frozen: str = "") -> Tensor:
+        texts = {NAME: name, FROZEN: frozen}
+        self._attributes.append(ir.DictAttr.get({k: ir.StringAttr.get(x) for k, x in texts.items() if x}))
+        type_ = ir.RankedTensorType.get(sizes, element)
+        argument: Tensor = self.block.add_argument(type_, ir.Location.unknown())
+        return argument
+
+    def finish(self, base: set[str]) -> None:
+        """Writes the signature; the inputs `base` are frozen."""
+        for i, each in enumerate(self._attributes):
+            own = {key: each[key] for key in [x.name for x in each]}
+            if NAME in own and own[NAME].value in base and FROZEN not in own:
+                own[FROZEN] = ir.StringAttr.get("the base of adapters")
+            self._attributes[i] = ir.DictAttr.get(own)
+        self._function.attributes["arg_attrs"] = ir.ArrayAttr.get(self._attributes)
+        type_ = ir.FunctionType(ir.TypeAttr(self._function.attributes["function_type"]).value)
+        types = [x.type for x in self.block.arguments]
+        self._function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get(types, type_.results)
+        )
+
+
+def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Operation]:
+    """The products x transpose(W) that read a weight; `RequestError` for another op that reads it."""
+    for use in list(weight.uses):
+        op = use.owner.operation
+        if op.name == "stablehlo.transpose":
+            yield from _products(name, op.results[0], not turned)
+            continue
+        dims = str(op.attributes["dot_dimension_numbers"]) if op.name == "stablehlo.dot_general" else ""
+        contracted = f"rhs_contracting_dimensions = [{1 - turned:d}]"
+        if use.operand_number != 1 or "batching" in dims or contracted not in dims:
+            raise RequestError(
+                f"{op.name} reads {name}, which is not the weight of a torch.nn.Linear: it has no adapter"
+            )
+        if "lhs_contracting_dimensions = [1]" not in dims or op.operands[0].type.rank != 2:
+            raise RequestError(f"the product with {name} is not one of matrices: it has no adapter")
+        yield op
+
+
+def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
+    """Adds x transpose(A) transpose(alpha / r B) to a product x transpose(W)."""
+    x, y = product.operands[0], product.results[0]
+    users = list(y.uses)
+    ip = ir.InsertionPoint(product)
+    element, rows, rank = a.type.element_type, x.type.shape[0], a.type.shape[0]
+
+    def emit(
+        name: str,
+        shape: Sequence[int],
+        operands: Sequence[Tensor],
+        element: ir.Type = element,
+        **attributes: ir.Attribute,
+    ) -> Tensor:
+        type_ = ir.RankedTensorType.get(shape, element)
+        op = ir.Operation.create(name, [type_], list(operands), attributes, ip=ip, loc=product.location)
+        result: Tensor = op.results[0]
+        return result
+
+    def dot(x: Tensor, y: Tensor) -> Tensor:
+        numbers = ir.Attribute.parse(_DOT)
+        return emit("stablehlo.dot_general", [rows, y.type.shape[0]], (x, y), dot_dimension_numbers=numbers)
+
+    one = ir.DenseElementsAttr.get_splat(
+        ir.RankedTensorType.get([], ir.F32Type.get()), ir.FloatAttr.get(ir.F32Type.get(), 1 / rank)
+    )
+    share = emit("stablehlo.constant", [], (), value=one, element=ir.F32Type.get())
+    factor = emit("stablehlo.multiply", [], (scale, share), element=ir.F32Type.get())
+    factor = emit("stablehlo.convert", [], (factor,))
+    filled = emit(
+        "stablehlo.broadcast_in_dim",
+        b.type.shape,
+        (factor,),
+        broadcast_dimensions=ir.DenseI64ArrayAttr.get([]),
+    )
+    scaled = emit("stablehlo.multiply", b.type.shape, (filled, b))
+    low = dot(dot(emit("stablehlo.convert", x.type.shape, (x,)), a), scaled)
+    ip = ir.InsertionPoint(_next(product))
+    # The ops above stand before the product; the sum stands after it.
+    total = emit("stablehlo.add", y.type.shape, (emit("stablehlo.convert", y.type.shape, (y,)), low))
+    total = emit("stablehlo.convert", y.type.shape, (total,), element=y.type.element_type)
+    for use in users:
+        use.owner.operands[use.operand_number] = total
+
+
+def _next(op: ir.Operation) -> ir.OpView:
+    """The op after an op; a product is never the last op of a function."""
+    following = iter(op.operation.block.operations)
+    while next(following).operation != op.operation:
+        pass
+    return next(following)
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """The trained adapters in a state: A and B by layer, and alpha."""
+
+    layers: Mapping[str, tuple[Array, Array]]
+    alpha: float
+
+    @property
+    def rank(self) -> int:
+        return int(next(iter(self.layers.values()))[0].shape[0])
+
+
+def adapters_in(state: Mapping[str, Array]) -> Adapters:
+    """The adapters among the arrays of a state; `InputError` if there are none."""
+    names = [name.removeprefix(_PREFIX).removesuffix(_A) for name in state if name.endswith(_A)]
+    if not names or ALPHA not in state:
+        raise InputError("the state has no adapters: train with --lora")
+    layers = {name: (state[_PREFIX + name + _A], state[_PREFIX + name + _B]) for name in names}
+    return Adapters(layers, float(state[ALPHA]))
+
+
+def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -> None:
+    """Writes the adapters of a state as the files that `peft.PeftModel.from_pretrained` reads."""
+    adapters = adapters_in(state)
+    config = {
+        "peft_type": "LORA",
+        "base_model_name_or_path": None,
+        "target_modules": "|".join(map(re.escape, adapters.layers)),  # a list would match the ends of names
+        "r": adapters.rank,
+        "lora_alpha": adapters.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "inference_mode": True,
+    }
+    os.makedirs(folder, exist_ok=True)
+    weights, settings = (os.path.join(folder, name) for name in _FILES)
+    pairs = {_PREFIX + name: pair for name, pair in adapters.layers.items()}
+    write_weights(
+        weights, {name + end: pair[i] for name, pair in pairs.items() for i, end in enumerate((_A, _B))}
+    )
+    with written_whole(settings) as file:
+        file.write(json.dumps(config, indent=2).encode())
+
+
+def merged(state: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights of the model, by their names there, with the adapters added: W + alpha / r B A."""
+    adapters = adapters_in(state)
+    own = {
+        ALPHA,
+        _last(state, "step"),
+        _last(state, "batches"),
+    }  # inputs of a training step that are no weights
+    own |= {name for name, x in state.items() if is_random_seed(Value(name, TensorType.of(x)))}
+    weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
+    for name, (a, b) in adapters.layers.items():
+        weight = weights[name + _WEIGHT]
+        delta = (adapters.alpha / adapters.rank) * (b @ a)
+        weights[name + _WEIGHT] = (weight.astype(delta.dtype) + delta).astype(weight.dtype)
+    return weights
+
+
+def _last(state: Mapping[str, Array], name: str) -> str:
+    """The name that a step gave to an input of its own: `name`, or `name.2` where a weight has this name, and so on."""
+    names = [x for x in state if x == name or re.fullmatch(rf"{name}\.\d+", x)]
+    return max(names, key=len, default=name)
