@@ -47,6 +47,12 @@ def inlined(text: str) -> str:
     return _USE.sub(elements_of, body) + "\n"
 
 
+def contents_by_name(text: str) -> dict[str, bytes]:
+    """The bytes of the resources in the text of a module, by the name that the text uses."""
+    section = text.partition(_SECTION)[2]
+    return {name: bytes.fromhex(digits[_ALIGNMENT:]) for name, digits in _BYTES.findall(section)}
+
+
 # ---- sizes -------------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import tiduc
 from tiduc.cli import run as cli
-from tiduc.dialect.context import parse
 from tiduc.dialect.errors import InputError, RequestError
+from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import Model, model_of
 from tiduc.training.lora import ALPHA, merged, with_lora, write_adapters
 from tiduc.training.step import train_step

@@ -14,7 +14,8 @@ from harness.static_libraries import run_library
 
 from tiduc.backends.backend import CALLBACK, Options
 from tiduc.backends.iree.elf import read_elf
-from tiduc.backends.iree.static.library import HEAP_BYTES, compile_library
+from tiduc.backends.iree.static.header import HEAP_BYTES, donations
+from tiduc.backends.iree.static.library import compile_library
 from tiduc.cli import run
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse
@@ -89,6 +90,79 @@ def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, ar
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for a loop
+
+
+SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},
+    %b: tensor<300xf32> {tidu.name = "b", iree.abi.output = 3 : index}, %c: tensor<300xf32>)
+    -> (tensor<300xf32>, tensor<300xf32>, tensor<300xf32>, tensor<300xf32>) {
+  %0 = stablehlo.add %a, %c : tensor<300xf32>
+  return %a, %b, %0, %a : tensor<300xf32>, tensor<300xf32>, tensor<300xf32>, tensor<300xf32>
+}"""
+DONATED = """func.func @main(%i: tensor<i32> {iree.abi.output = 0 : index},
+    %x: tensor<500xf32> {iree.abi.output = 1 : index}, %n: tensor<i32>)
+    -> (tensor<i32>, tensor<500xf32>, tensor<500xf32>) {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %table = stablehlo.constant dense_resource<table> : tensor<500xf32>
+  %r:2 = stablehlo.while(%j = %i, %a = %x) : tensor<i32>, tensor<500xf32>
+  cond {
+    %c = stablehlo.compare LT, %j, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.sine %a : tensor<500xf32>
+    %t = stablehlo.add %s, %table : tensor<500xf32>
+    %k = stablehlo.add %j, %one : tensor<i32>
+    stablehlo.return %k, %t : tensor<i32>, tensor<500xf32>
+  }
+  %d = stablehlo.subtract %r#1, %x : tensor<500xf32>
+  return %r#0, %r#1, %d : tensor<i32>, tensor<500xf32>, tensor<500xf32>
+}
+{-#
+  dialect_resources: { builtin: { table: "0x04000000TABLE" } }
+#-}"""
+TABLE = RNG.standard_normal(500, np.float32)
+BUFFERED = """func.func @main(%w: tensor<40x30xf32> {iree.abi.output = 1 : index}, %x: tensor<8x40xf32>)
+    -> (tensor<8x30xf32>, tensor<40x30xf32>) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<8x40xf32>, tensor<40x30xf32>) -> tensor<8x30xf32>
+  %1 = stablehlo.dot_general %x, %0, contracting_dims = [0] x [0]
+    : (tensor<8x40xf32>, tensor<8x30xf32>) -> tensor<40x30xf32>
+  %2 = stablehlo.constant dense<1.0e-3> : tensor<40x30xf32>
+  %3 = stablehlo.multiply %1, %2 : tensor<40x30xf32>
+  %4 = stablehlo.subtract %w, %3 : tensor<40x30xf32>
+  return %0, %4 : tensor<8x30xf32>, tensor<40x30xf32>
+}"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+@pytest.mark.parametrize("offset", [0, 8])
+@pytest.mark.parametrize(
+    "text, arrays",
+    [
+        pytest.param(SWAPPED, [RNG.standard_normal(300, np.float32) for _ in range(3)], id="swapped"),
+        pytest.param(
+            DONATED.replace("TABLE", TABLE.tobytes().hex()),
+            [np.array(0, np.int32), RNG.standard_normal(500, np.float32), np.array(5, np.int32)],
+            id="a loop and a resource",
+        ),
+        pytest.param(
+            BUFFERED, [RNG.standard_normal(sizes, np.float32) for sizes in ((40, 30), (8, 40))], id="a step"
+        ),
+    ],
+)
+def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, offset: int) -> None:
+    """Two calls: the second one reads what the first has written."""
+    step = load(text)
+    wanted = step.compile(engine="reference")
+    given = list(arrays)
+    for _ in range(2):
+        results = wanted(*given)
+        for i, output in donations(step.lower()).items():
+            given[i] = results[output]
+    found = run_library(step, arrays, tmp_path, offset=offset)
+    for x, y in zip(found, results, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+    header = (tmp_path / "net.h").read_text()
+    assert header.count("which the call updates") == len(donations(step.lower()))
 
 
 def test_arrays_of_a_library_are_placed_by_size() -> None:

@@ -37,12 +37,19 @@ def flags_for(kind: str, program: Program) -> tuple[str, ...]:
     return ("--output-format=vm-c",)
 
 
-def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:
-    """Compiles a static library and writes its three files."""
+def library_files(
+    program: Program, output: str, options: Options, flags: Sequence[str] = ()
+) -> dict[str, bytes | str]:
+    """The three files of a program's static library, by name; `output` is the name of the object file."""
     path = Path(output)
     if path.suffix != ".o":
         raise RequestError("--emit static-library needs -o NAME.o, and writes NAME.c and NAME.h beside it")
     library = compile_library(program.lower(), path.stem, options, flags)
-    write(library.kernels, output)
-    write(library.host, str(path.with_suffix(".c")))
-    write(library.header, str(path.with_suffix(".h")))
+    host, header = str(path.with_suffix(".c")), str(path.with_suffix(".h"))
+    return {output: library.kernels, host: library.host, header: library.header}
+
+
+def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:
+    """Compiles a static library and writes its three files."""
+    for name, content in library_files(program, output, options, flags).items():
+        write(content, name)

@@ -8,7 +8,7 @@ import click
 
 from tiduc.backends.iree.elf import Elf, is_elf, read_elf
 from tiduc.backends.iree.sizes import Sizes, sizes_of
-from tiduc.backends.iree.static.library import HEAP_BYTES
+from tiduc.backends.iree.static.header import HEAP_BYTES
 from tiduc.backends.iree.wasm import is_wasm, read_wasm
 from tiduc.cli.files import JSON, OUTPUT, PATH, read_input, write, write_json
 from tiduc.dialect.errors import TiducError

@@ -8,6 +8,7 @@ from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
 from tiduc.cli.files import PATH, write, write_binary, writes
+from tiduc.cli.libraries import EMIT, LIBRARY, flags_for, library_files
 from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
@@ -109,6 +110,7 @@ from tiduc.training.step import BUFFERS, train_step
     metavar="FILE",
     help="File for the initial state: the model's weights, the optimizer's zeros and the seed.",
 )
+@EMIT
 @MEMORY
 @TARGET
 @FACTORIZING
@@ -129,6 +131,7 @@ def _train_step(
     alpha: float,
     opset: OpSet,
     state: str | None,
+    kind: str,
     memory: str,
     options: Options,
     output: str,
@@ -158,17 +161,25 @@ def _train_step(
             **given,
         )
         _tell(step)
-        vmfb = None
-        if not output.endswith(".mlir"):
-            with waiting(f"compiling the step for {options.target}"):
-                vmfb = build(step.lower(), options)
+        files = _compiled(step, kind, output, options)
     with written_together():
         if state is not None:
             write_weights(state, step.weights)
-        if vmfb is None:
-            write(step.text, output)
-        else:
-            write_binary(vmfb, output)
+        for name, content in files.items():
+            if isinstance(content, bytes):
+                write_binary(content, name)
+            else:
+                write(content, name)
+
+
+def _compiled(step: Model, kind: str, output: str, options: Options) -> dict[str, bytes | str]:
+    """The files to write, by name."""
+    if output.endswith(".mlir"):
+        return {output: step.text}
+    with waiting(f"compiling the step for {options.target}"):
+        if kind == LIBRARY:
+            return library_files(step, output, options)
+        return {output: build(step.lower(), options, flags_for(kind, step))}
 
 
 def _tell(step: Model) -> None:

@@ -18,12 +18,12 @@ from fnmatch import fnmatchcase
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.context import parse, stage
-from tiduc.dialect.emit import bytecode
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.dialect.functions import functions_in
-from tiduc.dialect.types import is_float
-from tiduc.dialect.verify import FROZEN, NAME
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.dialect.mlir.emit import bytecode
+from tiduc.dialect.ops.verify import FROZEN, NAME
+from tiduc.dialect.shapes.types import is_float
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.files import written_whole

@@ -1,7 +1,7 @@
 """The bytes of constants, which IREE's IR holds as attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,19 @@ from iree.compiler import ir
 from tiduc.runtime.signature import TensorType
 
 _COMPOSITE = re.compile(r"#util\.composite<\d+xi8, \[(.*)\]>", re.DOTALL)
+_RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^\s:<>"]+)> : .*', re.DOTALL)
 _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', re.DOTALL)
 
 
-def data_of(attribute: Any, refuse: Callable[[str], Exception]) -> bytes:
-    """The bytes of a constant buffer; for other attributes, raises the error that `refuse` gives for a description."""
+def data_of(attribute: Any, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]) -> bytes:
+    """The bytes of a constant buffer, some of them those of resources of the module, by name.
+
+    For other attributes, raises the error that `refuse` gives for a description.
+    """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)
     return b"".join(
-        _bytes(part, attribute.context, refuse) for part in (_parts(match[1]) if match else [text])
+        _bytes(part, attribute.context, resources, refuse) for part in (_parts(match[1]) if match else [text])
     )
 
 
@@ -40,7 +44,12 @@ def _parts(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _bytes(text: str, context: Any, refuse: Callable[[str], Exception]) -> bytes:
+def _bytes(
+    text: str, context: ir.Context, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]
+) -> bytes:
+    resource = _RESOURCE.fullmatch(text)
+    if resource and resource[1] in resources:
+        return resources[resource[1]]
     match = _DENSE.fullmatch(text)
     if not match:
         raise refuse(f"a constant {text[:40]}")

@@ -12,7 +12,7 @@ ignored, since they also free memory that another carry of a loop still holds.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,8 @@ class Host:
         default_factory=dict
     )  # the position of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
+    resources: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of the module's resources
+    donated: frozenset[int] = frozenset()  # the results that are written into the memory of an argument
     heap: int | None = 0  # the most bytes that a call takes from malloc; None if unknown
 
     def index_of(self, kernel: str) -> int:
@@ -253,7 +255,7 @@ def _size(f: Function, op: Any) -> None:
 
 
 def _constant_buffer(f: Function, op: Any) -> None:
-    data = data_of(op.attributes["value"], f.host.refuse)
+    data = data_of(op.attributes["value"], f.host.resources, f.host.refuse)
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
     f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
@@ -348,8 +350,10 @@ def _cond_br(f: Function, op: Any) -> None:
 
 
 def _return(f: Function, op: Any) -> None:
-    for i, value in enumerate(op.operands):
-        f.lines.append(f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);")
+    # IREE has written donated results into the arguments' memory, or into its copy if that is not aligned.
+    for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
+        copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
+        f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.host.donated else copy)
     f.lines.append("goto end;")
 
 

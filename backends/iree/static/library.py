@@ -18,29 +18,14 @@ from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
 from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.mlir.resources import contents_by_name
 from tiduc.runtime.process import Limits, run_within, scratch_folder
-from tiduc.runtime.signature import Signature, TensorType
-
-_TYPES = {
-    "i1": "uint8_t", "f32": "float", "f64": "double", "complex<f32>": "float", "complex<f64>": "double",
-    **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
-    "f16": "uint16_t", "bf16": "uint16_t",
-}  # fmt: skip
-_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
-HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
-"""Matches the line of a header that defines how much memory a call takes."""
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "main register restrict return short signed sizeof static struct switch typedef union unsigned void "
-    "volatile while bool true false".split()
-)
 
 
 @dataclass(frozen=True)
@@ -61,19 +46,20 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
     target = find_target(options.target)
     if not any(flag.endswith("=llvm-cpu") for flag in target.flags):
         raise RequestError(f"target {target.name!r} has no static libraries: IREE writes them for CPUs only")
-    if not _WORD.fullmatch(name) or name in _RESERVED:
+    if not is_c_name(name):
         raise RequestError(f"{name!r} cannot name a function in C: choose another name for the output")
     if options.lapack != LOOPS:
         raise RequestError("a static library cannot call LAPACK back: it has no host with NumPy")
     for value in (*program.signature.inputs, *program.signature.outputs):
         if None in value.type.shape:
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
-        if value.type.element not in _TYPES:
+        if value.type.element not in C_TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
+    interface = Interface(name, program.signature, donations(program))
     failed = None
     for source in Prepared(_renamed(program, name), options, flags).applicable():
         try:
-            return _compiled(source, target, program.signature, name, options.limits or Limits())
+            return _compiled(source, target, interface, options.limits or Limits())
         except CompileError as error:
             failed = error
     assert failed is not None
@@ -87,19 +73,15 @@ def _renamed(program: Lowered, name: str) -> Lowered:
     """
     module = program.module.operation.clone().operation
     function = functions_in(module)[0]
-    if "iree.abi.output" in str(
-        function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ""
-    ):
-        raise RequestError("a static library does not overwrite donated arguments: compile without donation")
     with module.context:
         module.attributes["sym_name"] = mlir.StringAttr.get(name)
         function.attributes["sym_name"] = mlir.StringAttr.get(name)
     return replace(program, module=module, name=name)
 
 
-def _compiled(source: Source, target: Target, signature: Signature, name: str, limits: Limits) -> Library:
+def _compiled(source: Source, target: Target, interface: Interface, limits: Limits) -> Library:
     with scratch_folder() as folder:
-        kernels = os.path.join(folder, f"{name}.o")
+        kernels = os.path.join(folder, f"{interface.name}.o")
         begin: tuple[str, ...] = ()
         if places_arrays(source) and (placed := _placed(source, target, kernels, limits, folder)):
             source, begin = placed, (f"--compile-from={SCHEDULED}",)
@@ -110,8 +92,8 @@ def _compiled(source: Source, target: Target, signature: Signature, name: str, l
         with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
             query = re.search(r"\w+_library_query", header.read())
             assert query is not None
-            host, heap = _host_code(text, source.name, name, query[0], signature)
-            return Library(file.read(), host, _header(name, signature, heap))
+            host, heap = _host_code(text, source.name, query[0], interface)
+            return Library(file.read(), host, header_of(interface, heap))
 
 
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
@@ -147,14 +129,19 @@ def _names(flags: tuple[str, ...]) -> set[str]:
 # ---- the C files -----------------------------------------------------------------------------------------------
 
 
-def _host_code(
-    text: bytes, program: str, name: str, query: str, signature: Signature
-) -> tuple[str, int | None]:
+def _host_code(text: bytes, program: str, query: str, interface: Interface) -> tuple[str, int | None]:
     """The C file, and the most bytes that a call takes from malloc, None if unknown."""
+    name = interface.name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
         operations = [o.operation for o in module.body.operations]
-        host = Host(program, {key: op for executable in operations for key, op in _exports(executable)})
+        exports = {key: op for executable in operations for key, op in _exports(executable)}
+        host = Host(
+            program,
+            exports,
+            resources=contents_by_name(text.decode("utf-8", "surrogateescape")),
+            donated=frozenset(interface.donated.values()),
+        )
         initializers: list[str] = []
         functions: list[str] = []
         variables: list[str] = []
@@ -183,7 +170,7 @@ def _host_code(
             *variables,
             *initializers,
             *functions,
-            _entry(name, len(initializers), bool(host.called), signature),
+            _entry(interface, len(initializers), bool(host.called)),
         )
     )
     return code, host.heap
@@ -229,13 +216,11 @@ def _function(host: Host, op: Any, name: str, arguments: tuple[Any, ...]) -> str
     )
 
 
-def _entry(name: str, initializers: int, links: bool, signature: Signature) -> str:
-    inputs, outputs = _parameters(signature)
+def _entry(interface: Interface, initializers: int, links: bool) -> str:
     steps = ["tiduc_link()"] if links else []
     steps += [f"initialize{i}(&tiduc_constants, NULL, NULL)" for i in range(initializers)]
     prepare = "".join(f"  if (!status) status = {step};\n" for step in steps)
-    names = [text.rpartition("*")[2] for text in (*inputs, *outputs)]
-    taken, given = names[: len(inputs)], names[len(inputs) :]
+    taken, given = interface.pointers()
     return f"""
 static tiduc_pool tiduc_constants;
 
@@ -248,7 +233,7 @@ static int tiduc_prepare(void) {{
   return status;
 }}
 
-int {name}({", ".join((*inputs, *outputs))}) {{
+{interface.declaration()} {{
   tiduc_pool pool = {{NULL}};
   int status = tiduc_prepare();
   const void *const arguments[] = {{{", ".join(taken) or "NULL"}}};
@@ -258,61 +243,3 @@ int {name}({", ".join((*inputs, *outputs))}) {{
   return status;
 }}
 """
-
-
-def _parameters(signature: Signature) -> tuple[list[str], list[str]]:
-    """The parameters of the C function for inputs and for outputs, with distinct names."""
-    seen: set[str] = set()
-
-    def named(text: str) -> str:
-        name = re.sub(r"\W", "_", text, flags=re.ASCII)
-        name = name if _WORD.fullmatch(name) and name not in _RESERVED else f"_{name}"
-        while name in seen:
-            name += "_"
-        seen.add(name)
-        return name
-
-    inputs = [f"const {_TYPES[v.type.element]} *{named(v.name)}" for v in signature.inputs]
-    return inputs, [f"{_TYPES[v.type.element]} *{named(v.name)}" for v in signature.outputs]
-
-
-def _header(name: str, signature: Signature, heap: int | None) -> str:
-    inputs, outputs = _parameters(signature)
-    guard = f"TIDUC_{name.upper()}_H"
-    lines = [
-        f"//   {text.rpartition('*')[2]}: {_size(value.type)}"
-        for text, value in zip((*inputs, *outputs), (*signature.inputs, *signature.outputs), strict=True)
-    ]
-    described = "\n".join(lines)
-    most = "" if heap is None else f"{_HEAP}\n#define {name.upper()}_HEAP_BYTES {heap}\n\n"
-    return f"""#ifndef {guard}
-#define {guard}
-
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-{most}// {name}{signature}
-//
-{described}
-//
-// Arrays are dense and row-major; complex numbers are pairs. An array at a multiple of 64 bytes is not copied.
-// Returns 0, or 1 if memory ran out, or 2 if a kernel failed. The first call must not run beside another one.
-int {name}({", ".join((*inputs, *outputs))});
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-
-def _size(type: TensorType) -> str:
-    pairs = 2 if type.element.startswith("complex") else 1
-    count = pairs
-    for size in type.shape:
-        count *= size or 0
-    return f"{count} numbers of {type.element}" if count != 1 else f"1 number of {type.element}"

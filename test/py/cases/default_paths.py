@@ -289,6 +289,11 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ): "train-step dynamic.onnx --trust --size batch=4 --constant k=1xi64=2 --straight-through --loss mse",
     (
         "train-step",
+        "--rules",
+    ): "train-step digits.onnx --loss softmax-cross-entropy --rules rules.py --memory min --emit static-library "
+    "-o digits_step.o",
+    (
+        "train-step",
         "--momentum",
     ): "train-step digits.onnx --loss softmax-cross-entropy --optimizer momentum --momentum 0.8 "
     "--train * --freeze *.bias --state state.npz",

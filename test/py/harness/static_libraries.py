@@ -1,13 +1,14 @@
 """Builds a static library into a program that reads its arguments from standard input, and runs it."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tiduc.backends.backend import Options
+from tiduc.backends.iree.static.header import donations
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.program import Program
 from tiduc.runtime.signature import Signature, Value
@@ -27,16 +28,17 @@ def run_library(
     emulator: Sequence[str] = (),
     offset: int = 0,
 ) -> list[Any]:
-    """The results of two calls of the library; `offset` moves the arguments away from multiples of 64 bytes.
+    """The results of the second call of the library; `offset` moves the arguments away from multiples of 64 bytes.
 
-    The program fails if the first call takes more memory than the header says.
+    The program fails if the first call takes more memory than the header says. The second call gets the donated
+    arguments as the first one has updated them.
     """
-    library = compile_library(program.lower(), "net", Options(target))
+    library, donated = compile_library(program.lower(), "net", Options(target)), donations(program.lower())
     (folder / "net.o").write_bytes(library.kernels)
     (folder / "net.c").write_text(library.host)
     (folder / "net.h").write_text(library.header)
     (folder / "counted.h").write_text(COUNTED)
-    (folder / "main.c").write_text(_main(program.signature, offset))
+    (folder / "main.c").write_text(_main(program.signature, donated, offset))
     warnings = "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"
     flags = warnings if target == "x86_64" else warnings[:-1]
     files = (str(folder / name) for name in ("main.c", "net.c", "net.o"))
@@ -64,18 +66,21 @@ def _bytes(value: Value) -> int:
     return int(np.prod([size or 0 for size in value.type.shape], dtype=int)) * value.type.dtype.itemsize
 
 
-def _main(signature: Signature, offset: int) -> str:
+def _main(signature: Signature, donated: Mapping[int, int], offset: int) -> str:
     inputs, outputs = ([_bytes(value) for value in side] for side in (signature.inputs, signature.outputs))
+    own = {output: f"x{i}" for i, output in donated.items()}
     declared = [
         f"static _Alignas(64) unsigned char {side}{i}[{size + offset + 1}];"
         for side, sizes in (("x", inputs), ("y", outputs))
         for i, size in enumerate(sizes)
+        if side == "x" or i not in own
     ]
     arguments = [f"(void *)(x{i} + {offset})" for i in range(len(inputs))]
-    arguments += [f"(void *)(y{i} + {offset})" for i in range(len(outputs))]
+    arguments += [f"(void *)(y{i} + {offset})" for i in range(len(outputs)) if i not in own]
     call = f"net({', '.join(arguments)})"
     reads = [f"if (fread(x{i} + {offset}, 1, {n}, stdin) != {n}) return 9;" for i, n in enumerate(inputs)]
-    writes = [f"fwrite(y{i} + {offset}, 1, {n}, stdout);" for i, n in enumerate(outputs)]
+    places = [own.get(i, f"y{i}") for i in range(len(outputs))]
+    writes = [f"fwrite({y} + {offset}, 1, {n}, stdout);" for y, n in zip(places, outputs, strict=True)]
     heap = ["\n#ifdef NET_HEAP_BYTES\n  if (taken > NET_HEAP_BYTES) return 8;\n#endif\n"]
     lines = [
         *reads,

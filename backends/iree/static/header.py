@@ -1,0 +1,140 @@
+"""The interface of a static library in C: the function's parameters, and the header that declares it.
+
+int step(float *w, const float *x, float *loss);     // w is donated: its new value replaces it
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from tiduc.backends.backend import Lowered
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.ops.attributes import readable
+from tiduc.runtime.signature import Signature, TensorType, Value
+
+C_TYPES = {
+    "i1": "uint8_t", "f32": "float", "f64": "double", "complex<f32>": "float", "complex<f64>": "double",
+    **{f"{sign}i{n}": f"{'u' * (sign == 'u')}int{n}_t" for n in (8, 16, 32, 64) for sign in ("", "s", "u")},
+    "f16": "uint16_t", "bf16": "uint16_t",
+}  # fmt: skip
+"""The C types of elements."""
+
+DONATED = "iree.abi.output"
+"""The attribute of an argument into whose memory an output is written: the number of the output."""
+
+_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
+HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
+"""Matches the line of a header that defines how much memory a call takes."""
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "main register restrict return short signed sizeof static struct switch typedef union unsigned void "
+    "volatile while bool true false".split()
+)
+
+
+def is_c_name(name: str) -> bool:
+    """Whether a function of C can have this name."""
+    return bool(_WORD.fullmatch(name)) and name not in _RESERVED
+
+
+def c_names(names: Sequence[str]) -> list[str]:
+    """Distinct names for C, each like one of these names."""
+    seen: set[str] = set()
+    found = []
+    for text in names:
+        name = re.sub(r"\W", "_", text, flags=re.ASCII)
+        name = name if is_c_name(name) else f"_{name}"
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        found.append(name)
+    return found
+
+
+def donations(program: Lowered) -> dict[int, int]:
+    """The donated inputs by number, each with the number of the output that is written into its memory."""
+    function = functions_in(program.module)[0]
+    given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
+    found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(given)}
+    return {i: int(output.value) for i, output in found.items() if output is not None}
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A C function: its name, its inputs and outputs, and the donated inputs, each with its output."""
+
+    name: str
+    signature: Signature
+    donated: Mapping[int, int]
+
+    def values(self) -> list[Value]:
+        """The inputs and outputs that are parameters: all but the outputs that are written into an input."""
+        own = [x for i, x in enumerate(self.signature.outputs) if i not in self.donated.values()]
+        return [*self.signature.inputs, *own]
+
+    def parameters(self) -> list[str]:
+        """The parameters of the function."""
+        values = self.values()
+        pairs = enumerate(zip(values, c_names([value.name for value in values]), strict=True))
+        written = {*self.donated, *range(len(self.signature.inputs), len(values))}
+        return [
+            f"{'' if i in written else 'const '}{C_TYPES[x.type.element]} *{name}" for i, (x, name) in pairs
+        ]
+
+    def pointers(self) -> tuple[list[str], list[str]]:
+        """The parameters that hold the inputs, and those that take the outputs."""
+        names = c_names([value.name for value in self.values()])
+        inputs, rest = names[: len(self.signature.inputs)], iter(names[len(self.signature.inputs) :])
+        own = {output: inputs[i] for i, output in self.donated.items()}
+        return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
+
+    def declaration(self) -> str:
+        """The function without its body."""
+        return f"int {self.name}({', '.join(self.parameters())})"
+
+
+def header_of(interface: Interface, heap: int | None) -> str:
+    """The header; `heap` is the most bytes that a call takes from malloc, None if unknown."""
+    name, guard = interface.name, f"TIDUC_{interface.name.upper()}_H"
+    values = interface.values()
+    lines = [
+        f"//   {name}: {_size(value.type)}{', which the call updates' if i in interface.donated else ''}"
+        for i, (name, value) in enumerate(zip(c_names([value.name for value in values]), values, strict=True))
+    ]
+    described = "\n".join(lines)
+    most = "" if heap is None else f"{_HEAP}\n#define {name.upper()}_HEAP_BYTES {heap}\n\n"
+    return f"""#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{most}// {name}{interface.signature}
+//
+{described}
+//
+// Arrays are dense and row-major; complex numbers are pairs. An array at a multiple of 64 bytes is not copied.
+// Returns 0, or 1 if memory ran out, or 2 if a kernel failed. The first call must not run beside another one.
+{interface.declaration()};
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _size(type: TensorType) -> str:
+    pairs = 2 if type.element.startswith("complex") else 1
+    count = pairs
+    for size in type.shape:
+        count *= size or 0
+    return f"{count} numbers of {type.element}" if count != 1 else f"1 number of {type.element}"
