@@ -1,4 +1,4 @@
-"""`in_workgroups`: a dispatch of vectors, in parts that IREE divides among threads.
+"""`Code` and `in_workgroups`: a dispatch of vectors, in parts that IREE divides among threads.
 
     %0 = flow.dispatch @name::@name(%x)
     flow.executable @name {
@@ -14,7 +14,7 @@ are written in generic form.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from torch_mlir import ir
 
@@ -104,6 +104,42 @@ class Shared:
 
 
 Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
+
+
+class Emits(Protocol):
+    """Emits the parts of an array."""
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code of a dispatch in parts, and the numbers that the code reads at run time.
+
+    `form` has the properties on which the code depends, such as the tile of sums in registers: dispatches of equal
+    forms and types share code. `part(form, numbers, *arrays)` emits parts, in the code of the dispatch. `numbers` is a
+    named tuple; `axes` and `ones` name its fields as `Shared.named` takes them. Without numbers, the code depends on
+    all sizes.
+    """
+
+    name: str
+    form: object
+    part: Callable[..., Emits]
+    numbers: Any = None
+    ones: Sequence[str] = ()
+    axes: Sequence[Sequence[str | None]] = ()
+
+    def run(self, b: Emitter, arrays: Sequence[Any], type_: Any, counts: Sequence[int]) -> Any:
+        """The array of a type whose parts the code computes for each place in an array of `counts`."""
+
+        def fill(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+            read = inputs[len(arrays) :]
+            numbers = type(self.numbers)(*read) if read else None
+            return self.part(self.form, numbers, *inputs[: len(arrays)]).one(k, place)
+
+        shared = None if self.numbers is None else Shared.named(self.numbers, self.ones, *self.axes)
+        return in_workgroups(b, self.name, self.form, arrays, type_, counts, fill, shared)
 
 
 def in_workgroups(

@@ -1,1 +1,12 @@
-"""Convolutions on CPUs as kernels of vectors: the pass is convolutions_to_kernels; the other files are parts of it."""
+"""Convolutions on CPUs as kernels of vectors: the pass is convolutions_to_kernels; the other files are parts of it.
+
+Each dispatch is a `Code` (`emit/workgroups.py`): a form, which has the tile of sums in registers and all else on which
+the code depends; the numbers that the code reads at run time; and a part, which emits the code:
+
+    file                dispatch            form              part
+    channels_first      convolution         Form              ImagePart (image_parts)
+    planes              planes              _PlanesForm       _PlanesPart
+    toward_kernels      toward_kernel       _GradientForm     _GradientPart
+                        panels              _PanelsForm       _PanelsPart
+    toward_depthwise    toward_depthwise    _DepthwiseForm    _DepthwisePart
+"""

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.vectors import MASKED, Vectors, lanes
-from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.emit.vectors import MASKED, lanes
+from tiduc.backends.iree.emit.workgroups import Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.image_parts import Elements, Form, ImagePart, Sizes, Tile
 from tiduc.backends.iree.fast.convolutions.planes import Planes
@@ -105,19 +105,13 @@ def _computed(
     type_ = with_shape(x.type, [*form.order(sizes.results, c.outputs), sizes.places])
     counts = [sizes.results, planes.places[0] // sizes.rows, c.groups * sizes.parts]
     window = dict(zip(form.kernel, ("summed", "outputs"), strict=False))
-    shared = Shared.named(
-        sizes,
-        ["images", "channels", "blocks"],
+    axes = (
         ("images", "inputs", None, "elements"),
         [window.get(d) for d in range(len(form.kernel))],
         (*form.order("results", "outputs"), "places"),
     )
-
-    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        x, w, *numbers = inputs
-        return ImagePart(form, Sizes(*numbers), x, w).one(k, place)
-
-    y = in_workgroups(b, "convolution", form, [x, c.w], type_, counts, one, shared)
+    code = Code("convolution", form, ImagePart, sizes, ["images", "channels", "blocks"], axes)
+    y = code.run(b, [x, c.w], type_, counts)
     if sizes.columns > planes.places[1]:
         y = b.reshape(y, [*shape(y)[:2], planes.places[0], sizes.columns])
         y = b.cut(y, 3, 0, planes.places[1])

@@ -13,13 +13,13 @@ The code that reads or writes planes reads their sizes at run time, so that imag
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import Along, patches
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
-from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.dialect.shapes.types import shape, with_shape
 
@@ -139,19 +139,9 @@ class Planes:
             return self._gathered(b, x, rows)
         type_ = with_shape(x.type, [n, m, self.count, size])
         numbers = _Numbers(n, m, image[0], image[1], size, self.pitch, self.kept(0)[2], self.kept(1)[2])
-        shared = Shared.named(
-            numbers,
-            ["images"],
-            ("images", "channels", "height", "width"),
-            ("images", "channels", None, "size"),
-        )
-        copies = _Copies(self.strides, self.offsets.remainders, self.low)
-
-        def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-            x, *numbers = inputs
-            return replace(copies, x=x, numbers=_Numbers(*numbers)).one(k, place)
-
-        return in_workgroups(b, "planes", copies, [x], type_, [n, m], one, shared)
+        axes = ("images", "channels", "height", "width"), ("images", "channels", None, "size")
+        form = _PlanesForm(self.strides, self.offsets.remainders, self.low)
+        return Code("planes", form, _PlanesPart, numbers, ["images"], axes).run(b, [x], type_, [n, m])
 
     def _gathered(self, b: Emitter, x: Any, rows: int) -> Any:
         """The planes, by a loop over their elements."""
@@ -187,41 +177,49 @@ class _Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Copies:
-    """Emits the planes of an image. In the code of a dispatch, `x` are the images; `numbers` are read at run time."""
+class _PlanesForm:
+    """The properties of planes on which the code of their copies depends; see `Offsets`."""
 
     strides: Pair
     remainders: tuple[tuple[int, ...], ...]
     low: Pair
-    x: Any = field(default=None, repr=False)
-    numbers: Any = field(default=None, repr=False)
 
     @property
     def count(self) -> int:
         """The number of planes."""
         return math.prod(map(len, self.remainders))
 
+
+@dataclass(frozen=True)
+class _PlanesPart:
+    """Emits the planes of an image; `x` are the images."""
+
+    form: _PlanesForm
+    numbers: _Numbers
+    x: Any
+
     def one(self, k: Vectors, image: Sequence[Any]) -> Part:
         """The planes with the elements of an image."""
-        n, stride, first = self.numbers, self.strides[0], max(0, -self.low[0])
-        sizes = [1, 1, self.count, n.size]
+        n, form = self.numbers, self.form
+        stride, first = form.strides[0], max(0, -form.low[0])
+        sizes = [1, 1, form.count, n.size]
         out = k.cleared(k.array(sizes), sizes)
-        for i, remainder in enumerate(self.remainders[0]):
+        for i, remainder in enumerate(form.remainders[0]):
             # Row r of the plane is row r * stride + shift of the image.
-            shift = remainder - self.low[0]
+            shift = remainder - form.low[0]
             begin = -((shift - first) // stride)
             end = k.held(quotient(n.rows + (first - shift + stride - 1), stride))
 
             def row(k: Vectors, r: Any, out: Any, i: int = i, shift: int = shift) -> list[Any]:
                 source = [*image, k.held(r * stride + shift)]
-                return [self.row(k, source, k.held(r * n.pitch), i * len(self.remainders[1]), out)]
+                return [self.row(k, source, k.held(r * n.pitch), i * len(form.remainders[1]), out)]
 
             (out,) = k.loop(begin, end, 1, [out], row)
         return Part(out, [*image, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
         """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
-        step, count = k.width * self.strides[1], self.numbers.columns
+        step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
         def step_of_row(k: Vectors, q: Any, out: Any) -> list[Any]:
@@ -234,8 +232,8 @@ class _Copies:
         self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
     ) -> Any:
         """The planes with the elements of a row from number q of those that windows read: all, or `count` if given."""
-        stride, remainders = self.strides[1], self.remainders[1]
-        low, skipped = max(0, self.low[1]), max(0, -self.low[1])
+        stride, remainders = self.form.strides[1], self.form.remainders[1]
+        low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
         masks = [None if count is None else k.first(count - v * k.width) for v in range(stride)]
         vs = [k.load(self.x, [*source, q + (skipped + v * k.width)], mask) for v, mask in enumerate(masks)]
         for e, v in enumerate(k.deinterleaved(*vs) if stride == 2 else vs):

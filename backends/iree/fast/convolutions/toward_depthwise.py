@@ -9,12 +9,12 @@ if the cotangent w is dilated (planes.py).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.vectors import Vectors
-from tiduc.backends.iree.emit.workgroups import Part, in_workgroups
+from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.dialect.shapes.types import shape, with_shape
@@ -26,13 +26,8 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
     rows, columns = _tile(planes, b.settings.registers.number)
-    part = _Part(c, planes, rows, columns)
-
-    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        return replace(part, x=inputs[0], w=inputs[1]).one(k, place[0])
-
-    type_ = with_shape(c.x.type, [c.outputs, math.prod(planes.sizes)])
-    y = in_workgroups(b, "toward_depthwise", part, [x, w], type_, [c.outputs], one)
+    code = Code("toward_depthwise", _DepthwiseForm(c, planes, rows, columns), _DepthwisePart)
+    y = code.run(b, [x, w], with_shape(c.x.type, [c.outputs, math.prod(planes.sizes)]), [c.outputs])
     return Result(b.reshape(y, [1, c.outputs, *c.places]), (BATCH, FEATURES, *range(c.rank)))
 
 
@@ -44,58 +39,62 @@ def _tile(planes: Planes, registers: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Emits the gradient toward the kernel of one channel, in tiles of `rows` by `columns` offsets.
-
-    In the code of a dispatch, `x` are the images as planes, and `w` is the cotangent.
-    """
+class _DepthwiseForm:
+    """The properties of a gradient on which its code depends; a tile has `rows` by `columns` offsets."""
 
     c: Convolution
     planes: Planes
     rows: int
     columns: int
-    x: Any = field(default=None, repr=False)
-    w: Any = field(default=None, repr=False)
 
-    def one(self, k: Vectors, channel: Any) -> Part:
-        """The part of a channel."""
-        rows, columns = self.planes.sizes
+
+@dataclass(frozen=True)
+class _DepthwisePart:
+    """Emits the gradient toward the kernel of one channel; `x` are the images as planes, and `w` is the cotangent."""
+
+    form: _DepthwiseForm
+    numbers: None
+    x: Any
+    w: Any
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: a channel."""
+        (channel,), form = place, self.form
+        rows, columns = form.planes.sizes
         sizes = [1, rows * columns]
 
         def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
-            i, j = k.held(place[0] * self.rows), k.held(place[1] * self.columns)
+            i, j = k.held(place[0] * form.rows), k.held(place[1] * form.columns)
             sums = self.sums(k, channel, i, j)
-            run = len(sums) if self.columns == columns else self.columns  # sums side by side in the result
+            run = len(sums) if form.columns == columns else form.columns  # sums side by side in the result
             for begin in range(0, len(sums), run):
-                first = k.held((i + begin // self.columns) * columns + j)
+                first = k.held((i + begin // form.columns) * columns + j)
                 for n in range(0, run, k.width):
                     vs = sums[begin + n : begin + min(n + k.width, run)]
                     mask = k.first(len(vs)) if len(vs) < k.width else None
                     out = k.store(k.totals(vs), out, [0, k.held(first + n)], mask)
             return [out]
 
-        counts = [rows // self.rows, columns // self.columns]
+        counts = [rows // form.rows, columns // form.columns]
         return Part(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
     def sums(self, k: Vectors, channel: Any, i: Any, j: Any) -> Sequence[Any]:
         """The sums of a tile at the offsets from (i, j) on: vectors."""
-        rows, columns = self.planes.places
+        c, planes = self.form.c, self.form.planes
+        rows, columns = planes.places
         offsets = [
-            [k.held(n) for n in self.planes.offsets.read([i + di, j + dj])]
-            for di in range(self.rows)
-            for dj in range(self.columns)
+            [k.held(n) for n in planes.offsets.read([i + di, j + dj])]
+            for di in range(self.form.rows)
+            for dj in range(self.form.columns)
         ]
         whole = columns // k.width * k.width
-        images, cotangents = (
-            self.c.layout.input[1],
-            self.c.layout.kernel[0],
-        )  # 0 or 1: the dimension of images
+        images, cotangents = c.layout.input[1], c.layout.kernel[0]  # 0 or 1: the dimension of images
 
         def some(k: Vectors, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
             mask = k.first(columns - q) if isinstance(q, int) else None
             of_w, of_x = ([channel, image] if d else [image, channel] for d in (cotangents, images))
             w = k.load(self.w, [*of_w, p, q], mask)
-            place = k.held(p * self.planes.pitch + q)
+            place = k.held(p * planes.pitch + q)
             xs = [k.load(self.x, [*of_x, plane, k.held(place + far)], mask) for plane, far in offsets]
             return k.plus_products([w], xs, sums)
 
@@ -104,4 +103,4 @@ class _Part:
             sums = k.loop(0, whole, k.width, sums, lambda k, q, *sums: some(k, image, p, q, sums))
             return some(k, image, p, whole, sums) if whole < columns else sums
 
-        return k.nest([self.c.features, rows], [k.zeros()] * len(offsets), row)
+        return k.nest([c.features, rows], [k.zeros()] * len(offsets), row)

@@ -14,13 +14,13 @@ The code reads the sizes of arrays at run time, so that gradients of many sizes 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.sizes import smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
-from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
+from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
@@ -123,7 +123,7 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
     n, m, *_ = shape(c.x)
     x = planes.filled(b, b.reshape(c.x, [n, m, *planes.image]), 0)
     even = c.outputs % (tile.vectors * sums.lanes) == 0
-    part = _Part(
+    form = _GradientForm(
         tile,
         sums.lanes,
         c.layout.input[1],
@@ -132,34 +132,29 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
         planes.sizes,
         replace(planes.offsets, pitch=None),
     )
-    w = _in_panels(b, c, part, count)
+    w = _in_panels(b, c, form, count)
     panels, _, filled, _ = shape(w)
     whole = math.prod(planes.sizes)
     sizes = [c.batch, c.outputs, whole] if by_channels else [c.outputs, c.batch * whole]
-    shared = Shared.named(
-        _Numbers(
-            c.outputs,
-            c.features,
-            c.batch,
-            *planes.places,
-            planes.pitch,
-            shape(x)[3],
-            panels,
-            filled,
-            sizes[-1],
-        ),
-        ["images"],
-        (*_swapped(part.images, "images", "channels"), None, "elements"),
+    numbers = _Numbers(
+        c.outputs,
+        c.features,
+        c.batch,
+        *planes.places,
+        planes.pitch,
+        shape(x)[3],
+        panels,
+        filled,
+        sizes[-1],
+    )
+    axes = (
+        (*_swapped(form.images, "images", "channels"), None, "elements"),
         ("panels", "images", "filled", None),
         ("channels", "outputs", None) if by_channels else ("outputs", "last"),
     )
     counts = [panels, c.batch // tile.channels, whole // (tile.rows * tile.columns)]
-
-    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        x, w, *numbers = inputs
-        return part.reading(x, w, _Numbers(*numbers)).one(k, place)
-
-    return in_workgroups(b, "toward_kernel", part, [x, w], with_shape(c.x.type, sizes), counts, one, shared)
+    code = Code("toward_kernel", form, _GradientPart, numbers, ["images"], axes)
+    return code.run(b, [x, w], with_shape(c.x.type, sizes), counts)
 
 
 class _Numbers(NamedTuple):
@@ -181,11 +176,11 @@ class _Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Emits a part of a gradient: the sums of one tile. `by_channels` if these are the first dimension of the result.
+class _GradientForm:
+    """The properties of a gradient on which its code depends; gradients of equal forms share code.
 
-    `images` is their dimension in x, `even` says whether all panels are full, and `sizes` are those of the result. In
-    the code of a dispatch, `x` are the images as planes, and `w` is the cotangent in panels.
+    The result has channels as its first dimension if it is `by_channels`. `images` is their dimension in x, `even` says
+    whether all panels are full, and `sizes` are those of the result.
     """
 
     tile: Tile
@@ -195,42 +190,46 @@ class _Part:
     even: bool
     sizes: tuple[int, int]
     offsets: Offsets
-    x: Any = field(default=None, repr=False)
-    w: Any = field(default=None, repr=False)
-    numbers: Any = field(default=None, repr=False)
-
-    def reading(self, x: Any, w: Any, numbers: _Numbers) -> "_Part":
-        """The part in the code of a dispatch."""
-        return replace(self, x=x, w=w, numbers=numbers, offsets=replace(self.offsets, pitch=numbers.pitch))
 
     @property
     def width(self) -> int:
         """The features of a panel."""
         return self.tile.vectors * self.vector
 
+
+@dataclass(frozen=True)
+class _GradientPart:
+    """Emits a part of a gradient: a tile. `x` are the images as planes, and `w` is the cotangent in panels."""
+
+    form: _GradientForm
+    numbers: _Numbers
+    x: Any
+    w: Any
+
     def one(self, k: Vectors, place: Sequence[Any]) -> Part:
         """The part at a place: a tile."""
         panel, block, number = place
-        tile, (_, columns) = self.tile, self.sizes
+        form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
         channel = k.held(block * tile.channels)
         row = k.held(quotient(number, columns // tile.columns) * tile.rows)
         column = k.held(number * tile.columns - quotient(row, tile.rows) * columns)
-        feature = k.held(panel * self.width)
-        count = self.width if self.even else k.held(smaller(self.numbers.outputs - feature, self.width))
+        feature = k.held(panel * form.width)
+        count = form.width if form.even else k.held(smaller(self.numbers.outputs - feature, form.width))
         offset, height = k.held(row * columns + column), tile.rows * tile.columns
-        if self.by_channels:
+        if form.by_channels:
             starts, sizes = [channel, feature, offset], [1, count, height]
         else:
-            whole = math.prod(self.sizes)
+            whole = math.prod(form.sizes)
             starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
         out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
         return Part(out, starts, sizes)
 
     def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
         """The sums of a tile: for each channel and offset, vectors of features."""
-        tile, n = self.tile, self.numbers
+        tile, n = self.form.tile, self.numbers
+        of_form = replace(self.form.offsets, pitch=n.pitch)
         offsets = itertools.product(range(tile.rows), range(tile.columns))
-        reads = [[k.held(n) for n in self.offsets.read([row + i, column + j])] for i, j in offsets]
+        reads = [[k.held(n) for n in of_form.read([row + i, column + j])] for i, j in offsets]
         channels = [k.held(channel + m) for m in range(tile.channels)]
 
         def of_row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
@@ -242,7 +241,7 @@ class _Part:
                 ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
                 here = k.held(first + q)
                 elements = (
-                    k.element(self.x, *_swapped(self.images, image, m), plane, here + far)
+                    k.element(self.x, *_swapped(self.form.images, image, m), plane, here + far)
                     for m in channels
                     for plane, far in reads
                 )
@@ -254,17 +253,16 @@ class _Part:
 
     def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
         """The part `out` with the sums of a tile, of which `count` features are stored."""
-        tile = self.tile
+        form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
             rows = range(begin, min(begin + k.width, tile.height))
             square = [sums[r * tile.vectors + v] for r in rows] + [k.zeros()] * (k.width - len(rows))
             masks = [k.first(len(rows))] if len(rows) < k.width else []
             for e, row in enumerate(k.transposed(square)):
                 o = v * k.width + e
-                inside = [] if self.even else [k.splat(k.at_most(k.index(o + 1), k.index(count)))]
-                out = k.store(
-                    row, out, [*([0] if self.by_channels else []), o, begin], k.every(masks + inside)
-                )
+                inside = [] if form.even else [k.splat(k.at_most(k.index(o + 1), k.index(count)))]
+                place = [*([0] if form.by_channels else []), o, begin]
+                out = k.store(row, out, place, k.every(masks + inside))
         return out
 
 
@@ -279,44 +277,57 @@ class _Panels(NamedTuple):
     each: Any
 
 
-def _in_panels(b: Emitter, c: Convolution, part: _Part, count: int) -> Any:
-    """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
-    images, vector, width, even = c.layout.kernel[0], part.vector, part.width, part.even
-    panels, squares = -(-c.outputs // width), -(-count // vector)
-    each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
-    w = b.reshape(c.w, [*shape(c.w)[:2], count])
-    type_ = with_shape(w.type, [panels, c.features, squares * vector, width])
-    shared = Shared.named(
-        _Panels(panels, c.features, c.outputs, count, squares * vector, each),
-        ["images"],
-        (*_swapped(images, "images", "outputs"), "places"),
-        ("panels", "images", "filled", None),
-    )
+class _PanelsForm(NamedTuple):
+    """The properties of panels on which the code of the copy depends; see `_GradientForm`."""
 
-    def one(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
-        (panel, image, block), n = place, _Panels(*inputs[1:])
+    images: int
+    width: int
+    even: bool
+
+
+@dataclass(frozen=True)
+class _PanelsPart:
+    """Emits a part of the panels: some places of an image; `w` is the cotangent."""
+
+    form: _PanelsForm
+    numbers: _Panels
+    w: Any
+
+    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+        """The part at a place: squares of as many places and features as a vector has elements."""
+        (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: Any) -> Any:
             """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
-            o = panel * width + i
-            return k.held(o if even else smaller(o, n.outputs - 1))
+            o = panel * form.width + i
+            return k.held(o if form.even else smaller(o, n.outputs - 1))
 
         def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
-            i, v = (k.held(at * vector) for at in place)
+            i, v = (k.held(at * k.width) for at in place)
             mask = k.first(n.places - (start + i))
-            features = [feature(k, v + e) for e in range(vector)]
-            places = [[*_swapped(images, image, o), start + i] for o in features]
-            for r, row in enumerate(k.transposed([k.load(inputs[0], at, mask) for at in places])):
+            features = [feature(k, v + e) for e in range(k.width)]
+            places = [[*_swapped(form.images, image, o), start + i] for o in features]
+            for r, row in enumerate(k.transposed([k.load(self.w, at, mask) for at in places])):
                 out = k.store(row, out, [0, 0, i + r, v])
             return [out]
 
-        sizes = [1, 1, n.each, width]
-        (out,) = k.nest([quotient(n.each, vector), part.tile.vectors], [k.array(sizes)], square)
+        sizes = [1, 1, n.each, form.width]
+        (out,) = k.nest([quotient(n.each, k.width), form.width // k.width], [k.array(sizes)], square)
         return Part(out, [panel, image, start, 0], sizes)
 
-    counts = [panels, c.features, squares * vector // each]
-    return in_workgroups(b, "panels", (images, width, even), [w], type_, counts, one, shared)
+
+def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any:
+    """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
+    form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
+    panels, squares = -(-c.outputs // form.width), -(-count // vector)
+    each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
+    w = b.reshape(c.w, [*shape(c.w)[:2], count])
+    type_ = with_shape(w.type, [panels, c.features, squares * vector, form.width])
+    numbers = _Panels(panels, c.features, c.outputs, count, squares * vector, each)
+    axes = (*_swapped(form.images, "images", "outputs"), "places"), ("panels", "images", "filled", None)
+    code = Code("panels", form, _PanelsPart, numbers, ["images"], axes)
+    return code.run(b, [w], type_, [panels, c.features, squares * vector // each])
 
 
 def _swapped(index: int, x: Any, y: Any) -> list[Any]:
