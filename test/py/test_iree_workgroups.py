@@ -13,6 +13,7 @@ import tiduc
 from tiduc.backends.iree import compile as compilation
 from tiduc.backends.iree import compiler_progress
 from tiduc.backends.iree.compile import compile_source, compile_until
+from tiduc.backends.iree.fast import convolutions
 from tiduc.backends.iree.source import Source
 from tiduc.dialect import progress
 
@@ -126,3 +127,10 @@ def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> 
     order = ["forms", "schedules", "lowers", "compiled", "links"]
     seen = [next(i for i, word in enumerate(order) if word in each) for each in said]
     assert seen == sorted(seen) and said[-1] == "IREE links the module"
+
+
+def test_each_kernel_of_convolutions_is_a_record() -> None:
+    """The files of convolutions emit dispatches by `Code` alone, which has the form, numbers and part of each."""
+    texts = [path.read_text() for path in Path(convolutions.__file__).parent.glob("*.py")]
+    assert sum(text.count(" Code(") for text in texts) == 5
+    assert not any(name in text for text in texts for name in ("in_workgroups", "Shared"))
