@@ -109,7 +109,7 @@ Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
 class Emits(Protocol):
     """Emits the parts of an array."""
 
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
         """The part at a place."""
 
 
@@ -130,10 +130,10 @@ class Code:
     ones: Sequence[str] = ()
     axes: Sequence[Sequence[str | None]] = ()
 
-    def run(self, b: Emitter, arrays: Sequence[Any], type_: Any, counts: Sequence[int]) -> Any:
+    def run(self, b: Emitter, arrays: Sequence[Any], type_: ir.Type, counts: Sequence[int]) -> Any:
         """The array of a type whose parts the code computes for each place in an array of `counts`."""
 
-        def fill(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+        def fill(k: Vectors, place: Sequence[Size], inputs: Sequence[Any]) -> Part:
             read = inputs[len(arrays) :]
             numbers = type(self.numbers)(*read) if read else None
             return self.part(self.form, numbers, *inputs[: len(arrays)]).one(k, place)

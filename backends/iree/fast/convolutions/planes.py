@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import Along, patches
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
 from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
@@ -198,8 +199,8 @@ class _PlanesPart:
     numbers: _Numbers
     x: Any
 
-    def one(self, k: Vectors, image: Sequence[Any]) -> Part:
-        """The planes with the elements of an image."""
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+        """The part at a place: the planes of one feature of an image."""
         n, form = self.numbers, self.form
         stride, first = form.strides[0], max(0, -form.low[0])
         sizes = [1, 1, form.count, n.size]
@@ -211,11 +212,11 @@ class _PlanesPart:
             end = k.held(quotient(n.rows + (first - shift + stride - 1), stride))
 
             def row(k: Vectors, r: Any, out: Any, i: int = i, shift: int = shift) -> list[Any]:
-                source = [*image, k.held(r * stride + shift)]
+                source = [*place, k.held(r * stride + shift)]
                 return [self.row(k, source, k.held(r * n.pitch), i * len(form.remainders[1]), out)]
 
             (out,) = k.loop(begin, end, 1, [out], row)
-        return Part(out, [*image, 0, 0], sizes)
+        return Part(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
         """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""

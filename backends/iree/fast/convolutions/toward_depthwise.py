@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
@@ -57,7 +58,7 @@ class _DepthwisePart:
     x: Any
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
         """The part at a place: a channel."""
         (channel,), form = place, self.form
         rows, columns = form.planes.sizes

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import smaller
+from tiduc.backends.iree.emit.sizes import Size, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
@@ -206,7 +206,7 @@ class _GradientPart:
     x: Any
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
         """The part at a place: a tile."""
         panel, block, number = place
         form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
@@ -293,7 +293,7 @@ class _PanelsPart:
     numbers: _Panels
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
         """The part at a place: squares of as many places and features as a vector has elements."""
         (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)

@@ -55,7 +55,7 @@ _WRITERS = "insert", "transfer_write"
 # ---- one dispatch runs all iterations ------------------------------------------------------------------------------
 
 
-def _against_kernel(loop: Any) -> str:
+def _against_kernel(loop: ir.Operation) -> str:
     """A kernel has only some ops, no memory but the results and the stack, and a limited number of arrays."""
     if not wanted(loop):
         return "no op reads its results"
@@ -81,7 +81,7 @@ def _against_kernel(loop: Any) -> str:
     return f"its arrays take more than {STACK} bytes of the stack" if stack > STACK else ""
 
 
-def _against_in_kernel(op: Any) -> str:
+def _against_in_kernel(op: ir.Operation) -> str:
     """Why an op in a loop cannot be in a kernel; "" if it can be there, if its arrays are small enough."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
@@ -95,7 +95,7 @@ def _against_in_kernel(op: Any) -> str:
     return ""
 
 
-def _bytes_on_stack(op: Any, loop: Any) -> float:
+def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
     """The bytes that the arrays of an op in a loop take on a kernel's stack; infinite if it cannot have them there."""
     if op.name == KERNEL:
         plain = all(is_plain(y.type) for y in op.results)
@@ -112,7 +112,7 @@ def _size(x: Any) -> int:
     return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
 
 
-def _crops_or_dilates(pad: Any) -> bool:
+def _crops_or_dilates(pad: ir.Operation) -> bool:
     """Whether a pad removes elements, or adds elements between others: not only before and after."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
@@ -153,7 +153,7 @@ def _is_table(x: Any) -> bool:
 # ---- the host counts iterations ------------------------------------------------------------------------------------
 
 
-def _against_counting(loop: Any) -> str:
+def _against_counting(loop: ir.Operation) -> str:
     """IREE's host code has a counter if a loop counts from zero to a number that is known before the loop."""
     count = trip_count(loop)
     if count is None:
@@ -167,9 +167,9 @@ def _against_counting(loop: Any) -> str:
 # ---- the host updates carries in place -----------------------------------------------------------------------------
 
 
-def _against_updates_in_place(loop: Any) -> str:
+def _against_updates_in_place(loop: ir.Operation) -> str:
     """The form is that of all loops of a module: IREE leaves all its copies out, or none."""
-    module = loop.operation
+    module: Any = loop.operation
     while module.parent is not None:
         module = module.parent
     if has_resources(module):
@@ -233,7 +233,7 @@ class Form:
     name: str
     made_by: str
     gain: str
-    against: Callable[[Any], str]
+    against: Callable[[ir.Operation], str]
 
 
 IN_KERNEL = Form(
