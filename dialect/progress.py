@@ -50,7 +50,7 @@ def enter(stage: str) -> str:
 
 
 @contextmanager
-def during(stage: str, *arguments: Any) -> Iterator[None]:
+def during(stage: str, *arguments: object) -> Iterator[None]:
     """Records a stage during a block, or during calls of a decorated function; `arguments` are for the watchers."""
     before = begin(stage)
     try:

@@ -42,7 +42,7 @@ class computed_once(Generic[R]):
     def __init__(self, function: Callable[[Any], R]) -> None:
         self.function, self.__doc__ = function, function.__doc__
 
-    def __set_name__(self, owner: Any, name: str) -> None:
+    def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     @overload

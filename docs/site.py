@@ -48,7 +48,12 @@ REFERENCE = {
     ),
     "rules": (
         "Rules",
-        ["tiduc.passes.rules.registry", "tiduc.dialect.graph.builder", "tiduc.dialect.emitters.stablehlo"],
+        [
+            "tiduc.passes.rules.registry",
+            "tiduc.dialect.emitters.builder",
+            "tiduc.dialect.emitters.stablehlo",
+            "tiduc.dialect.emitters.stablehlo_ops",
+        ],
     ),
     "explain": ("Explanations", ["tiduc.explain", "tiduc.explain.costs", "tiduc.activity"]),
     "errors": ("Errors", ["tiduc.dialect.errors"]),

@@ -18,6 +18,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
@@ -72,7 +73,7 @@ class Request:
 @stage
 def batch(
     view: View,
-    outputs: Sequence[Any],
+    outputs: Sequence[Value],
     inputs: Sequence[str],
     size: int,
     opset: OpSet,
@@ -129,7 +130,7 @@ def check_inputs(own: Sequence[Value], keys: Sequence[str], size: int) -> None:
 
 def _batch_ops(
     request: Request,
-    b: Any,
+    b: StablehloBuilder,
     order: Sequence[Definition],
     values: dict[Value, Value],
     plain: dict[Value, Value],
@@ -165,7 +166,7 @@ def batch_op(
             values[y] = result
 
 
-def copy_op(b: Any, op: Definition, plain: dict[Value, Value]) -> None:
+def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> None:
     """Copies an op, onto the replacements `plain` of its operands; the copies of its results join them."""
     operands = tuple([plain.get(v, v) for v in op.operands])
     if op.name == BINDING:

@@ -64,7 +64,12 @@ Flags = tuple[bool, ...]
 
 @stage
 def collapse(
-    view: View, outputs: Sequence[Any], inputs: Sequence[str], linear: Sequence[str], size: int, opset: OpSet
+    view: View,
+    outputs: Sequence[Value],
+    inputs: Sequence[str],
+    linear: Sequence[str],
+    size: int,
+    opset: OpSet,
 ) -> Graph:
     """The graph that computes the sums of `outputs` over `size` values of the inputs with these keys.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
@@ -34,11 +35,11 @@ MAX_ORDER = 100
 @stage
 def jet(
     view: View,
-    outputs: Sequence[Any],
-    given: Mapping[Value, Sequence[Any | None]],
+    outputs: Sequence[Value],
+    given: Mapping[Value, Sequence[Value | None]],
     order: int,
     opset: OpSet,
-    b: Any,
+    b: StablehloBuilder,
 ) -> list[list[Any | None]]:
     """The coefficients of orders 0 to `order` of each output, given those of orders 1 to `order` of the variables.
 

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tiduc.dialect.emitters.builder import Builder
+from tiduc.dialect.emitters.masks import everywhere, is_everywhere, reached, set_steep
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
-from tiduc.dialect.facts.masks import everywhere, is_everywhere, reached, set_steep
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
@@ -91,7 +92,7 @@ def _builder(view: View, opset: OpSet, name: str) -> Any:
     return b
 
 
-def _seeds(b: Any, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
+def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     """Adds one input per output of `graph`; the inputs for active outputs are the first cotangents."""
     cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
     taken: dict[str, int] = {}
@@ -126,7 +127,7 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
             raise opset.unsupported("transpose", op, error.message) from None
 
 
-def _accumulated(b: Any, bucket: Sequence[Any] | None) -> Any | None:
+def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
     """The sum of a value's cotangents; None where there is none."""
     if not bucket:
         return None

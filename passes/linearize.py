@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
-from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import BINDING, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import inline
@@ -27,7 +28,7 @@ from tiduc.passes.rules.registry import OpSet
 
 @stage
 def linearize(
-    view: View, outputs: Sequence[Any], wrt: Sequence[str], opset: OpSet, name: str | None = None
+    view: View, outputs: Sequence[Value], wrt: Sequence[str], opset: OpSet, name: str | None = None
 ) -> Graph:
     """The linear graph of the tangents of `outputs`, given tangents of the inputs with the keys `wrt`.
 
@@ -61,7 +62,7 @@ def linearize(
 
 
 def _linearize_ops(
-    b: Any, view: View, outputs: Sequence[Any], tangents: dict[Any, Any], opset: OpSet
+    b: Builder, view: View, outputs: Sequence[Value], tangents: dict[Any, Any], opset: OpSet
 ) -> None:
     """Extends `tangents` from the inputs to all values that depend on them."""
     tangent = b.engine.tangent = tangents.get
@@ -91,7 +92,7 @@ def _linearize_ops(
                     tangents[y] = dy
 
 
-def tangent_type(b: Any, x: Any, description: str) -> Any:
+def tangent_type(b: Builder, x: Value, description: str) -> Any:
     """The tangent type of a value; `RequestError`, which describes the value, where it has none."""
     type_ = b.tangent_type(x.type)
     if type_ is None:
@@ -99,14 +100,14 @@ def tangent_type(b: Any, x: Any, description: str) -> Any:
     return type_
 
 
-def check_free(wrt: Sequence[str], primals: Sequence[Any]) -> None:
+def check_free(wrt: Sequence[str], primals: Sequence[Value]) -> None:
     """`RequestError` where an input to differentiate in is bound."""
     for key, x in zip(wrt, primals, strict=True):
         if x.definition is not None:
             raise RequestError(f"wrt @{key} is bound to another value")
 
 
-def check_distinct(role: str, names: Sequence[str], values: Sequence[Any]) -> None:
+def check_distinct(role: str, names: Sequence[str], values: Sequence[Value]) -> None:
     """`RequestError` where a value is listed twice, under one of the names."""
     seen = set()
     for name, value in zip(names, values, strict=True):

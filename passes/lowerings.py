@@ -16,6 +16,7 @@ from tiduc.dialect.errors import RuleError, Unsupported
 from tiduc.dialect.graph.functions import outline, replace_by_call, unused_symbol, within
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
@@ -25,7 +26,7 @@ from tiduc.passes.structure.structure import structure
 
 
 @stage
-def apply_lowerings(module: Any, opset: OpSet) -> None:
+def apply_lowerings(module: IrOp, opset: OpSet) -> None:
     """Replaces ops that have a lowering in the functions of a module, given as an operation, in place.
 
     `Unsupported`, with the op and its location, where a custom op has no lowering; `RuleError` where a lowering is
@@ -59,13 +60,13 @@ def _lower_within(
         replace_by_call(op, functions[kind])
 
 
-def _kind(op: Any) -> Any:
+def _kind(op: IrOp) -> tuple[str, int, tuple[ir.RankedTensorType, ir.RankedTensorType], ir.DictAttr]:
     """A hashable key: the op's name, types and attributes."""
     types = tuple([x.type for x in (*op.operands, *op.results)])
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
 
 
-def _function(op: Any, key: str, name: str, body: Any, opset: OpSet) -> Any:
+def _function(op: IrOp, key: str, name: str, body: ir.Block, opset: OpSet) -> Any:
     """Adds to a module's body a private function of that name that computes the results of the op."""
     alone = ir.Module.create()
     outline(op, name, alone.body)

@@ -34,7 +34,7 @@ class Zero:
     like: Value | None = None
 
 
-def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
+def explicit_zero(view: View, type_: ir.RankedTensorType, of: str | Value | Zero) -> Zero:
     """A zero of a type; its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
     of = view.input(of) if isinstance(of, str) else of
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
@@ -43,7 +43,7 @@ def explicit_zero(view: View, type_: Any, of: Any) -> Zero:
 @stage
 def materialize_merge(
     view: View,
-    wanted: Sequence[Any],
+    wanted: Sequence[Value | Zero],
     inputs: Sequence[str],
     opset: OpSet,
     name: str = "main",
@@ -131,7 +131,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
     return kept[::-1]
 
 
-def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Any]) -> list[Any]:
+def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero]) -> list[Value | Zero]:
     """`wanted` with references followed, and with zeros of dynamic shape emitted, in a graph of their own."""
     values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in values):

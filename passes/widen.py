@@ -24,6 +24,7 @@ from tiduc.dialect.graph.functions import within
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import TARGET
+from tiduc.dialect.ops.ir_types import IrOp
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
@@ -33,7 +34,7 @@ _ALGORITHM = "algorithm"  # of dot_general: it names the types of the operands
 
 
 @stage
-def widen(module: Any) -> None:
+def widen(module: ir.Module) -> None:
     """Widens a program to double precision: replaces every float type by f64.
 
     It changes every function and graph of the module in place.
@@ -55,7 +56,7 @@ def widen(module: Any) -> None:
 
 
 @functools.cache
-def f64_type(type_: Any) -> Any:
+def f64_type(type_: ir.Type) -> ir.Type:
     """A type, or function type, with f64 in place of its float types."""
     if isinstance(type_, ir.FloatType):
         return ir.F64Type.get()
@@ -70,14 +71,14 @@ def f64_type(type_: Any) -> Any:
     return type_
 
 
-def _depends_on_bits(op: Any) -> bool:
+def _depends_on_bits(op: IrOp) -> bool:
     types = [x.type for x in (*op.operands, *op.results)]
     if op.name == "stablehlo.bitcast_convert":
         return bool(types[0] != types[1])
     return any(isinstance(getattr(t, "element_type", None), quant.QuantizedType) for t in types)
 
 
-def _widen_attributes(op: Any) -> bool:
+def _widen_attributes(op: IrOp) -> bool:
     """Widens types and numbers in an op's attributes; False for a constant whose elements the bindings cannot read."""
     for name in list(op.attributes):
         value = op.attributes[name]
@@ -100,7 +101,7 @@ def _widen_attributes(op: Any) -> bool:
     return True
 
 
-def _elements(value: Any) -> Any | None:
+def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
     """The elements of a constant, widened; None where the bindings do not give them."""
     if not isinstance(value, ir.DenseElementsAttr):  # a resource
         return None

@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control.regions import outer, region_graph
 from tiduc.dialect.control.trip_count import trip_count
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.functions import within
@@ -36,6 +37,7 @@ from tiduc.dialect.ops.control_ops import (
     call_target,
     sequence_type,
 )
+from tiduc.dialect.ops.ir_types import AnyOp, IrOp
 from tiduc.dialect.ops.traits import CONTROL, DRAWING
 from tiduc.dialect.shapes.types import i64
 
@@ -89,7 +91,7 @@ class Loop:
         return (*self.inits, *self.sequences, *self.invariants)
 
     @property
-    def site(self) -> Any:
+    def site(self) -> tuple[str, tuple[Value, ...]]:
         return self.base, self.operands
 
     @property
@@ -260,7 +262,7 @@ def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
     return False
 
 
-def needs_static_shapes(error: UnknownSize, location: Any) -> Unsupported:
+def needs_static_shapes(error: UnknownSize, location: ir.Location) -> Unsupported:
     """The error for reverse mode of a loop with a loop-carried value or residual of dynamic shape."""
     message = f"{error.message}, or use forward mode, which needs no static sizes"
     return Unsupported(f"unsupported transpose AD rule for stablehlo.while: {message}", location)
@@ -276,13 +278,13 @@ def called(view: View, graph: Graph) -> list[Graph]:
     graphs: dict[str, Graph] = {}
     unread, walked = [graph], set[int]()
 
-    def take(names: Any) -> None:
+    def take(names: ir.ArrayAttr) -> None:
         for symbol in names:
             if symbol.value not in graphs:
                 graphs[symbol.value] = view.graph(symbol.value)
                 unread.append(graphs[symbol.value])
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if call_target(op) in GRAPH_CALLS:
             take(op.attributes[GRAPHS])
         return ir.WalkResult.ADVANCE
@@ -306,12 +308,12 @@ def draws(view: View, graph: Graph) -> bool:
     return False
 
 
-def holds_draws(op: Any) -> bool:
+def holds_draws(op: IrOp) -> bool:
     """Whether an `ir.Operation`, or an op nested in it, may give different results in each execution."""
     return any(map(_draws, within(op)))
 
 
-def _draws(op: Any) -> bool:
+def _draws(op: AnyOp) -> bool:
     """Whether one op draws or receives values, or is a custom call with side effects and tensor results."""
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
@@ -323,14 +325,20 @@ def _draws(op: Any) -> bool:
 # ---- emitting ----------------------------------------------------------------------------------------------
 
 
-def emit_call(b: Any, graph: Graph, operands: Sequence[Any], base: str | None = None) -> tuple[Any, ...]:
+def emit_call(
+    b: StablehloBuilder, graph: Graph, operands: Sequence[Value], base: str | None = None
+) -> tuple[Value, ...]:
     """Emits a call of a graph; the results are the graph's outputs."""
     return _emit(b, CALL, (graph,), operands, [y.type for y in _outputs(graph)], {}, base)
 
 
 def emit_case(
-    b: Any, index: Any, graphs: Sequence[Graph], operands: Sequence[Any], base: str | None = None
-) -> tuple[Any, ...]:
+    b: StablehloBuilder,
+    index: Value,
+    graphs: Sequence[Graph],
+    operands: Sequence[Value],
+    base: str | None = None,
+) -> tuple[Value, ...]:
     """Emits a call of the graph that an index selects; the results are that graph's outputs.
 
     The index is an i32 or, for two graphs, an i1 that selects the first graph if it is true.
@@ -338,14 +346,14 @@ def emit_case(
     return _emit(b, CASE, graphs, (index, *operands), [y.type for y in _outputs(graphs[0])], {}, base)
 
 
-def emit_loop(b: Any, loop: Loop, base: str | None = None) -> tuple[Any, ...]:
+def emit_loop(b: StablehloBuilder, loop: Loop, base: str | None = None) -> tuple[Value, ...]:
     """Emits a loop; the results are its final carries and its output sequences."""
     outputs, n = _outputs(loop.body), len(loop.inits)
     count = loop.trip_count if loop.trip_count is not None else loop.bound
     if count is None and loop.sequences and not loop.sequences[0].type.is_dynamic_dim(0):
         count = loop.sequences[0].type.shape[0]
     types = [y.type for y in outputs[:n]] + [sequence_type(y.type, count) for y in outputs[n:]]
-    given = {CARRIES: i64(n), SEQUENCES: i64(len(loop.sequences))}
+    given: dict[str, ir.Attribute] = {CARRIES: i64(n), SEQUENCES: i64(len(loop.sequences))}
     if loop.reverse:
         given[REVERSE] = ir.UnitAttr.get()
     if loop.trip_count is not None:
@@ -370,15 +378,15 @@ def _outputs(graph: Graph) -> list[Value]:
 
 
 def _emit(
-    b: Any,
+    b: StablehloBuilder,
     name: str,
     graphs: Sequence[Graph],
-    operands: Sequence[Any],
-    types: Sequence[Any],
-    given: dict[str, Any],
+    operands: Sequence[Value],
+    types: Sequence[ir.RankedTensorType],
+    given: dict[str, ir.Attribute],
     base: str | None,
-) -> tuple[Any, ...]:
+) -> tuple[Value, ...]:
     given[GRAPHS] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(graph.name) for graph in graphs])
     if base is not None and base != graphs[0].name:
         given[BASE] = ir.FlatSymbolRefAttr.get(base)
-    return b.emit_all(name, operands, types, given)  # type: ignore[no-any-return]
+    return b.emit_all(name, operands, types, given)

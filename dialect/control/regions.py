@@ -8,6 +8,7 @@ from tiduc.dialect.graph.check_control import check_control
 from tiduc.dialect.graph.graph import Definition, Graph, Value, captured, definition_of, operations
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.ops.verify import TERMINATOR
 
 
@@ -27,7 +28,7 @@ def region_graph(view: View, op: Definition, index: int, prefix: str) -> Graph:
     block = op.regions[index].blocks[0]
     values: dict[Any, Value] = {}
 
-    def take(inside: Any) -> None:
+    def take(inside: IrValue) -> None:
         key = f"{graph.name}.{len(graph.inputs)}"
         values[inside] = graph.inputs[key] = Value(inside.type, graph, key=key)
 

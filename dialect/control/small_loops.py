@@ -90,7 +90,7 @@ def array_bytes(op: Any, multiplications: float = 0, in_place: bool = False) -> 
     return sum(sizes) // FUSED
 
 
-def is_plain(type_: Any) -> bool:
+def is_plain(type_: ir.RankedTensorType) -> bool:
     """Whether a type is a static, nonempty array of integers of 1, 8, 16, 32 or 64 bits, f32 or f64."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
         return False

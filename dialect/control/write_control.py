@@ -10,6 +10,7 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_block, write_definitions
 from tiduc.dialect.ops.control_ops import CALL, DERIVATIVES, FUNCTION
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.ops.verify import TERMINATOR
 
 
@@ -19,14 +20,14 @@ class ControlWriter:
     The functions get no name in `taken`.
     """
 
-    def __init__(self, view: View, module: Any, taken: Iterable[str]) -> None:
+    def __init__(self, view: View, module: ir.Module, taken: Iterable[str]) -> None:
         self._view = view
         self._module = module
         self._taken = set(taken)
         self._functions: dict[str, str] = {}
         self._unwritten: list[Graph] = []
 
-    def create(self, op: Definition, operands: Sequence[Any], ip: Any) -> Any:
+    def create(self, op: Definition, operands: Sequence[IrValue], ip: ir.InsertionPoint) -> Any:
         """The `ir.Operation` of a `tidu.call`, `tidu.case` or `tidu.loop`."""
         structure = control(self._view, op)
         if op.name == CALL:
@@ -65,7 +66,9 @@ class ControlWriter:
                 "func.return", operands=[local[y] for y in outputs], ip=ir.InsertionPoint(block)
             )
 
-    def _call(self, op: Definition, call: Any, operands: Sequence[Any], ip: Any) -> Any:
+    def _call(
+        self, op: Definition, call: Any, operands: Sequence[IrValue], ip: ir.InsertionPoint
+    ) -> ir.Operation:
         (graph,) = call.graphs
         callee = ir.FlatSymbolRefAttr.get(self._function_of(graph))
         types = [y.type for y in op.results]
@@ -88,8 +91,13 @@ class ControlWriter:
         return free
 
     def _case(
-        self, op: Definition, branches: Any, operands: Sequence[Any], types: Sequence[Any], ip: Any
-    ) -> Any:
+        self,
+        op: Definition,
+        branches: Any,
+        operands: Sequence[IrValue],
+        types: Sequence[ir.RankedTensorType],
+        ip: ir.InsertionPoint,
+    ) -> ir.Operation:
         is_if = branches.index.type.element_type == ir.IntegerType.get_signless(1)
         name = "stablehlo.if" if is_if else "stablehlo.case"
         case = ir.Operation.create(
@@ -100,8 +108,13 @@ class ControlWriter:
         return case
 
     def _while(
-        self, op: Definition, structure: Loop, operands: Sequence[Any], types: Sequence[Any], ip: Any
-    ) -> Any:
+        self,
+        op: Definition,
+        structure: Loop,
+        operands: Sequence[IrValue],
+        types: Sequence[ir.RankedTensorType],
+        ip: ir.InsertionPoint,
+    ) -> ir.Operation:
         n = len(structure.inits)
         given = options(structure)
         loop = ir.Operation.create(
@@ -113,7 +126,7 @@ class ControlWriter:
             self._region(block, graph, [*block.arguments, *operands[n:]])
         return loop
 
-    def _region(self, block: Any, graph: Graph, arguments: Sequence[Any]) -> None:
+    def _region(self, block: ir.Block, graph: Graph, arguments: Sequence[IrValue]) -> None:
         """Writes a graph's ops into a block; `arguments` are the `ir.Value`s of the graph's inputs."""
         local = dict(zip(graph.inputs.values(), arguments, strict=True))
         ip = ir.InsertionPoint(block)

@@ -39,7 +39,7 @@ class Requirement:
 Bounds = Callable[[Definition], Iterable[Requirement]]
 
 
-def all_sizes(x: Value) -> list[Any]:
+def all_sizes(x: Value) -> list[int | Size]:
     """The sizes of a value's dimensions."""
     return [size_of(x, d) for d in range(rank_of(x))]
 
@@ -50,7 +50,7 @@ def _size_at(x: Value, i: int) -> Any:
     return origin.combine(*(size_of(*place) for place in origin.places))
 
 
-def _at_most(least: Iterable[Any], most: Iterable[Any]) -> Iterator[Requirement]:
+def _at_most(least: Iterable[int | Size], most: Iterable[int | Size]) -> Iterator[Requirement]:
     for a, b in zip(least, most, strict=True):
         if isinstance(a, Size) or isinstance(b, Size):
             yield Requirement(AT_MOST, a, b)

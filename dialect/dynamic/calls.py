@@ -10,7 +10,7 @@ their rule: the body of such a call is a function, which rules do not see.
     custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tiduc.dialect.graph.functions import replace, symbol, within
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS, TARGET, call_target
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import TERMINATOR
 from tiduc.dialect.shapes.origins import DYNAMIC_TOP_K, SHAPE_OPERANDS
 from tiduc.dialect.shapes.types import i64, is_dynamic
@@ -32,7 +33,7 @@ SUMS = "tidu.sums"
 """The numbers of the results whose reducer is an addition."""
 
 
-def violation(op: Any) -> str | None:
+def violation(op: IrOp) -> str | None:
     """Why a call for dynamic sizes is invalid; None for a valid one, and for other calls."""
     name, count = call_target(op), len(op.results)
     ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
@@ -53,7 +54,7 @@ def violation(op: Any) -> str | None:
     return None
 
 
-def make_static(module: Any) -> None:
+def make_static(module: ir.Module) -> None:
     """Replaces the calls in a module whose array operands are static and whose other operands are constants."""
     functions = {symbol(op): op for op in operations(module.body)}
     for call in within(module.operation, (CUSTOM_CALL,)):
@@ -65,7 +66,7 @@ def make_static(module: Any) -> None:
             _reduce_window(call, functions)
 
 
-def _top_k(call: Any) -> None:
+def _top_k(call: IrOp) -> None:
     x, k = call.operands
     given = _constants([k])
     if given is None or is_dynamic(x.type):
@@ -91,7 +92,7 @@ def _approx_top_k(call: Any) -> None:
     _replace(call, CUSTOM_CALL, operands, [y.type for y in call.results], attributes)
 
 
-def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
+def _reduce_window(call: IrOp, functions: dict[str, IrOp]) -> None:
     count = len(call.results)
     arrays, given = list(call.operands)[: 2 * count], _constants(list(call.operands)[2 * count :])
     if given is None or any(is_dynamic(x.type) for x in arrays):
@@ -106,7 +107,7 @@ def _reduce_window(call: Any, functions: dict[str, Any]) -> None:
     _copy(body, op.regions[0])
 
 
-def _copy(body: Any, region: Any) -> None:
+def _copy(body: ir.Block, region: ir.Region) -> None:
     """Copies the ops of a function's block to a new block of a region; its return becomes StableHLO's."""
     types = [x.type for x in body.arguments]
     block = region.blocks.append(*types, arg_locs=[x.location for x in body.arguments])
@@ -130,8 +131,13 @@ def _constants(values: Sequence[Any]) -> list[NDArray[np.int64]] | None:
 
 
 def _replace(
-    call: Any, name: str, operands: Sequence[Any], types: Sequence[Any], attributes: Any, regions: int = 0
-) -> Any:
+    call: IrOp,
+    name: str,
+    operands: Sequence[IrValue],
+    types: Sequence[ir.RankedTensorType],
+    attributes: Mapping[str, ir.Attribute],
+    regions: int = 0,
+) -> ir.Operation:
     """Creates an op in place of a call. A conversion restores the types of the results, for refinement to remove."""
     ip, location = ir.InsertionPoint(call), call.location
     op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)
@@ -143,7 +149,7 @@ def _replace(
     return op
 
 
-def mark_sums(module: Any, ops: Iterable[Any]) -> None:
+def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
     """Adds the attribute `SUMS` to each call of a dynamic window among the ops, which are in the module, in place."""
     calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
@@ -153,7 +159,7 @@ def mark_sums(module: Any, ops: Iterable[Any]) -> None:
             op.attributes[SUMS] = ir.DenseI64ArrayAttr.get(_summed_results(body.regions[0].blocks[0]))
 
 
-def _summed_results(block: Any) -> list[int]:
+def _summed_results(block: ir.Block) -> list[int]:
     """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)

@@ -21,6 +21,7 @@ from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirement
 from tiduc.dialect.dynamic.results import ORIGINS, PLACES_IN, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph.graph import Definition, Graph, Value, operations, terminator
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import NAME
 from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
 from tiduc.dialect.shapes.types import is_dynamic
@@ -55,7 +56,7 @@ class FunctionSizes:
     checked, with the reason.
     """
 
-    def __init__(self, module: "ModuleSizes", function: Any, given: Iterable[KnownSize] = ()) -> None:
+    def __init__(self, module: "ModuleSizes", function: IrOp, given: Iterable[KnownSize] = ()) -> None:
         self.function, self._module = function, module
         self.atoms, self._graph = Atoms(), Graph("")
         self.values: dict[Any, Value] = {}
@@ -99,7 +100,7 @@ class FunctionSizes:
 
     # ---- blocks --------------------------------------------------------------------------------------------
 
-    def _block(self, block: Any, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
+    def _block(self, block: ir.Block, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
         """The operands of a block's terminator, and the sizes that are known there."""
         for op in operations(block):
             visit = _CONTROL.get(op.name)
@@ -113,14 +114,14 @@ class FunctionSizes:
                     self._require(op, definition, known, top)
         return definition.operands, known
 
-    def _definition(self, op: Any) -> Definition:
+    def _definition(self, op: IrOp) -> Definition:
         operands = tuple(self.values[x] for x in op.operands)
         given = {name: op.attributes[name] for name in op.attributes}
         definition = Definition(op.name, operands, self._graph, given=given, location=op.location)
         definition.results = tuple(self._value(y, definition) for y in op.results)
         return definition
 
-    def _require(self, op: Any, definition: Definition, known: Known, top: bool) -> None:
+    def _require(self, op: IrOp, definition: Definition, known: Known, top: bool) -> None:
         if not is_understood(op.name):
             self.beyond = self.beyond or (op, "what it requires of dynamic dimensions is not known")
             return
@@ -136,7 +137,9 @@ class FunctionSizes:
         for requirement in requirements(definition):
             self._check(requirement, op, known, top)
 
-    def _check(self, requirement: Requirement, op: Any, known: Known, top: bool, before: Any = None) -> None:
+    def _check(
+        self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
+    ) -> None:
         """Places checks that the numbers in a requirement are in range, then the check that remains of it."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
@@ -150,7 +153,7 @@ class FunctionSizes:
         if (check := known.needed_check(requirement)) is not None:
             self._place(check, op, before, known, top)
 
-    def _in_range(self, form: Form, op: Any, before: Any, known: Known, top: bool) -> None:
+    def _in_range(self, form: Form, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
         """Places checks that a size fits 32 bits; otherwise arithmetic on sizes has wrapped around."""
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, _ = self.atoms.listed[form[0][0][0]]
@@ -162,7 +165,7 @@ class FunctionSizes:
         if not known.never_negative(form) and known.bound(below) is None:
             self._place(Check(AT_MOST, constant(1 - LARGEST), form), op, before, known, top)
 
-    def _place(self, check: Check, op: Any, before: Any, known: Known, top: bool) -> None:
+    def _place(self, check: Check, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
         left = known.simplest_check(check)
         if left is not None:
             self._products_fit(left, op, before, known, top)
@@ -170,7 +173,7 @@ class FunctionSizes:
             self.checks.append(Placed(left, op, None if early else before, top))
             known.learn(left)
 
-    def _products_fit(self, check: Check, op: Any, before: Any, known: Known, top: bool) -> None:
+    def _products_fit(self, check: Check, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
         """Places checks that products of more than two sizes fit 64 bits."""
         for form in () if check.relation == COUNT else (check.a, check.b):
             for monomial, _ in form:
@@ -212,7 +215,9 @@ class FunctionSizes:
         for d in _dynamic_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
-    def _agree(self, x: Value, type_: Any, op: Any, known: Known, top: bool, before: Any = None) -> None:
+    def _agree(
+        self, x: Value, type_: ir.RankedTensorType, op: IrOp, known: Known, top: bool, before: Any = None
+    ) -> None:
         """Requires of a value the static sizes in a type."""
         if is_ranked(x):
             for d, n in enumerate(sizes_in(type_)):
@@ -302,7 +307,9 @@ class _Translation:
 class ModuleSizes:
     """The sizes that the functions of a module require."""
 
-    def __init__(self, module: Any, given: Mapping[str, Iterable[KnownSize]] | None = None) -> None:
+    def __init__(
+        self, module: ir.Module | IrOp, given: Mapping[str, Iterable[KnownSize]] | None = None
+    ) -> None:
         """`given` has, by function name, sizes that are known of the inputs of every call."""
         self._given = given or {}
         self._functions = {
@@ -331,7 +338,7 @@ def _dynamic_dimensions(x: Value) -> list[int]:
     return [d for d, n in enumerate(sizes_in(x.type)) if n == DYNAMIC]
 
 
-def _last(block: Any) -> Any:
+def _last(block: ir.Block) -> Any:
     return terminator(block)
 
 

@@ -129,7 +129,7 @@ class Known:
 
     # ---- forms ---------------------------------------------------------------------------------------------
 
-    def form(self, size: Any) -> Form:
+    def form(self, size: int | Size) -> Form:
         """The form of a size, simplified by the known equations."""
         if not isinstance(size, Size):
             return constant(int(size))

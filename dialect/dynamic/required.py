@@ -11,7 +11,6 @@ slices, indices and broadcasts.
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -22,7 +21,7 @@ from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.traits import TRAITS
 from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
-from tiduc.dialect.shapes.sizes import known_equal
+from tiduc.dialect.shapes.sizes import Size, known_equal
 
 
 def requirements(op: Definition) -> Iterator[Requirement]:
@@ -54,7 +53,7 @@ def is_ranked(x: Value) -> bool:
     return isinstance(x.type, ir.RankedTensorType)
 
 
-def _exists(op: Definition, sizes: list[Any]) -> Iterator[Requirement]:
+def _exists(op: Definition, sizes: list[int | Size]) -> Iterator[Requirement]:
     """No size is negative, and the element count is at most `MOST_ELEMENTS`, unless an operand has the same shape."""
     for n in sizes:
         yield Requirement(AT_MOST, 0, n)

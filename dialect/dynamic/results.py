@@ -52,7 +52,7 @@ def _broadcast(op: Definition, number: int, d: int) -> Origin:
     return Origin(((op.operands[0], d - len(front)),), lambda n: n)
 
 
-def windows(n: Any, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
+def windows(n: int | Size, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
     """The number of windows along a dimension of n elements; `base` is the base dilation."""
     padded = n + positive(n - 1) * (base - 1) + low + high
     return positive((padded - ((size - 1) * dilation + 1)) // stride + 1)

@@ -1,82 +1,68 @@
 """Reads, builds and copies regions over scalars: the bodies of reducers and comparators."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.protocol import Extent, Fill
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph.graph import Definition, captured, operations, replace_captured, terminator
 from tiduc.dialect.ops.control_ops import call_target
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.ops.shardy import CONSTRAINTS
 
-Fill = Callable[[Any], None]
+_NUMBERS = int, float
+"""The types of operands that `IrEmitter` makes constants of."""
 
 
-class RegionBuilder(StablehloBuilder):
-    """A builder that emits into a region without captures, rather than into a graph."""
+class IrEmitter(StablehloOps[IrValue, float]):
+    """Emits operations of MLIR at an insertion point. An operand may be a number."""
 
-    def __init__(self, region: Any, types: Sequence[Any], location: Any) -> None:
-        self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
-        self.arguments = list(self.block.arguments)
+    def __init__(self, ip: ir.InsertionPoint, location: ir.Location) -> None:
         self.constants = {}
         self.location = location
-        self._ip = ir.InsertionPoint(self.block)
+        self._ip = ip
 
     def emit_all(
         self,
         name: str,
-        operands: Sequence[Any],
-        types: Sequence[Any],
-        attributes: Mapping[str, Any] | None = None,
+        operands: Sequence[IrValue | float],
+        types: Sequence[ir.Type],
+        attributes: Attributes | None = None,
         regions: Sequence[Fill] = (),
-    ) -> tuple[Any, ...]:
-        op = ir.Operation.create(
-            name, types, operands, attributes, None, len(regions), self.location, self._ip
-        )
+    ) -> tuple[IrValue, ...]:
+        """Emits an op and returns its results. A number among the operands is a splat like the last array."""
+        values = [x for x in operands if not isinstance(x, _NUMBERS)]
+        if len(values) < len(operands):
+            values = [self.constant(x, values[-1]) if isinstance(x, _NUMBERS) else x for x in operands]
+        op = ir.Operation.create(name, types, values, attributes, None, len(regions), self.location, self._ip)
         for fill, region in zip(regions, op.regions, strict=True):
             fill(region)
         return tuple(op.results)
 
     def emit(
-        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        name: str,
+        operands: Sequence[IrValue | float],
+        type_: ir.Type,
+        attributes: Attributes | None = None,
+    ) -> IrValue:
         return self.emit_all(name, operands, (type_,), attributes)[0]
 
-    def size(self, n: Any) -> Any:
-        """Raises `UnknownSize`: the region would have to read the size from outside."""
+    def size(self, n: Extent) -> IrValue:
+        """Raises `UnknownSize`: only a graph knows where the size of a dynamic dimension is read."""
         raise UnknownSize("its region would need the size of a dynamic dimension")
 
-    def returns(self, *values: Any) -> None:
-        """Ends the region."""
-        self.emit_all("stablehlo.return", values, ())
-
-    def copy_of(self, op: Definition, region: int, arguments: Sequence[Any]) -> dict[Any, Any]:
-        """Copies the ops of a region of `op` onto other arguments; returns a map from its values to their copies.
-
-        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op
-        for which `self_contained` is false.
-        """
-        block = op.regions[region].blocks[0]
-        values = dict(zip(block.arguments, arguments, strict=True))
-        for inside, outside in zip(captured(op.source), op.captures, strict=True):
-            assert outside.definition is not None  # a constant, since the op is self-contained
-            values[inside] = outside.definition.create((), (), self._ip).result
-        for inner in operations(block):
-            if inner.name != "stablehlo.return":
-                self.copied(inner, values)
-        return values
-
-    def inlined(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
+    def inlined(self, region: ir.Region, arguments: Sequence[IrValue]) -> list[IrValue]:
         """Inlines a region of an `ir.Operation`: emits its ops for these arguments; the values that it returns."""
-        values = dict(zip(region.blocks[0].arguments, arguments, strict=True))
+        values: dict[IrValue, IrValue] = dict(zip(region.blocks[0].arguments, arguments, strict=True))
         *inside, last = operations(region.blocks[0])
         for inner in inside:
             self.copied(inner, values)
         return [values.get(x, x) for x in last.operands]
 
-    def copied(self, op: Any, values: dict[Any, Any]) -> Any:
+    def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
         """Emits a copy of an op that reads other values, by the map `values`, which gains the op's results."""
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):
@@ -87,13 +73,42 @@ class RegionBuilder(StablehloBuilder):
         return copy
 
 
+class RegionBuilder(IrEmitter):
+    """Fills a region that captures nothing: a block with arguments of these types."""
+
+    def __init__(self, region: ir.Region, types: Sequence[ir.Type], location: ir.Location) -> None:
+        self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
+        self.arguments: list[IrValue] = list(self.block.arguments)
+        super().__init__(ir.InsertionPoint(self.block), location)
+
+    def returns(self, *values: IrValue) -> None:
+        """Ends the region."""
+        self.emit_all("stablehlo.return", values, ())
+
+    def copy_of(self, op: Definition, region: int, arguments: Sequence[IrValue]) -> dict[IrValue, IrValue]:
+        """Copies the ops of a region of `op` onto other arguments; returns a map from its values to their copies.
+
+        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op
+        for which `self_contained` is false.
+        """
+        block = op.regions[region].blocks[0]
+        values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))
+        for inside, outside in zip(captured(op.source), op.captures, strict=True):
+            assert outside.definition is not None  # a constant, since the op is self-contained
+            values[inside] = outside.definition.create((), (), self._ip).result
+        for inner in operations(block):
+            if inner.name != "stablehlo.return":
+                self.copied(inner, values)
+        return values
+
+
 def self_contained(op: Definition) -> bool:
     """Whether the op's regions capture only constants."""
     definitions = [x.definition for x in op.captures]
     return all(d is not None and d.name == "stablehlo.constant" for d in definitions)
 
 
-def returned(op: Definition, region: int = 0) -> tuple[Any, ...]:
+def returned(op: Definition, region: int = 0) -> tuple[IrValue, ...]:
     """The operands of a region's terminator."""
     block = op.regions[region].blocks[0]
     return tuple(terminator(block).operands)

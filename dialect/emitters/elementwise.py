@@ -1,33 +1,33 @@
 """Emitters of elementwise ops of StableHLO and CHLO: one line per op whose result has its operand's type."""
 
 from collections.abc import Callable
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.emitters import DynamicShapes
+from tiduc.dialect.emitters.dynamic_shapes import DynamicShapes
+from tiduc.dialect.emitters.protocol import N, V
 from tiduc.dialect.shapes.types import element, is_complex, predicate, with_element
 
 
-def _unary(name: str) -> Callable[["Elementwise", Any], Any]:
-    def emit(b: "Elementwise", x: Any) -> Any:
+def _unary(name: str) -> Callable[["Elementwise[V, N]", V], V]:
+    def emit(b: "Elementwise[V, N]", x: V) -> V:
         return b.emit(name, (x,), x.type)
 
     emit.__doc__ = f"`{name}` of x; same type."
     return emit
 
 
-def _binary(name: str) -> Callable[["Elementwise", Any, Any], Any]:
-    def emit(b: "Elementwise", x: Any, y: Any) -> Any:
+def _binary(name: str) -> Callable[["Elementwise[V, N]", V, V | N], V]:
+    def emit(b: "Elementwise[V, N]", x: V, y: V | N) -> V:
         return b.emit(name, (x, y), x.type)
 
     emit.__doc__ = f"`{name}` of x and y; same type."
     return emit
 
 
-def _part(name: str) -> Callable[["Elementwise", Any], Any]:
-    def emit(b: "Elementwise", x: Any) -> Any:
+def _part(name: str) -> Callable[["Elementwise[V, N]", V], V]:
+    def emit(b: "Elementwise[V, N]", x: V) -> V:
         return (
             b.emit(name, (x,), with_element(x.type, element(x).element_type))
             if is_complex(x)
@@ -38,7 +38,7 @@ def _part(name: str) -> Callable[["Elementwise", Any], Any]:
     return emit
 
 
-class Elementwise(DynamicShapes):
+class Elementwise(DynamicShapes[V, N]):
     """Emits elementwise ops on operands of equal shapes; a condition or a bound may be a scalar."""
 
     abs = _part("stablehlo.abs")
@@ -77,44 +77,44 @@ class Elementwise(DynamicShapes):
     xor = _binary("stablehlo.xor")
     zeta = _binary("chlo.zeta")
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: V, y: V | N) -> V:
         return self.emit("stablehlo.add", (x, y), x.type)
 
-    def multiply(self, x: Any, y: Any) -> Any:
+    def multiply(self, x: V, y: V | N) -> V:
         return self.emit("stablehlo.multiply", (x, y), x.type)
 
     # ---- elementwise ops whose result type differs ------------------------------------------------------------
 
-    def conj(self, x: Any) -> Any:
+    def conj(self, x: V) -> V:
         return self.complex(self.real(x), self.negate(self.imag(x))) if is_complex(x) else x
 
-    def part(self, name: str, x: Any) -> Any:
+    def part(self, name: str, x: V) -> V:
         """`real`, `imag` or `abs` of a real x; `real` and `imag` need no op."""
         if name == "stablehlo.real":
             return x
         return self.constant(0, x) if name == "stablehlo.imag" else self.emit(name, (x,), x.type)
 
-    def complex(self, re: Any, im: Any) -> Any:
+    def complex(self, re: V, im: V | N) -> V:
         """re + i im."""
         return self.emit(
             "stablehlo.complex", (re, im), with_element(re.type, ir.ComplexType.get(element(re)))
         )
 
-    def convert(self, x: Any, element_type: Any) -> Any:
+    def convert(self, x: V, element_type: ir.Type) -> V:
         """x converted to an element type; x itself if it has that type."""
         if element(x) == element_type:
             return x
         return self.emit("stablehlo.convert", (x,), with_element(x.type, element_type))
 
-    def compare(self, x: Any, y: Any, direction: str) -> Any:
+    def compare(self, x: V, y: V | N, direction: str) -> V:
         """The comparison of x and y; `direction` is EQ, NE, GE, GT, LE or LT, for complex values only EQ or NE."""
         attributes = {"comparison_direction": hlo.ComparisonDirectionAttr.get(direction)}
         return self.emit("stablehlo.compare", (x, y), predicate(x.type), attributes)
 
-    def select(self, condition: Any, x: Any, y: Any) -> Any:
+    def select(self, condition: V | N, x: V, y: V | N) -> V:
         """x where the condition holds, else y."""
         return self.emit("stablehlo.select", (condition, x, y), x.type)
 
-    def clamp(self, low: Any, x: Any, high: Any) -> Any:
+    def clamp(self, low: V | N, x: V, high: V | N) -> V:
         """x clamped to [low, high]; the bounds have x's type, or are scalars."""
         return self.emit("stablehlo.clamp", (low, x, high), x.type)

@@ -3,16 +3,21 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.bodies import RegionBuilder
+from tiduc.dialect.emitters.protocol import V
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_complex, predicate, rank, shape, with_element, with_shape
 
 
-def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: bool = False) -> Any:
+def solve(
+    b: StablehloOps[V, Never], a: V, y: V, left: bool, lower: bool, adjoint: bool, unit: bool = False
+) -> V:
     """The solution x of op(a) x = y (`left`), or of x op(a) = y.
 
     op(a) is the lower or upper triangle of a, with a `unit` diagonal or its own, or its adjoint.
@@ -27,7 +32,7 @@ def solve(b: Any, a: Any, y: Any, left: bool, lower: bool, adjoint: bool, unit: 
     return b.emit("stablehlo.triangular_solve", (a, y), y.type, attributes)
 
 
-def triangle(b: Any, x: Any, lower: bool, strict: bool = False) -> Any:
+def triangle(b: StablehloOps[V, Never], x: Any, lower: bool, strict: bool = False) -> Any:
     """The matrices in x with zeros outside one triangle; a `strict` triangle excludes the diagonal."""
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
@@ -43,7 +48,7 @@ def compare_places(b: Any, x: Any, direction: str) -> Any:
     return b.compare(row, column, direction)
 
 
-def matrix_product(b: Any, x: Any, y: Any) -> Any:
+def matrix_product(b: StablehloOps[V, Never], x: V, y: V) -> V:
     """The products of the matrices in x and y, at the highest precision."""
     batching, last = list(range(rank(x) - 2)), rank(x) - 1
     precision = ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)
@@ -51,32 +56,32 @@ def matrix_product(b: Any, x: Any, y: Any) -> Any:
     return b.dot_general(x, y, [batching, batching], [[last], [last - 1]], attributes)
 
 
-def adjoint(b: Any, x: Any) -> Any:
+def adjoint(b: Any, x: V) -> Any:
     """The adjoints of the matrices in x."""
     return b.conj(b.transpose(x, swapped(x)))
 
 
-def swapped(x: Any) -> list[int]:
+def swapped(x: V) -> list[int]:
     """The permutation that swaps the last two dimensions."""
     return [*range(rank(x) - 2), rank(x) - 1, rank(x) - 2]
 
 
-def columns(b: Any, x: Any, type_: Any) -> Any:
+def columns(b: StablehloOps[V, Never], x: V, type_: ir.RankedTensorType) -> V:
     """Matrices of the given type whose column j is filled with x_j."""
     return b.broadcast_in_dim(x, [*range(rank(x) - 1), rank(x)], type_)
 
 
-def rows(b: Any, x: Any, type_: Any) -> Any:
+def rows(b: StablehloOps[V, Never], x: V, type_: ir.RankedTensorType) -> Any:
     """Matrices of the given type whose row i is filled with x_i."""
     return b.broadcast_in_dim(x, range(rank(x)), type_)
 
 
-def diagonal(b: Any, x: Any) -> Any:
+def diagonal(b: StablehloOps[V, Never], x: Any) -> Any:
     """The diagonals of the square matrices in x."""
     return b.reduce_sum(b.select(compare_places(b, x, "EQ"), x, b.zeros_like(x)), [rank(x) - 1])
 
 
-def inverse(b: Any, x: Any, margin: Any) -> Any:
+def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
     """1 / x, and 0 where |x| is at most the margin, which has one number for each matrix or vector in x."""
     zero, one = b.zeros_like(x), b.constant(1, x)
     size = b.abs(x)
@@ -84,59 +89,59 @@ def inverse(b: Any, x: Any, margin: Any) -> Any:
     return b.select(none, zero, b.divide(one, b.select(none, one, x)))
 
 
-def inverse_gaps(b: Any, w: Any, margin: Any) -> Any:
+def inverse_gaps(b: StablehloOps[V, Never], w: V, margin: V) -> V:
     """1 / (w_j - w_i) in row i and column j, and 0 where w_i and w_j differ by at most the margin."""
     return inverse(b, gaps(b, w), margin)
 
 
-def gaps(b: Any, w: Any) -> Any:
+def gaps(b: StablehloOps[V, Never], w: V) -> V:
     """w_j - w_i in row i and column j."""
     square = with_shape(w.type, [*shape(w), shape(w)[-1]])
     return b.subtract(columns(b, w, square), rows(b, w, square))
 
 
-def largest(b: Any, w: Any) -> Any:
+def largest(b: StablehloOps[V, Never], w: V) -> V:
     """The largest |w| of each matrix's values w."""
     size = b.abs(w)
     return b.reduce(size, b.zero(with_shape(size.type, [])), [rank(w) - 1], "stablehlo.maximum")
 
 
-def epsilon(x: Any) -> float:
+def epsilon(x: V) -> float:
     """The unit in the last place of 1, for an element type of 32 or 64 bits, or of twice as many if it is complex."""
     type_ = element(x)
     width = (type_.element_type if isinstance(type_, ir.ComplexType) else type_).width
     return float(2.0 ** (-52 if width == 64 else -23))
 
 
-def some(b: Any, flags: Any, dimensions: list[int]) -> Any:
+def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
     """Whether some flags along the dimensions are true."""
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 
-def unless(b: Any, flags: Any, x: Any) -> Any:
+def unless(b: StablehloOps[V, Never], flags: V, x: V) -> V:
     """The matrices in x, and NaN in each matrix whose flag is true."""
     everywhere = b.broadcast_in_dim(flags, range(rank(flags)), predicate(x.type))
     return b.select(everywhere, b.constant(float("nan"), x), x)
 
 
-def scaled(b: Any, factor: Any, x: Any) -> Any:
+def scaled(b: StablehloOps[V, Never], factor: V, x: V) -> V:
     """factor * x, where the factor may be real and x complex."""
     return b.multiply(b.convert(factor, x.type.element_type), x)
 
 
-def packed(b: Any, lower: Any, upper: Any, m: int, n: int) -> Any:
+def packed(b: StablehloOps[V, Never], lower: Any, upper: Any, m: int, n: int) -> Any:
     """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
     lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
     return b.select(compare_places(b, lower, "GT"), lower, upper)
 
 
-def unit_lower(b: Any, x: Any) -> Any:
+def unit_lower(b: StablehloOps[V, Never], x: Any) -> Any:
     """The matrices in x below the diagonal, with ones on the diagonal."""
     below = triangle(b, x, lower=True, strict=True)
     return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
 
 
-def corner(b: Any, x: Any, m: int, n: int) -> Any:
+def corner(b: StablehloOps[V, Never], x: V, m: int, n: int) -> V:
     """The first m rows and n columns of the matrices in x, with zeros where x has fewer."""
     if shape(x)[-2:] == [m, n]:
         return x
@@ -147,7 +152,7 @@ def corner(b: Any, x: Any, m: int, n: int) -> Any:
     return b.pad(x, b.zero(with_shape(x.type, [])), [*none, 0, 0], high, [*none, 0, 0])
 
 
-def rows_taken(b: Any, x: Any, at: Any) -> Any:
+def rows_taken(b: StablehloOps[V, Never], x: V, at: V) -> V:
     """The rows of the matrices in x with the row numbers `at`."""
     *batch, m, n = shape(x)
     count = math.prod(batch)
@@ -159,7 +164,7 @@ def rows_taken(b: Any, x: Any, at: Any) -> Any:
     return b.reshape(b.gather(b.reshape(x, [count * m, n]), indices, numbers, [1, n], type_), shape(x))
 
 
-def exchanged(b: Any, pivots: Any, count: int) -> Any:
+def exchanged(b: Any, pivots: V, count: int) -> Any:
     """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
     numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
     scalar = with_shape(pivots.type, [])
@@ -169,22 +174,24 @@ def exchanged(b: Any, pivots: Any, count: int) -> Any:
 
 
 @functools.cache  # the builder shares regions that one function fills
-def _exchange(numbers: Any, pivots: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+def _exchange(
+    numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
+) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
     """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
     last = pivots.rank - 1
     types = [with_shape(pivots, []), numbers, pivots]
 
-    def condition(region: Any) -> None:
+    def condition(region: ir.Region) -> None:
         body = RegionBuilder(region, types, ir.Location.unknown())
         i, _, _ = body.arguments
         body.returns(body.compare(i, body.constant(pivots.shape[last], i.type), "LT"))
 
-    def exchange(region: Any) -> None:
+    def exchange(region: ir.Region) -> None:
         body = RegionBuilder(region, types, ir.Location.unknown())
         i, x, of = body.arguments
         start, one = [*[body.zero(i.type)] * last, i], [*pivots.shape[:last], 1]
 
-        def everywhere(value: Any) -> Any:
+        def everywhere(value: IrValue) -> IrValue:
             return body.broadcast_in_dim(value, range(len(value.type.shape)), x.type)
 
         other = everywhere(body.dynamic_slice(of, start, one))

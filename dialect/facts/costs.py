@@ -8,7 +8,6 @@ are also counted separately. Bytes are what an op would read and write by itself
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -65,13 +64,13 @@ def size_in_bytes(x: Value) -> int:
 
 
 @functools.cache
-def _static_bytes(type_: Any) -> int:
+def _static_bytes(type_: ir.Type) -> int:
     bytes_ = element_bytes(type_)
     return bytes_ * math.prod(n for n in sizes_in(type_) if n != DYNAMIC) if bytes_ else 0
 
 
 @functools.cache
-def stored_bytes(type_: Any) -> int | None:
+def stored_bytes(type_: ir.RankedTensorType) -> int | None:
     """The bytes of a tensor type; None for a dynamic shape."""
     if not type_.has_static_shape:
         return None

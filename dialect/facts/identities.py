@@ -138,19 +138,19 @@ IDENTITIES: Mapping[str, Identity] = {
 
 
 @functools.cache
-def in_order(dimensions: Any) -> bool:
+def in_order(dimensions: ir.DenseI64ArrayAttr) -> bool:
     """Whether the attribute is 0, 1, 2, ..."""
     return entries(dimensions) == tuple(range(len(dimensions)))
 
 
 @functools.cache
-def picked(dimensions: Any, which: Any) -> Any:
+def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
     """The attribute with the entries `dimensions[i]` for each i in `which`; both arguments are attributes."""
     return dims([entries(dimensions)[i] for i in entries(which)])
 
 
 @functools.cache
-def is_splat_of(value: Any, type_: Any, number: int) -> bool:
+def is_splat_of(value: Any, type_: ir.RankedTensorType, number: int) -> bool:
     """Whether a constant of that type, which is not quantized, is a splat of `number`."""
     if not is_splat(value) or value.type != type_:
         return False
@@ -166,7 +166,7 @@ def is_zeros(x: Value) -> bool:
 
 
 @functools.cache
-def widened_splat(value: Any, narrow: Any, wide: Any) -> Any | None:
+def widened_splat(value: Any, narrow: ir.RankedTensorType, wide: Any) -> Any | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
     if not is_splat(value) or value.type != narrow:
         return None

@@ -15,6 +15,7 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.facts.signatures import contradiction, positions, wrong_setting
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import call_target
+from tiduc.dialect.ops.ir_types import IrOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
 """The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
@@ -127,7 +128,7 @@ def targets(*routines: str) -> tuple[str, ...]:
     return tuple(target for name in routines for target in ROUTINES[name].targets)
 
 
-def settings_among(attributes: Any) -> dict[str, Any]:
+def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -> dict[str, float]:
     """The settings of a call by name, with numbers, text and flags as Python values; {} if they have no names."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
@@ -138,7 +139,9 @@ def settings_among(attributes: Any) -> dict[str, Any]:
 class CallSettings(dict[str, Any]):
     """The settings of a call. Reading a missing setting raises the error that `refuse` makes from a reason."""
 
-    def __init__(self, attributes: Any, refuse: Callable[[str], Exception]) -> None:
+    def __init__(
+        self, attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], refuse: Callable[[str], Exception]
+    ) -> None:
         super().__init__(settings_among(attributes))
         self.refuse = refuse
 
@@ -164,7 +167,7 @@ def check_call(op: Any) -> None:
         raise ParseError(f"inconsistent call of @{target}: {wrong}", op.location)
 
 
-def _wrong_precision(target: str, op: Any) -> str | None:
+def _wrong_precision(target: str, op: IrOp) -> str | None:
     """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None

@@ -10,7 +10,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import as_floats, is_splat
 from tiduc.dialect.shapes.types import is_float
 
@@ -47,7 +47,7 @@ def splat(x: Any) -> float | None:
     return float(value.get_splat_value().value) if is_splat(value) else None
 
 
-def _moved(x: Any) -> Any:
+def _moved(x: Value) -> Value:
     """The value whose elements those of x are."""
     while (op := x.definition) is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
         (x,) = op.operands
@@ -113,7 +113,7 @@ def _is_nan(op: Definition | None) -> bool:
     return _NAN.match(str(op.attributes["value"])) is not None
 
 
-def defined_by(name: str, x: Any) -> Definition | None:
+def defined_by(name: str, x: Value) -> Definition | None:
     """The defining op of x if it has that name, else None."""
     op: Definition | None = x.definition
     return op if op is not None and op.name == name else None

@@ -20,6 +20,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 
 _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
@@ -54,7 +55,7 @@ def _positions(text: str) -> tuple[Position, ...]:
     )
 
 
-def contradiction(signature: str, op: Any, from_right: bool = False) -> str | None:
+def contradiction(signature: str, op: IrOp, from_right: bool = False) -> str | None:
     """Why the types of a call's operands and results do not match a signature; None if they match.
 
     Operands that hold the shapes of results are not part of a signature.
@@ -80,7 +81,7 @@ def contradiction(signature: str, op: Any, from_right: bool = False) -> str | No
     return None
 
 
-def _shape_operands(op: Any) -> int:
+def _shape_operands(op: IrOp) -> int:
     """The number of operands that hold the shapes of results."""
     name = "indices_of_shape_operands"
     return len(ir.DenseElementsAttr(op.attributes[name])) if name in op.attributes else 0
@@ -94,7 +95,7 @@ class _Sizes:
     batch: tuple[int, ...] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def take(self, type_: Any, shape: Shape) -> bool:
+    def take(self, type_: ir.RankedTensorType, shape: Shape) -> bool:
         """Whether a type matches the shape; the sizes of a match are recorded."""
         sizes = sizes_in(type_)
         if shape.sizes is None:
@@ -117,7 +118,7 @@ class _Sizes:
             self.base = type_.element_type
         return True
 
-    def _is_of(self, type_: Any, name: str) -> bool:
+    def _is_of(self, type_: ir.Type, name: str) -> bool:
         expected = self._element(name)
         if expected is not None:
             return bool(type_ == expected)

@@ -1,6 +1,6 @@
-"""Windows of reduce_window, select_and_scatter and convolution, their arithmetic, and emitters of these ops."""
+"""Windows of reduce_window, select_and_scatter and convolution, and their arithmetic."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.origins import size_of
 from tiduc.dialect.shapes.sizes import Size, known_equal
-from tiduc.dialect.shapes.types import dims, i64, shape, with_shape
+from tiduc.dialect.shapes.types import dims, shape
 
 Numbers = tuple[int, ...]
 
@@ -129,21 +129,21 @@ class Window:
         return total
 
 
-def _places(size: Any, extent: int, stride: int) -> Any:
+def _places(size: int, extent: int, stride: int) -> int:
     """The number of places along a dimension; a dynamic dimension is assumed to have at least one place."""
     if isinstance(size, Size):
         return (size - extent) // stride + 1
     return max(0, (size - extent) // stride + 1) if size > 0 else 0
 
 
-def dilated(size: Any, by: int) -> Any:
+def dilated(size: int, by: int) -> int:
     """The size of a dimension with `by - 1` holes between its elements."""
     if isinstance(size, Size):
         return size if by == 1 else (size - 1) * by + 1
     return (size - 1) * by + 1 if size else 0
 
 
-def window_of(op: Definition) -> Window:
+def window_of(op: AnyOp) -> Window:
     """The window of a reduce_window or select_and_scatter."""
     names = "window_strides", "base_dilations", "window_dilations"
     given = "window_dimensions" in op.attributes  # select_and_scatter has windows of one element by default
@@ -151,7 +151,7 @@ def window_of(op: Definition) -> Window:
     return _window(op.attributes, sizes, names)
 
 
-def window_of_convolution(op: Definition) -> Window:
+def window_of_convolution(op: AnyOp) -> Window:
     """The window of a convolution: its kernel, over the spatial dimensions."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = tuple(size_of(op.operands[1], d) for d in numbers.kernel_spatial_dimensions)
@@ -173,15 +173,6 @@ def padding(low: Sequence[int], high: Sequence[int]) -> Any:
     return ir.DenseElementsAttr.get(np.stack([low, high], axis=1).astype(np.int64), type=type_)
 
 
-def reduce_window(
-    b: Any, inputs: Sequence[Any], inits: Sequence[Any], window: Window, fill: Callable[[Any], None]
-) -> tuple[Any, ...]:
-    """Emits a `reduce_window` with the body that `fill` makes; its results."""
-    sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
-    types = [with_shape(x.type, sizes) for x in inputs]
-    return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True)
 class Layout:
     """The dimension numbers of a convolution, in order.
@@ -195,7 +186,7 @@ class Layout:
     output: Numbers
 
     @staticmethod
-    def of(op: Definition) -> "Layout":
+    def of(op: AnyOp) -> "Layout":
         n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
         return Layout(
             (n.input_batch_dimension, n.input_feature_dimension, *n.input_spatial_dimensions),
@@ -208,41 +199,20 @@ class Layout:
         )
 
     @property
-    def attribute(self) -> Any:
+    def attribute(self) -> hlo.ConvDimensionNumbers:
         (n, c, *x), (i, o, *k), (batch, feature, *y) = self.input, self.kernel, self.output
         return hlo.ConvDimensionNumbers.get(n, c, x, i, o, k, batch, feature, y)
 
 
-def group_counts(op: Any) -> tuple[int, int]:
+def group_counts(op: AnyOp) -> tuple[int, int]:
     """The feature group count and the batch group count of a convolution."""
     names = "feature_group_count", "batch_group_count"
     features, batches = (ir.IntegerAttr(op.attributes[name]).value for name in names)
     return features, batches
 
 
-def reversal(op: Any) -> list[bool]:
+def reversal(op: AnyOp) -> list[bool]:
     """Whether a convolution's window is reversed, for each spatial dimension."""
     if "window_reversal" in op.attributes:
         return list(op.attributes["window_reversal"])
     return [False] * (op.operands[0].type.rank - 2)
-
-
-def convolution(
-    b: Any, x: Any, w: Any, window: Window, layout: Layout, groups: tuple[int, int], precision: Any | None
-) -> Any:
-    """x convolved with the kernel w; `groups` are the feature group count and the batch group count."""
-    places = window.outputs([shape(x)[d] for d in layout.input[2:]])
-    sizes = [shape(x)[layout.input[0]] // groups[1], shape(w)[layout.kernel[1]], *places]
-    attributes = {
-        "dimension_numbers": layout.attribute,
-        "window_strides": dims(window.strides),
-        "lhs_dilation": dims(window.base),
-        "rhs_dilation": dims(window.dilation),
-        "padding": padding(window.low, window.high),
-        "feature_group_count": i64(groups[0]),
-        "batch_group_count": i64(groups[1]),
-    }
-    if precision is not None:
-        attributes["precision_config"] = precision
-    type_ = with_shape(x.type, [sizes[layout.output.index(d)] for d in range(len(sizes))])
-    return b.emit("stablehlo.convolution", (x, w), type_, attributes)

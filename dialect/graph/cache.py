@@ -10,6 +10,8 @@ in the view, so they live as long as its graphs.
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from tiduc.dialect.graph.view import View
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -24,6 +26,6 @@ class Cache(Generic[K, V]):
             results[key] = compute()
         return results[key]
 
-    def of(self, view: Any) -> dict[K, V]:
+    def of(self, view: View) -> dict[K, V]:
         """All results in a view, by key."""
-        return view.caches.setdefault(self, {})  # type: ignore[no-any-return]
+        return view.caches.setdefault(self, {})

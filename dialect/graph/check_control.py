@@ -1,6 +1,6 @@
 """The verifier of calls, branches and loops against the graphs that they call; each error has a location."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from torch_mlir import ir
@@ -122,7 +122,9 @@ def _elements(op: Definition, types: list[Any]) -> list[Any]:
     return [element_type(type_) for type_ in types]
 
 
-def _check_types(op: Definition, message: str, expected: list[Any], actual: list[Any]) -> None:
+def _check_types(
+    op: Definition, message: str, expected: Sequence[ir.Type | str], actual: Sequence[ir.Type | str]
+) -> None:
     if expected != actual:
         wanted, has = (", ".join(map(str, types)) for types in (expected, actual))
         raise _error(op, f"{message} ({wanted}), but the types here are ({has})")

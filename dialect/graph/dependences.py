@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import captured
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 _T = TypeVar("_T")
 
@@ -24,12 +25,12 @@ def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> It
             waiting += following(x)
 
 
-def read_by(op: Any) -> tuple[Any, ...]:
+def read_by(op: IrOp) -> tuple[Any, ...]:
     """The values that an op reads: its operands, and those that its regions capture."""
     return *op.operands, *captured(op)
 
 
-def behind(x: Any) -> tuple[Any, ...]:
+def behind(x: IrValue) -> tuple[IrValue, ...]:
     """The values that the op reads which computes x; none for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
@@ -58,7 +59,7 @@ def is_constant(x: Any, sources: Collection[str] = ("stablehlo.constant",)) -> b
     return all(_is_result(y) and (y.owner.name in sources or behind(y)) for y in reached([x], behind))
 
 
-def awaited_by(op: Any) -> set[Any]:
+def awaited_by(op: Any) -> set[ir.Operation]:
     """The ops of an op's block on which the op depends."""
     block = op.operation.block
 
@@ -69,7 +70,7 @@ def awaited_by(op: Any) -> set[Any]:
     return set(reached(before(op), before))
 
 
-def in_block(op: Any, block: Any) -> Any | None:
+def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
     """The op of a block that is an op, or contains it; None if there is none."""
     while op.operation.block != block:
         op = op.operation.block.owner
@@ -78,5 +79,5 @@ def in_block(op: Any, block: Any) -> Any | None:
     return op.operation
 
 
-def _is_result(x: Any) -> bool:
+def _is_result(x: IrValue) -> bool:
     return not isinstance(x.owner, ir.Block)

@@ -7,15 +7,16 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.ir_types import IrOp
 
 _ADVANCE = ir.WalkResult.ADVANCE
 
 
-def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
+def within(op: IrOp, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
     """An op and the ops nested in it, inner ones first by default; only ops of these names, if any are given."""
     ops: list[Any] = []
 
-    def look(inner: Any) -> Any:
+    def look(inner: IrOp) -> ir.WalkResult:
         if not names or inner.name in names:
             ops.append(inner)
         return _ADVANCE
@@ -24,23 +25,23 @@ def within(op: Any, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_
     return ops
 
 
-def functions_in(module: Any) -> list[Any]:
+def functions_in(module: ir.Module | IrOp) -> list[ir.Operation]:
     """The functions of a module, without those of modules inside it."""
     return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
 
 
-def symbol(op: Any) -> str:
+def symbol(op: IrOp) -> str:
     """An op's symbol name; empty for an op without one."""
     name = readable(op.attributes, "sym_name")
     return str(name.value) if isinstance(name, ir.StringAttr) else ""
 
 
-def callee(call: Any) -> str:
+def callee(call: IrOp) -> str:
     """The name of the function that a `func.call` calls."""
     return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
 
 
-def unused_symbol(body: Any, names: Iterable[str]) -> str:
+def unused_symbol(body: ir.Block, names: Iterable[str]) -> str:
     """The first of the names that no op of a module's body has."""
     taken = {symbol(op) for op in operations(body)}
     return next(name for name in names if name not in taken)
@@ -48,11 +49,11 @@ def unused_symbol(body: Any, names: Iterable[str]) -> str:
 
 def new_function(
     name: str,
-    types: tuple[Sequence[Any], Sequence[Any]],
-    ip: Any,
-    location: Any,
+    types: tuple[Sequence[ir.RankedTensorType], Sequence[ir.RankedTensorType]],
+    ip: ir.InsertionPoint,
+    location: ir.Location,
     attributes: Mapping[str, Any] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[ir.Operation, ir.Block]:
     """A new private function of these input and output types, without a terminator, and its block."""
     given = {
         **(attributes or {}),
@@ -64,7 +65,7 @@ def new_function(
     return function, function.regions[0].blocks.append(*types[0])
 
 
-def outline(op: Any, name: str, module_body: Any) -> Any:
+def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
     """A new private function at a module's end, which returns the results of a copy of an op without captures."""
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
@@ -76,7 +77,9 @@ def outline(op: Any, name: str, module_body: Any) -> Any:
     return function
 
 
-def replace_by_call(op: Any, function: str, name: str = "func.call", attributes: Any = None) -> None:
+def replace_by_call(
+    op: IrOp, function: str, name: str = "func.call", attributes: Mapping[str, ir.Attribute] | None = None
+) -> None:
     """Replaces an op by a call of a function on the op's operands."""
     attributes = attributes or {"callee": ir.FlatSymbolRefAttr.get(function)}
     types, ip = [y.type for y in op.results], ir.InsertionPoint(op)
@@ -84,7 +87,7 @@ def replace_by_call(op: Any, function: str, name: str = "func.call", attributes:
     replace(op, call.results)
 
 
-def replace(op: Any, values: Iterable[Any]) -> None:
+def replace(op: IrOp, values: Iterable[Any]) -> None:
     """Replaces the results of an op by other values, and erases the op."""
     for y, x in zip(list(op.results), list(values), strict=True):
         y.replace_all_uses_with(x)

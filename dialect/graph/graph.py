@@ -13,6 +13,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPH_CALLS, TARGET
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE
 
 
@@ -25,9 +26,9 @@ class Value:
     __slots__ = ("definition", "graph", "key", "mlir", "type")
 
     def __init__(
-        self, type_: Any, graph: "Graph", definition: "Definition | None" = None, key: str | None = None
+        self, type_: ir.Type, graph: "Graph", definition: "Definition | None" = None, key: str | None = None
     ):
-        self.type = type_
+        self.type: Any = type_
         self.graph = graph
         self.definition = definition
         self.key = key
@@ -43,7 +44,7 @@ class Value:
         return self.definition is not None and not self.definition.operands and self.definition.source is None
 
     @property
-    def reference(self) -> Any:
+    def reference(self) -> ir.SymbolRefAttr:
         """The reference `@graph::@name`; a value without a name gets one."""
         name = self.key if self.key is not None else self.graph.name_of(self)
         return ir.SymbolRefAttr.get([self.graph.name, name])
@@ -74,16 +75,16 @@ class Definition:
         graph: "Graph",
         active: tuple[bool, ...] | None = None,
         given: Mapping[str, Any] | None = None,
-        source: Any = None,
+        source: IrOp | None = None,
         captures: tuple[Value, ...] = (),
-        location: Any = None,
+        location: ir.Location | None = None,
     ) -> None:
         self.name = name
         self.operands = operands
         self.graph = graph
         self.active = active
         self.given = given
-        self.source = source
+        self.source: Any = source
         self.captures = captures
         self.location = location if location is not None else ir.Location.unknown()
         self.results: tuple[Value, ...] = ()
@@ -121,7 +122,7 @@ class Definition:
         return op
 
     def instead(
-        self, name: str, operands: tuple[Value, ...], given: Mapping[str, Any] | None = None
+        self, name: str, operands: tuple[Value, ...], given: Mapping[str, ir.Attribute] | None = None
     ) -> "Definition":
         """Another op in place of this op, which has one result; `operands` has equal length or is empty."""
         active = self.active if operands else None
@@ -129,7 +130,13 @@ class Definition:
         op.results = (Value(self.result.type, self.graph, op),)
         return op
 
-    def create(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, masks: bool = True) -> Any:
+    def create(
+        self,
+        operands: Sequence[IrValue],
+        captures: Sequence[IrValue],
+        ip: ir.InsertionPoint,
+        masks: bool = True,
+    ) -> Any:
         """Creates the `ir.Operation` at an insertion point, with these `ir.Value`s as operands and captures."""
         given = self.given
         if masks and self.active:
@@ -142,7 +149,13 @@ class Definition:
             name, given = CUSTOM_CALL, {TARGET: ir.StringAttr.get(name), **(given or {})}
         return ir.Operation.create(name, types, operands, given, None, 0, self.location, ip)
 
-    def _with_regions(self, operands: Sequence[Any], captures: Sequence[Any], ip: Any, given: Any) -> Any:
+    def _with_regions(
+        self,
+        operands: Sequence[IrValue],
+        captures: Sequence[IrValue],
+        ip: ir.InsertionPoint,
+        given: Mapping[str, ir.Attribute] | None,
+    ) -> Any:
         source, types = self.source, [y.type for y in self.results]
         copy = source.clone(ip)
         if len(source.results) != len(types):  # emitted by a rule: the source only holds the regions
@@ -162,7 +175,7 @@ class Definition:
         return copy
 
 
-def definition_of(op: Any, graph: "Graph") -> Definition:
+def definition_of(op: IrOp, graph: "Graph") -> Definition:
     """The definition of an `ir.Operation`; the caller fills in operands, captures and active mask."""
     name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
@@ -182,12 +195,12 @@ def definition_of(op: Any, graph: "Graph") -> Definition:
 
 
 @functools.cache
-def _shared(type_: Any) -> Any:
+def _shared(type_: ir.Type) -> ir.Type:
     """The type as one shared Python object, so that dictionary look-ups need no comparison."""
     return type_
 
 
-def _move_regions(holder: Any, op: Any) -> None:
+def _move_regions(holder: IrOp, op: IrOp) -> None:
     """Moves the regions of `holder` to `op`, and erases `holder`."""
     for own, region in zip(op.regions, holder.regions, strict=True):
         for block in list(region.blocks):
@@ -203,7 +216,7 @@ class Graph:
     each primal value that has one, if `linearize` made the graph in this process.
     """
 
-    def __init__(self, name: str, location: Any = None) -> None:
+    def __init__(self, name: str, location: ir.Location | None = None) -> None:
         self.name = name
         self.location = location or ir.Location.unknown()
         self.inputs: dict[str, Value] = {}
@@ -257,7 +270,7 @@ class Graph:
             self._unwritten_names.append((name, value))
         return name
 
-    def add_name(self, name: str, value: Any) -> None:
+    def add_name(self, name: str, value: Value) -> None:
         """Records a name of a value, or of a reference that is not resolved yet."""
         self.names[name] = value
         if isinstance(value, Value):
@@ -278,7 +291,7 @@ class Graph:
 
 
 @functools.cache
-def mask(active: tuple[bool, ...]) -> Any:
+def mask(active: tuple[bool, ...]) -> ir.DenseBoolArrayAttr:
     """The active mask `array<i1: ...>`."""
     return ir.DenseBoolArrayAttr.get(list(active))
 
@@ -288,19 +301,19 @@ def stem(graph: Graph) -> str:
     return graph.name.rstrip("0123456789")
 
 
-def operations(block: Any) -> Iterator[Any]:
+def operations(block: ir.Block) -> Iterator[Any]:
     """The operations of a block, as `ir.Operation`s."""
     for view in block.operations:
         yield view.operation
 
 
-def terminator(block: Any) -> Any:
+def terminator(block: ir.Block) -> Any:
     """The last operation of a block, such as `stablehlo.return`."""
     *_, last = operations(block)
     return last
 
 
-def captured(op: Any) -> tuple[Any, ...]:
+def captured(op: IrOp) -> tuple[IrValue, ...]:
     """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
     if not len(op.regions):
         return ()
@@ -319,7 +332,7 @@ def captured(op: Any) -> tuple[Any, ...]:
     return tuple(x for x in values if x not in inside)
 
 
-def replace_captured(op: Any, captures: Sequence[Any]) -> None:
+def replace_captured(op: IrOp, captures: Sequence[IrValue]) -> None:
     """Replaces the `ir.Value`s that an op's regions read from outside; `captures` is in the order of `captured`."""
     if not len(op.regions):
         return

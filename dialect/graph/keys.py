@@ -14,7 +14,10 @@ unordered. A `stateful` op equals no other op.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.graph.graph import Definition, Value, captured, operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE
 
 
@@ -69,13 +72,13 @@ class KeyTable:
             return name, active, known[0], *operands
         return name, active, *operands
 
-    def _number(self, attributes: Mapping[str, Any]) -> int:
+    def _number(self, attributes: Mapping[str, ir.Attribute]) -> int:
         """A number for the attributes; equal attributes have equal numbers."""
         items = attributes.items()
         key: Hashable = frozenset(items) if len(items) > 1 else next(iter(items), None)
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _of_source(self, source: Any, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
+    def _of_source(self, source: IrOp, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
         """The attributes of an op's source, and a key of its regions; cached, because emitted ops share sources."""
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
@@ -86,13 +89,15 @@ class KeyTable:
             number = self._sources[source] = _attributes(source), body
         return number
 
-    def _regions(self, op: Any, outside: Mapping[Any, Value]) -> tuple[Any, ...]:
+    def _regions(self, op: IrOp, outside: Mapping[IrValue, Value]) -> tuple[Any, ...]:
         """A structural key of an op's regions, in which inner values are numbered in order."""
         described: list[Any] = []
         self._describe(op, op.regions, dict(outside), described)
         return tuple(described)
 
-    def _describe(self, op: Any, regions: Any, number: dict[Any, Any], described: list[Any]) -> None:
+    def _describe(
+        self, op: IrOp, regions: ir.RegionSequence, number: dict[IrValue, int | Value], described: list[Any]
+    ) -> None:
         """Appends the key of the regions to `described`; recurs on the nesting of regions, not on their length."""
         for block in (block for region in regions for block in region.blocks):
             described.append("block")
@@ -106,12 +111,12 @@ class KeyTable:
         described.append("end")
 
 
-def _define(values: Any, number: dict[Any, Any], described: list[Any]) -> None:
+def _define(values: Any, number: dict[IrValue, int | Value], described: list[Any]) -> None:
     for x in values:
         number[x] = len(number)
         described.append(x.type)
 
 
-def _attributes(op: Any) -> dict[str, Any]:
+def _attributes(op: IrOp) -> dict[str, ir.Attribute]:
     attributes = op.attributes
     return {name: attributes[name] for name in attributes if name != ACTIVE}

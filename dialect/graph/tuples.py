@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 TUPLE = "stablehlo.tuple"
 GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
@@ -21,7 +22,7 @@ def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
 
-def _flattened(op: Any) -> Any:
+def _flattened(op: IrOp) -> Any:
     if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
         return op
     type_, ip = op.results[0].type, ir.InsertionPoint(op)
@@ -48,7 +49,7 @@ def _parts(type_: Any) -> Iterator[Any]:
             yield part
 
 
-def _packed(type_: Any, values: Iterator[Any], location: Any, ip: Any) -> Any:
+def _packed(type_: ir.Type, values: Iterator[Any], location: ir.Location, ip: ir.InsertionPoint) -> IrValue:
     """The tuple of a type that holds the next values."""
     if not isinstance(type_, ir.TupleType):
         return next(values)

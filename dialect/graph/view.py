@@ -15,6 +15,7 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value, captured, defini
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 BINDING = "tidu.bind"
@@ -27,7 +28,9 @@ class View:
     `search` returns the op and the module of a graph that the view does not have, by name; None if it is not found.
     """
 
-    def __init__(self, module: Any, search: Callable[[str], tuple[Any, Any] | None] | None = None) -> None:
+    def __init__(
+        self, module: ir.Module, search: Callable[[str], tuple[Any, Any] | None] | None = None
+    ) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
         self.caches: dict[Any, dict[Any, Any]] = {}  # for `dialect/graph/cache.py`
@@ -54,7 +57,7 @@ class View:
         return self.write()
 
     @stage
-    def write(self) -> Any:
+    def write(self) -> ir.Module | IrOp:
         """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
         for graph in self._unwritten:
             write_graph(graph, self._module)
@@ -73,7 +76,7 @@ class View:
         attributes = self._module.operation.attributes
         return {name: attributes[name] for name in attributes}
 
-    def add(self, op: Any, module: Any) -> Graph:
+    def add(self, op: IrOp, module: ir.Module | IrOp) -> Graph:
         """Adds a `tidu.graph` of a module, whose body is read when needed.
 
         Raises `ResolveError` if another graph has its name, or an input with an equal key has another type.
@@ -103,7 +106,7 @@ class View:
             if x.graph is graph:
                 del self.inputs[key]
 
-    def graph(self, name: str, location: Any = None) -> Graph:
+    def graph(self, name: str, location: ir.Location | None = None) -> Graph:
         """The graph of that name, read; `ResolveError` if there is none."""
         graph = self._find(name, location)
         self._index(graph)
@@ -120,7 +123,9 @@ class View:
         self._fresh[prefix] = number + 1
         return name
 
-    def holder(self, name: str, fills: tuple[Callable[[Any], None], ...], location: Any) -> Any:
+    def holder(
+        self, name: str, fills: tuple[Callable[[Any], None], ...], location: ir.Location
+    ) -> ir.Operation:
         """An op that holds the regions that these functions fill, until the emitted op is written; cached."""
         held = self._holders.get((name, fills))
         if held is None:
@@ -140,7 +145,7 @@ class View:
         self._read_indexed()
         return value
 
-    def values(self, wanted: Iterable[Any]) -> list[Value]:
+    def values(self, wanted: Iterable[Value]) -> list[Value]:
         """The values for a list of values and references."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
@@ -152,7 +157,7 @@ class View:
         return self.inputs[key]
 
     @stage
-    def reference(self, value: Value) -> Any:
+    def reference(self, value: Value) -> ir.SymbolRefAttr:
         """The reference `@graph::@name` of a value; a value without a name gets one."""
         return value.reference
 
@@ -239,7 +244,7 @@ class View:
     def _is_found(self, name: str) -> bool:
         return self._search is not None and self._search(name) is not None
 
-    def _find(self, name: str, location: Any) -> Graph:
+    def _find(self, name: str, location: ir.Location | None) -> Graph:
         graph = self.graphs.get(name)
         if graph is None and self._search is not None and (held := self._search(name)) is not None:
             graph = self.add(*held)
@@ -320,7 +325,7 @@ class View:
     def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
         return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
-    def _follow(self, x: Any) -> Value:
+    def _follow(self, x: Value) -> Value:
         """The value of a reference, through references to references."""
         passed: list[_Pending] = []
         while not isinstance(x, Value):
@@ -337,7 +342,7 @@ class View:
             pending.target = x
         return x
 
-    def _value_of_name(self, graph_name: str, name: str, location: Any) -> Any:
+    def _value_of_name(self, graph_name: str, name: str, location: ir.Location) -> Value:
         graph = self._find(graph_name, location)
         self._index(graph)
         value = graph.inputs.get(name) or graph.names.get(name)
@@ -346,7 +351,7 @@ class View:
         return value
 
 
-def _names(ref: Any) -> tuple[str, str]:
+def _names(ref: ir.SymbolRefAttr) -> tuple[str, str]:
     """The names of a graph and of a value in it, from a reference or a pair."""
     graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
     return graph_name, name
@@ -357,7 +362,7 @@ class _Pending:
 
     __slots__ = ("op", "ref", "target")
 
-    def __init__(self, ref: Any, op: Any) -> None:
+    def __init__(self, ref: ir.SymbolRefAttr, op: IrOp) -> None:
         self.ref = ref
         self.op = op
         self.target: Value | None = None

@@ -7,6 +7,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 
@@ -37,7 +38,7 @@ def write_graph(graph: Graph, module: Any) -> None:
 
 def write_block(
     graph: Graph,
-    block: Any,
+    block: ir.Block,
     local: dict[Value, Any],
     masks: bool = True,
     own: Callable[..., Any] | None = None,
@@ -53,7 +54,11 @@ def write_block(
 
 
 def write_definitions(
-    graph: Graph, ip: Any, local: dict[Value, Any], masks: bool = True, own: Callable[..., Any] | None = None
+    graph: Graph,
+    ip: ir.InsertionPoint,
+    local: dict[Value, Any],
+    masks: bool = True,
+    own: Callable[..., Any] | None = None,
 ) -> None:
     """Writes the graph's definitions at an insertion point; `local` and `own` are as in `write_block`."""
     written = local.__getitem__
@@ -76,8 +81,12 @@ def write_definitions(
 
 
 def _repeated(
-    definition: Definition, operands: list[Any], ip: Any, masks: bool, alike: dict[Hashable, Any]
-) -> Any:
+    definition: Definition,
+    operands: list[IrValue],
+    ip: ir.InsertionPoint,
+    masks: bool,
+    alike: dict[Hashable, IrOp],
+) -> IrOp:
     """An op with regions: a clone of a written op that differs in operands and location only, if there is one.
 
     Making the regions again would take three times as long.
@@ -99,11 +108,11 @@ def _repeated(
 class _External(dict[Value, Any]):
     """The `ir.Value`s of a graph's values; looking up a value of another graph creates its `tidu.external`."""
 
-    def __init__(self, ip: Any) -> None:
+    def __init__(self, ip: ir.InsertionPoint) -> None:
         super().__init__()
         self._ip = ip
 
-    def __missing__(self, x: Value) -> Any:
+    def __missing__(self, x: Value) -> IrValue:
         attributes = {"ref": x.reference}
         op = ir.Operation.create("tidu.external", [x.type], (), attributes, loc=x.location, ip=self._ip)
         self[x] = op.result

@@ -13,6 +13,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import ParseError
+from tiduc.dialect.ops.ir_types import IrOp
 
 MOST = 2**16
 """The most attributes, types and locations that one attribute, type or location may consist of."""
@@ -45,12 +46,12 @@ def may_share(source: str | bytes) -> bool:
     return any(_size(alias, sizes, named.get) > MOST for alias in list(named))
 
 
-def check_sizes(module: Any, file: str | None) -> None:
+def check_sizes(module: ir.Module, file: str | None) -> None:
     """`ParseError` where something in a module consists of more than `MOST` parts."""
     sizes: dict[Any, int] = {}
     large: list[str] = []
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if any(_size(x, sizes, _parts) > MOST for x in _of_op(op) if x not in sizes):
             large.append(op.name)
             return ir.WalkResult.INTERRUPT
@@ -62,7 +63,7 @@ def check_sizes(module: Any, file: str | None) -> None:
         raise ParseError(message, file)
 
 
-def _of_op(op: Any) -> Iterator[Any]:
+def _of_op(op: IrOp) -> Iterator[Any]:
     yield _Place(op.location)
     for name in op.attributes:
         yield op.attributes[name]
@@ -114,7 +115,11 @@ class _Place:
         return hash(self._attribute)
 
 
-def _size(first: Any, sizes: dict[Any, int], parts_of: Any) -> int:
+def _size(
+    first: bytes | _Place | ir.RankedTensorType | ir.Attribute,
+    sizes: dict[bytes | _Place | ir.Type | ir.Attribute, int],
+    parts_of: Any,
+) -> int:
     """The number of parts of something, itself included, at most `MOST` + 1; it is added to `sizes`."""
     stack = [first]
     while stack:

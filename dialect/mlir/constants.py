@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch_mlir import ir
 
+from tiduc.dialect.ops.ir_types import IrOp
+
 _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 
 
@@ -31,18 +33,18 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
 
 
-def is_splat(value: Any) -> bool:
+def is_splat(value: ir.Attribute | None) -> bool:
     """Whether an attribute repeats one number: false for resources and for attributes that hold no elements."""
     return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
 
 
 @functools.cache
-def integer_splat(value: int, type_: Any) -> Any:
+def integer_splat(value: int, type_: ir.RankedTensorType) -> Any:
     """A splat of an integer, cached."""
     return dense(value, type_)
 
 
-def integer_in(value: Any) -> int | None:
+def integer_in(value: ir.Attribute) -> int | None:
     """The integer of a splat elements attribute; None for any other attribute."""
     if not isinstance(value, ir.DenseIntElementsAttr) or not value.is_splat:
         return None
@@ -51,7 +53,7 @@ def integer_in(value: Any) -> int | None:
 
 
 @functools.cache
-def as_floats(value: Any, integers: Any, floats: Any) -> Any | None:
+def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
     """A splat constant with the type `floats`; None for a constant that is not a splat of type `integers`.
 
     Also None for integers that may be rounded twice, and for floats of fewer than 16 bits, whose overflow differs.
@@ -63,13 +65,13 @@ def as_floats(value: Any, integers: Any, floats: Any) -> Any | None:
     return dense(number, floats) if isinstance(element, ir.FloatType) and element.width >= 16 else None
 
 
-def _scalar(value: Any, element_type: Any) -> Any:
+def _scalar(value: float, element_type: ir.Type) -> ir.Attribute:
     if isinstance(element_type, ir.FloatType):
         return ir.FloatAttr.get(element_type, float(value))
     return ir.IntegerAttr.get(element_type, int(value))
 
 
-def resource_name(value: Any) -> str | None:
+def resource_name(value: ir.Attribute) -> str | None:
     """The name of the resource that an elements attribute refers to; None if it holds its elements itself."""
     if isinstance(value, ir.DenseElementsAttr):
         return None
@@ -81,11 +83,11 @@ def resource_name(value: Any) -> str | None:
     return str(ir.StringAttr(ir.Attribute.parse(match[1], value.context)).value)
 
 
-def constants_in(op: Any) -> list[Any]:
+def constants_in(op: IrOp) -> list[ir.Operation]:
     """The `stablehlo.constant` ops nested in an op, at any depth."""
     constants: list[Any] = []
 
-    def look(inner: Any) -> Any:
+    def look(inner: IrOp) -> ir.WalkResult:
         if inner.name == "stablehlo.constant":
             constants.append(inner)
         return ir.WalkResult.ADVANCE
@@ -94,6 +96,6 @@ def constants_in(op: Any) -> list[Any]:
     return constants
 
 
-def has_resources(module: Any) -> bool:
+def has_resources(module: ir.Module | IrOp) -> bool:
     """Whether a constant of the module is a resource. As text, a resource is twice as long as its bytes."""
     return any(resource_name(op.attributes["value"]) is not None for op in constants_in(module.operation))

@@ -21,6 +21,7 @@ from tiduc.dialect.mlir.foreign import foreign, of_another_compiler, of_python, 
 from tiduc.dialect.mlir.resources import check_resources
 from tiduc.dialect.mlir.source_names import name_arguments
 from tiduc.dialect.ops import shardy
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.tidu import Tidu
 from tiduc.dialect.reading import read_whole
 from tiduc.dialect.turns import turn
@@ -92,13 +93,13 @@ def _read_complex_elements() -> None:
     """
 
     @functools.cache
-    def of_type(type_: Any) -> Any:
+    def of_type(type_: ir.RankedTensorType) -> Any:
         element = ir.ShapedType(type_).element_type
         if isinstance(element, ir.ComplexType):
             return ir.DenseElementsAttr
         return ir.DenseFPElementsAttr if isinstance(element, ir.FloatType) else ir.DenseIntElementsAttr
 
-    def downcast(attribute: Any) -> Any:
+    def downcast(attribute: ir.Attribute) -> Any:
         return of_type(attribute.type)(attribute)
 
     scalar = ir.RankedTensorType.get([], ir.F32Type.get())
@@ -157,7 +158,7 @@ def diagnosed(error: Any, file: str | None = None) -> TiducError:
     return ParseError(message, place or file)
 
 
-def verify(op: Any, location: Any = None) -> None:
+def verify(op: ir.Module | IrOp, location: ir.Location | None = None) -> None:
     """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc made.
 
     `location` is the error's location if the rejected op has none.
@@ -228,7 +229,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
         raise _unread(error, file, text) from None
 
 
-def _name_arguments(module: Any, source: str | bytes, file: str) -> None:
+def _name_arguments(module: ir.Module, source: str | bytes, file: str) -> None:
     """Keeps the names of arguments in a text, of which `file` is the name in locations."""
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if not text.startswith(BYTECODE):
@@ -247,7 +248,7 @@ def _check(source: str | bytes, file: str | None) -> None:
             raise ParseError(message[0], _place(text, message[1], file))
 
 
-def _check_module(module: Any, source: str | bytes, file: str | None) -> None:
+def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> None:
     """`ParseError` where a module that MLIR has read would read other memory, or take exponential space as text."""
     check_resources(module, source, file)
     if may_share(source):
@@ -328,11 +329,11 @@ def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collect
         context().allow_unregistered_dialects = before
 
 
-def _unregistered(module: Any) -> set[str]:
+def _unregistered(module: ir.Module) -> set[str]:
     """The dialects of a module's unregistered ops."""
     names = set()
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if not context().is_registered_operation(op.name):
             names.add(op.name.partition(".")[0])
         return ir.WalkResult.ADVANCE
@@ -389,7 +390,7 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
 
 
 @stage
-def run_passes(operation: Any, pipeline: str, verify: bool = False) -> None:
+def run_passes(operation: IrOp, pipeline: str, verify: bool = False) -> None:
     """Runs a textual pipeline of native passes on an operation, in place."""
     try:
         manager = PassManager.parse(pipeline)

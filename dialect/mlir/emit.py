@@ -11,6 +11,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.mlir.context import collected_messages, run_passes, stage, verify
 from tiduc.dialect.mlir.resources import inlined
+from tiduc.dialect.ops.ir_types import IrOp
 
 _SLICE_OF_SCALAR = ", , sizes = []"
 """StableHLO's printer writes this for a `dynamic_slice` of a scalar, and its parser rejects it."""
@@ -24,14 +25,14 @@ def text(module: Any) -> bytes:
     return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 
-def bytecode(module: Any) -> bytes:
+def bytecode(module: ir.Module | IrOp) -> bytes:
     """MLIR bytecode: compact, and readable by tools of the same version."""
     written = io.BytesIO()
     module.operation.write_bytecode(written)
     return written.getvalue()
 
 
-def artifact(module: Any) -> bytes:
+def artifact(module: ir.Module) -> bytes:
     """A StableHLO portable artifact, for tools from the last twelve weeks and for future tools, for years."""
     portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
@@ -56,6 +57,6 @@ def emit(module: Any, kind: str = "text") -> bytes:
 
 
 @stage
-def shortest(module: Any) -> str:
+def shortest(module: ir.Module) -> str:
     """The default kind for a module: "text", or "bytecode" if constants are resources."""
     return "bytecode" if has_resources(module) else "text"

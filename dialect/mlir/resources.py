@@ -18,6 +18,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.dialect.ops.attributes import named_attributes, readable, readable_entries
+from tiduc.dialect.ops.ir_types import IrOp
 
 _NAME = r'("(?:[^"\\]|\\.)*"|[^\s:<>"]+)'
 _USE = re.compile(rf"dense_resource<{_NAME}>")
@@ -56,7 +57,7 @@ def contents_by_name(text: str) -> dict[str, bytes]:
 # ---- sizes -------------------------------------------------------------------------------------------------
 
 
-def check_resources(module: Any, source: str | bytes, file: str | None = None) -> None:
+def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
     """Raises `ParseError` if a resource in a module has other bytes than its type needs, or none.
 
     `source` is what the module was read from; modules without resources take no time. `file` is its name in locations.
@@ -66,7 +67,7 @@ def check_resources(module: Any, source: str | bytes, file: str | None = None) -
     sizes: dict[Any, int | None] = {}
     wrong: list[ParseError] = []
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         for name in op.attributes:
             for resource in _resources_in(readable(op.attributes, name)):
                 if resource not in sizes:
@@ -96,7 +97,7 @@ def _may_hold(source: str | bytes) -> bool:
     return len(_sections(source).get(_TABLE, ())) > len(_NO_ENTRY)
 
 
-def _resources_in(attribute: Any) -> list[Any]:
+def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]:
     """The resources in an attribute: itself, or those in an array or a dictionary that the bindings can read."""
     entries = readable_entries(attribute) or []
     if isinstance(attribute, ir.DictAttr):
@@ -116,7 +117,7 @@ def _needed(type_: Any) -> int:
 
 
 @functools.cache
-def element_bytes(type_: Any) -> int:
+def element_bytes(type_: ir.Type) -> int:
     """The bytes of one element of a tensor type; a boolean takes one. 0 for other types."""
     if not isinstance(type_, ir.RankedTensorType):
         return 0
@@ -127,7 +128,7 @@ def element_bytes(type_: Any) -> int:
     return parts * max(1, (width + 7) // 8)
 
 
-def _bytes_of(resource: Any) -> int | None:
+def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
     """The bytes of a resource; None if it has none. The bindings tell no size; bytecode states the size."""
     holder, head = ir.Module.create(ir.Location.unknown(resource.context)), _Head()
     holder.operation.attributes["resource"] = resource

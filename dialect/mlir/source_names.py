@@ -17,7 +17,7 @@ _POSITIONAL = re.compile(r"arg\d+")
 """Names that MLIR's printer makes up."""
 
 
-def name_arguments(module: Any, text: bytes, file: str) -> None:
+def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
     """Names the location of each argument of a function after the argument's name in the text.
 
     `file` is the name that locations in the text have. An argument keeps its location if the location names another
@@ -46,7 +46,7 @@ def _line_starts(text: bytes, count: int) -> list[int]:
     return starts
 
 
-def _functions(block: Any) -> Iterator[Any]:
+def _functions(block: ir.Block) -> Iterator[Any]:
     """The functions with a body in a module's block and in the modules nested in it, at any depth."""
     waiting = list(block.operations)[::-1]
     while waiting:

@@ -36,7 +36,7 @@ def readable(attributes: Any, name: str) -> Any:
         return None
 
 
-def readable_entries(attribute: Any) -> list[Any] | None:
+def readable_entries(attribute: Any) -> list[ir.Attribute] | None:
     """The entries of an `ArrayAttr`; None for another attribute, or if the bindings cannot read an entry."""
     try:
         return list(attribute) if isinstance(attribute, ir.ArrayAttr) else None

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.ops.ir_types import AnyOp
 
 NUMBERS = "dot_dimension_numbers"
 """The attribute of dot_general that holds its dimension numbers."""
@@ -22,7 +24,7 @@ class Contraction:
     summed: Pair
 
     @staticmethod
-    def of(op: Any) -> "Contraction":
+    def of(op: AnyOp) -> "Contraction":
         """The contraction of a dot_general or dot, an MLIR operation or a definition."""
         return _of(op.attributes[NUMBERS]) if NUMBERS in op.attributes else _of_dot(op.operands[0].type.rank)
 
@@ -33,7 +35,7 @@ class Contraction:
         return Contraction((left, right), (over_left, over_right))
 
     @property
-    def attribute(self) -> Any:
+    def attribute(self) -> hlo.DotDimensionNumbers:
         """The dimension numbers as an attribute."""
         (left, right), (over_left, over_right) = self.batches, self.summed
         return hlo.DotDimensionNumbers.get(left, right, over_left, over_right)
@@ -49,7 +51,7 @@ class Contraction:
 
 
 @cache  # networks repeat few kinds of contractions thousands of times
-def _of(attribute: Any) -> Contraction:
+def _of(attribute: ir.Attribute) -> Contraction:
     d = hlo.DotDimensionNumbers(attribute)
     return Contraction.new(
         (d.lhs_batching_dimensions, d.rhs_batching_dimensions),

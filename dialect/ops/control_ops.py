@@ -18,6 +18,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.ops.ir_types import AnyOp
+
 CUSTOM_CALL, TARGET = "stablehlo.custom_call", "call_target_name"
 
 CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
@@ -42,12 +44,12 @@ BASE = "tidu.base"
 """Names the first graph of the op that this op extends by more results; both ops belong to one call site."""
 
 
-def call_target(op: Any) -> Any:
+def call_target(op: AnyOp) -> Any:
     """The name of a custom call's target; None for any other op."""
     return op.attributes[TARGET].value if op.name == CUSTOM_CALL else None
 
 
-def sequence_type(type_: Any, count: int | None) -> Any:
+def sequence_type(type_: ir.RankedTensorType, count: int | None) -> ir.RankedTensorType:
     """The type of a sequence of `count` values of a type; the leading dimension is dynamic if `count` is None."""
     sizes = [ir.ShapedType.get_dynamic_size() if count is None else count, *type_.shape]
     return ir.RankedTensorType.get(sizes, type_.element_type)

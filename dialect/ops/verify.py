@@ -8,6 +8,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.ops.attributes import readable, readable_entries
+from tiduc.dialect.ops.ir_types import IrOp
 
 ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
@@ -48,7 +49,7 @@ def graph(op: Any) -> bool:
     return _keys(op, block, body) and _linear(op, block, body)
 
 
-def external(op: Any) -> bool:
+def external(op: IrOp) -> bool:
     """Checks a `tidu.external`: the reference has two parts, and names another graph."""
     if not inside_graph(op):
         return False
@@ -60,14 +61,14 @@ def external(op: Any) -> bool:
     return True
 
 
-def name(op: Any) -> bool:
+def name(op: IrOp) -> bool:
     """Checks a `tidu.name`: it has a name, and is directly in a graph."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
     return inside_graph(op)
 
 
-def inside_graph(op: Any) -> bool:
+def inside_graph(op: IrOp) -> bool:
     """Checks that the op is directly in a graph."""
     parent = op.operation.parent
     if parent is None or parent.name != "tidu.graph":
@@ -88,12 +89,12 @@ def bind(op: Any) -> bool:
 # The verifiers run before IRDL checks the op, so attributes and regions may be missing.
 
 
-def _symbol(op: Any) -> str | None:
-    symbol = readable(op.attributes, "sym_name")
+def _symbol(op: IrOp | None) -> str | None:
+    symbol = None if op is None else readable(op.attributes, "sym_name")
     return str(symbol.value) if isinstance(symbol, ir.StringAttr) else None
 
 
-def _is_reference(ref: Any) -> bool:
+def _is_reference(ref: ir.Attribute) -> bool:
     return isinstance(ref, ir.SymbolRefAttr) and len(ref.value) == 2
 
 
@@ -106,7 +107,7 @@ def _keys(op: Any, block: Any, body: list[Any]) -> bool:
     """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
-    keys = readable_entries(readable(op.attributes, "inputs"))
+    keys: list[Any] | None = readable_entries(readable(op.attributes, "inputs"))
     if keys is None or not all(isinstance(key, ir.FlatSymbolRefAttr) for key in keys):
         return _fail(op, "expects input keys that are symbols")
     if len(keys) != len(block.arguments):
@@ -172,7 +173,7 @@ def _masks(block: Any, body: list[Any]) -> bool:
     return True
 
 
-def _has_mask_of(op: Any, count: int) -> bool:
+def _has_mask_of(op: IrOp, count: int) -> bool:
     if not isinstance(readable(op.attributes, ACTIVE), ir.DenseBoolArrayAttr):
         return _fail(op, f"expects {ACTIVE} to be an array<i1>")
     mask = op.attributes[ACTIVE]

@@ -55,13 +55,13 @@ def size_of(x: Value, d: int) -> Any:
     return _known((x, d))
 
 
-def _known(place: tuple[Value, int]) -> Any | None:
+def _known(place: tuple[Value, int]) -> int | Size | None:
     n = sizes_in(place[0].type)[place[1]]
     return place[0].graph.sizes.get(place) if n == DYNAMIC else n
 
 
 @functools.cache
-def sizes_in(type_: Any) -> tuple[int, ...]:
+def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
     """The sizes in a tensor type; `DYNAMIC` for dynamic dimensions."""
     return tuple(type_.shape)
 
@@ -103,7 +103,7 @@ def _asserted(graph: Graph) -> dict[tuple[Value, int], Origin]:
     return graph.asserted
 
 
-def _itself(n: Any) -> Any:
+def _itself(n: int | Size) -> int | Size:
     return n
 
 

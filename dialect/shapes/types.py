@@ -5,12 +5,14 @@ answer takes a tenth of the time of the bindings.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsInt, cast
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import UnknownSize, Unsupported
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
 from tiduc.dialect.shapes.sizes import Size
 
@@ -18,72 +20,72 @@ LARGEST = 2**63
 """MLIR's sizes are below this number."""
 
 
-def shape(x: Any) -> list[Any]:
+def shape(x: Typed) -> list[Any]:
     """The sizes of a value's dimensions: an int for a static, a `Size` for a dynamic dimension."""
     sizes = sizes_in(x.type)
     if DYNAMIC in sizes:
-        return [size_of(x, d) for d in range(len(sizes))]
+        return [size_of(cast(Value, x), d) for d in range(len(sizes))]
     return list(sizes)
 
 
-def is_empty(x: Any) -> bool:
+def is_empty(x: Typed) -> bool:
     """Whether a value is known to have no elements."""
     return 0 in sizes_in(x.type)
 
 
 @functools.cache
-def is_dynamic(type_: Any) -> bool:
+def is_dynamic(type_: ir.RankedTensorType) -> bool:
     """Whether a tensor type has dynamic dimensions."""
     return not type_.has_static_shape
 
 
 @functools.cache
-def _rank(type_: Any) -> int:
+def _rank(type_: ir.RankedTensorType) -> int:
     return int(type_.rank)
 
 
-def rank(x: Any) -> int:
+def rank(x: Typed) -> int:
     """The number of dimensions of a value."""
     return _rank(x.type)
 
 
-def element(x: Any) -> Any:
+def element(x: Typed | ir.Type) -> Any:
     """The element type of a value or a tensor type."""
     return _element(x if isinstance(x, ir.Type) else x.type)
 
 
 @functools.cache
-def _element(type_: Any) -> Any:
+def _element(type_: ir.RankedTensorType) -> Any:
     return type_.element_type
 
 
-def is_complex(x: Any) -> bool:
+def is_complex(x: Typed | ir.Type) -> bool:
     """Whether the elements of a value or tensor type are complex."""
     return _is_complex(x if isinstance(x, ir.Type) else x.type)
 
 
 @functools.cache
-def _is_complex(type_: Any) -> bool:
+def _is_complex(type_: ir.RankedTensorType) -> bool:
     return isinstance(type_.element_type, ir.ComplexType)
 
 
-def is_f64(x: Any) -> bool:
+def is_f64(x: Typed) -> bool:
     """Whether the elements of a value are f64."""
     return bool(element(x) == ir.F64Type.get())
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: Typed | ir.Type) -> bool:
     """Whether the elements of a value or tensor type are real floating-point numbers."""
     return isinstance(element(x), ir.FloatType)
 
 
 @functools.cache
-def with_element(type_: Any, element_type: Any) -> Any:
+def with_element(type_: ir.RankedTensorType, element_type: ir.Type) -> ir.RankedTensorType:
     """A tensor type with its element type replaced."""
     return ir.RankedTensorType.get(type_.shape, element_type)
 
 
-def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
+def with_shape(type_: ir.RankedTensorType, sizes: Sequence[Any]) -> ir.RankedTensorType:
     """A tensor type with its shape replaced; a `Size` makes a dynamic dimension.
 
     Raises `Unsupported` for a size that MLIR cannot represent.
@@ -95,62 +97,62 @@ def with_shape(type_: Any, sizes: Sequence[Any]) -> Any:
 
 
 @functools.cache
-def _with_shape(type_: Any, sizes: tuple[int, ...]) -> Any:
+def _with_shape(type_: ir.RankedTensorType, sizes: tuple[int, ...]) -> ir.RankedTensorType:
     if any(n >= LARGEST for n in sizes):
         raise Unsupported(f"a dimension of a result would have {max(sizes)} elements, more than MLIR allows")
     return ir.RankedTensorType.get(sizes, type_.element_type)
 
 
-def predicate(type_: Any) -> Any:
+def predicate(type_: ir.RankedTensorType) -> ir.RankedTensorType:
     """The i1 tensor type that comparing values of a tensor type gives."""
     return with_element(type_, ir.IntegerType.get_signless(1))
 
 
-def dims(values: Any) -> Any:
+def dims(values: Iterable[SupportsInt]) -> ir.DenseI64ArrayAttr:
     """Dimension numbers as the attribute `array<i64: ...>`."""
     return _dims(values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
 @functools.cache
-def _dims(values: tuple[int, ...]) -> Any:
+def _dims(values: tuple[int, ...]) -> ir.DenseI64ArrayAttr:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 
 
-def i64(value: Any) -> Any:
+def i64(value: SupportsInt) -> ir.IntegerAttr:
     """An integer as the attribute `value : i64`."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
-def along(name: str, values: Any) -> dict[str, Any]:
+def along(name: str, values: Iterable[SupportsInt]) -> dict[str, ir.Attribute]:
     """The dictionary with one attribute, `name`, of dimension numbers; cached, so that ops share it."""
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
 @functools.cache
-def _along(name: str, values: tuple[int, ...]) -> dict[str, Any]:
+def _along(name: str, values: tuple[int, ...]) -> dict[str, ir.Attribute]:
     return {name: _dims(values)}
 
 
 @functools.cache
-def entries(attribute: Any) -> tuple[int, ...]:
+def entries(attribute: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
     """The dimension numbers in the attribute `array<i64: ...>`."""
     return tuple(attribute)
 
 
 @functools.cache
-def reduced(type_: Any, dimensions: tuple[int, ...]) -> Any:
+def reduced(type_: ir.RankedTensorType, dimensions: tuple[int, ...]) -> ir.RankedTensorType:
     """A tensor type without some of its dimensions."""
     return _with_shape(type_, tuple([n for i, n in enumerate(sizes_in(type_)) if i not in dimensions]))
 
 
 @functools.cache
-def permuted(type_: Any, order: tuple[int, ...]) -> Any:
+def permuted(type_: ir.RankedTensorType, order: tuple[int, ...]) -> ir.RankedTensorType:
     """A tensor type with its dimensions permuted: dimension i is dimension `order[i]` of the argument."""
     sizes = sizes_in(type_)
     return _with_shape(type_, tuple([sizes[i] for i in order]))
 
 
-def bits(x: Any) -> int:
+def bits(x: Typed) -> int:
     """The width of a value's elements in bits."""
     type_ = element(x)
     return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)

@@ -22,7 +22,7 @@ def _along(*names: str) -> BatchRule:
     def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
         count = len(op.operands)
         changed = {name: next_(op.attributes[name]) for name in names}
-        return emit_batched(b, op, spread_all(b, x[:count], at[:count]), **changed)
+        return emit_batched(b, op, spread_all(b, x[:count], at[:count]), None, **changed)
 
     return rule
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.shapes.types import i64, rank, shape
 from tiduc.passes.batching.registry import emit_batched, results_of
@@ -15,7 +16,7 @@ from tiduc.passes.batching.table import batch
 
 @batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
-def dot_general(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """Both operands batched: a batching dimension. One: a free dimension, moved to the front of the result."""
     d = Contraction.of(op)
     batches, summed = (
@@ -37,7 +38,7 @@ def dot_general(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) ->
 
 
 @batch("stablehlo.convolution")
-def convolution(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def convolution(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """The batch goes into the images (lhs batched), the kernel's output features (rhs batched), or groups (both).
 
     Groups are contiguous: in a grouped dimension, the batch of one operand goes between the group and the

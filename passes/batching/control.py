@@ -21,6 +21,7 @@ from tiduc.dialect.control.control import (
     loop,
     only_vjp,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, LOOP
@@ -52,13 +53,15 @@ refuse(
 
 
 @batch("stablehlo.optimization_barrier")
-def optimization_barrier(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
+def optimization_barrier(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> list[Any]:
     y = emit_batched(b, op, x, [v.type for v in x])
     return [v if flag else Unbatched(v) for v, flag in zip(y, at, strict=True)]
 
 
 @batch(CALL_VJP)
-def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     raise only_vjp(op)
 
 
@@ -69,7 +72,7 @@ def call_vjp(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Se
 @batch(CASE)
 @batch("stablehlo.case")
 @batch("stablehlo.if")
-def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
     if calls_function(b.view, op):
         return mapped(b, op, x, at)
@@ -88,7 +91,7 @@ def call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequen
     return [v if flag else Unbatched(v) for v, flag in zip(y, given, strict=True)]
 
 
-def _same_outputs(b: Any, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
+def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
     """The batched branches, all with the same outputs batched."""
     batched = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
     given = tuple([any(of_one) for of_one in zip(*batched, strict=True)])
@@ -96,8 +99,8 @@ def _same_outputs(b: Any, record: Branches, flags: Flags) -> tuple[list[Graph], 
 
 
 def _selected(
-    b: Any, op: Definition, record: Branches, index: Any, operands: Sequence[Any], flags: Flags
-) -> list[Any]:
+    b: StablehloBuilder, op: Definition, record: Branches, index: Any, operands: Sequence[Value], flags: Flags
+) -> list[Value]:
     """Runs all branches and selects the result of each example's index; out of range, that of the last branch."""
     if any(draws(b.view, graph) for graph in record.graphs):
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
@@ -115,7 +118,9 @@ def _selected(
 
 @batch(LOOP)
 @batch("stablehlo.while")
-def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def loop_(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value | Unbatched]:
     record = loop(b.view, op)
     operands = [x[i] for i in record.arguments]
     flags = [at[i] for i in record.arguments]
@@ -164,7 +169,7 @@ def loop_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seque
     return [results[i] if i >= 0 else same[~i] for i in record.results]
 
 
-def _steady(b: Any, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
+def _steady(b: StablehloBuilder, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
     """The batched body, and which operands are batched.
 
     A loop-carried value is batched if its initial value is, or if an iteration makes it so: the least fixed
@@ -188,7 +193,7 @@ def _of_cond(record: Loop, flags: Sequence[bool]) -> Flags:
     return (*flags[:n], *flags[n + m :])
 
 
-def _condition(b: Any, record: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
+def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tuple[Graph | None, bool]:
     """The batched condition, and whether it differs between examples."""
     if record.cond is None:
         return None, False
@@ -208,11 +213,11 @@ _WHILE_ANY = Cache[tuple[Graph, Graph], _WhileAny]()
 """By the batched condition and the batched body."""
 
 
-def _while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+def _while_any(b: StablehloBuilder, cond: Graph, body: Graph, n: int) -> _WhileAny:
     return _WHILE_ANY.get(b.view, (cond, body), lambda: _emit_while_any(b, cond, body, n))
 
 
-def _emit_while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
+def _emit_while_any(b: StablehloBuilder, cond: Graph, body: Graph, n: int) -> _WhileAny:
     c, d = b.engine.builder("C"), b.engine.builder("B")
     (goes_on,) = _inlined(b, c, cond, _inputs(c, cond))
     zero = c.constant(0, with_shape(goes_on.type, []))
@@ -224,17 +229,19 @@ def _emit_while_any(b: Any, cond: Graph, body: Graph, n: int) -> _WhileAny:
     return _WhileAny(c.graph, d.graph)
 
 
-def _inputs(b: Any, graph: Graph) -> list[Value]:
+def _inputs(b: StablehloBuilder, graph: Graph) -> list[Value]:
     return [b.input(f"{b.graph.name}.{i}", x.type) for i, x in enumerate(graph.inputs.values())]
 
 
-def _inlined(b: Any, into: Any, graph: Graph, operands: Sequence[Value]) -> list[Value]:
+def _inlined(
+    b: StablehloBuilder, into: StablehloBuilder, graph: Graph, operands: Sequence[Value]
+) -> list[Value]:
     local = dict(zip(graph.inputs.values(), operands, strict=True))
     b.engine.inline(into, b.view, graph.outputs, local)
     return [local[y] for y in graph.outputs if y is not None]
 
 
-def elements(b: Any, x: Any) -> Any:
+def elements(b: Any, x: Value) -> Any:
     """Turns a batch of sequences into a sequence of batches; reuses a loop's own result if x is its transpose."""
     order = [1, 0, *range(2, rank(x))]
     defining = x.definition

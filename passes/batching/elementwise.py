@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 from tiduc.dialect.shapes.types import dims, rank, with_element
 from tiduc.passes.batching.registry import emit_batched, results_of, spread_all
@@ -14,14 +15,16 @@ leading("stablehlo.bitcast_convert")
 
 
 @batch("stablehlo.map")
-def map_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """`dimensions` always lists all dimensions, in order."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
 
 
-def _broadcasting(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def _broadcasting(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """Broadcasts all operands to one shape first, so that the op need not match their dimensions."""
     (result,) = results_of(b, op)
     given = dict.fromkeys(op.attributes)

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element
 
@@ -28,7 +29,9 @@ class Factored:
     core: Value | None
 
 
-def factored(b: Any, op: Definition, operands: Sequence[Factored], is_summed: bool) -> Factored | None:
+def factored(
+    b: StablehloBuilder, op: Definition, operands: Sequence[Factored], is_summed: bool
+) -> Factored | None:
     """The result of an op, as a factor and a core; None where the op gives no factor.
 
     A product of two batched values has a factor only if it is summed over the batch. Otherwise their multiplied-out
@@ -44,15 +47,21 @@ def factored(b: Any, op: Definition, operands: Sequence[Factored], is_summed: bo
     return rule(b, op, factors, cores) if cores else None
 
 
-def _multiply(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+def _multiply(
+    b: StablehloBuilder, op: Definition, factors: Sequence[Value], cores: Sequence[Value]
+) -> Factored | None:
     return Factored(_product(b, factors), _product(b, cores)) if factors else None
 
 
-def _negate(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+def _negate(
+    b: StablehloBuilder, op: Definition, factors: Sequence[Value], cores: Sequence[Value]
+) -> Factored | None:
     return Factored(b.negate(factors[0]) if factors else b.constant(-1, op.result), cores[0])
 
 
-def _add(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value]) -> Factored | None:
+def _add(
+    b: StablehloBuilder, op: Definition, factors: Sequence[Value], cores: Sequence[Value]
+) -> Factored | None:
     is_multiple = len(factors) == len(cores) == 2 and cores[0] is cores[1]
     return Factored(b.add(*factors), cores[0]) if is_multiple else None
 
@@ -60,11 +69,11 @@ def _add(b: Any, op: Definition, factors: Sequence[Value], cores: Sequence[Value
 _RULES = {"stablehlo.add": _add, "stablehlo.multiply": _multiply, "stablehlo.negate": _negate}
 
 
-def _product(b: Any, x: Sequence[Value]) -> Any:
+def _product(b: StablehloBuilder, x: Sequence[Value]) -> Any:
     return x[0] if len(x) == 1 else b.multiply(*x)
 
 
-def _has_range(type_: Any) -> bool:
+def _has_range(type_: ir.Type) -> bool:
     if isinstance(type_, ir.ComplexType):
         type_ = ir.ComplexType(type_).element_type
     return isinstance(type_, (ir.F64Type, ir.F32Type, ir.BF16Type))

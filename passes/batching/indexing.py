@@ -6,7 +6,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import dims, rank, shape
 from tiduc.passes.batching.registry import emit_batched, mapped, results_of, spread, spread_all
 from tiduc.passes.batching.shape import longer
@@ -15,7 +16,7 @@ from tiduc.passes.rules.gather import clamp_indices
 
 
 @batch("stablehlo.gather")
-def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """If only the operand is batched, the batch is an extra slice dimension, taken whole."""
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at
@@ -38,7 +39,7 @@ def gather(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
 
 
 @batch("stablehlo.scatter")
-def scatter(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """If the positions are not batched, the batch is an extra window dimension, as a whole."""
     count = len(op.results)
     if any(at[2 * count + 1 :]):
@@ -86,7 +87,9 @@ def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) 
 
 
 @batch("stablehlo.dynamic_update_slice")
-def dynamic_update_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def dynamic_update_slice(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Any]:
     """Batched starts give a scatter; since a scatter drops what is out of range, starts are clamped first."""
     operand, update, *starts = x
     n = rank(op.operands[0])
@@ -99,13 +102,13 @@ def dynamic_update_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[
     return [b.scatter(operand, vectors, update, numbers, None, unique=True)]
 
 
-def _zero(b: Any, starts: Sequence[Any]) -> Any:
+def _zero(b: StablehloBuilder, starts: Sequence[Value]) -> Value:
     """A zero start index of the type of the others; i32 for a scalar operand, which has no starts."""
     type_ = starts[0].type if starts else ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     return b.constant(0, type_)
 
 
-def _vectors(b: Any, starts: Sequence[Any], at: Sequence[bool]) -> Any:
+def _vectors(b: StablehloBuilder, starts: Sequence[Value], at: Sequence[bool]) -> Any:
     """The starts of all examples, side by side: [k, dimensions]."""
     columns = [v if flag else spread(b, v) for v, flag in zip(starts, at, strict=True)]
     return b.concatenate([b.reshape(v, [b.engine.size, 1]) for v in columns], 1)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import BY_TARGET, targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
@@ -25,7 +26,7 @@ _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation
 """Calls that accept no batch dimensions on some platform."""
 
 
-def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """Factorizations and solves of stacks of matrices; if layouts are given, the batch is the slowest dimension.
 
     Sharding rules, which are written per dimension, are dropped.
@@ -36,7 +37,7 @@ def _called(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Seq
     for name in _LAYOUTS:
         if name in op.attributes:
             changed[name] = ir.ArrayAttr.get([_layout(layout) for layout in op.attributes[name]])
-    return emit_batched(b, op, spread_all(b, x, at), **changed)
+    return emit_batched(b, op, spread_all(b, x, at), None, **changed)
 
 
 def _with_batch_dimension(op: Definition) -> dict[str, Any]:
@@ -60,7 +61,7 @@ for _target in OPSET.called(CUSTOM_CALL):
         batch(f"{CUSTOM_CALL} @{_target}")(_called)
 
 
-def _constraint(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def _constraint(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """The value itself: a sharding constraint changes no number, and does not apply to a batch."""
     return [x[0]]
 
@@ -81,7 +82,7 @@ refuse(
 
 
 @batch(CUSTOM_CALL)
-def custom_call(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def custom_call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """An unknown call runs once per example, in a loop, unless it has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
     if effect is not None and effect.value:

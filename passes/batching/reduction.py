@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.shapes.types import rank
 from tiduc.passes.batching.registry import BatchRule, emit_batched, mapped, spread_all
@@ -22,17 +23,17 @@ def _reducing(arrays: int, changed: Any) -> BatchRule:
     Batched initial values or captured values need a loop.
     """
 
-    def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
         count = arrays or len(op.results)
         if any(at[count:]):
             return mapped(b, op, x, at)
         operands = [*spread_all(b, x[:count], at[:count]), *x[count:]]
-        return emit_batched(b, op, operands, **changed(op))
+        return emit_batched(b, op, operands, None, **changed(op))
 
     return rule
 
 
-def _reduce(op: Definition) -> dict[str, Any]:
+def _reduce(op: Definition) -> dict[str, ir.DenseI64ArrayAttr]:
     return {"dimensions": later(op.attributes["dimensions"])}
 
 
@@ -47,7 +48,7 @@ def _windows(op: Definition) -> dict[str, Any]:
     return changed
 
 
-def _sort(op: Definition) -> dict[str, Any]:
+def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
     """A dimension counted from the end, such as the default, the last, does not shift."""
     if "dimension" not in op.attributes:
         return {}
@@ -61,7 +62,9 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 
 
 @batch("stablehlo.batch_norm_inference")
-def batch_norm_inference(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def batch_norm_inference(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Any]:
     """A batched operand alone is one more dimension, since elements are scaled per feature; otherwise a loop."""
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)

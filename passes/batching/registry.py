@@ -22,6 +22,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.control.control import Loop, emit_loop
 from tiduc.dialect.emitters.bodies import RegionBuilder, returned
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value
@@ -124,28 +125,32 @@ def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsuppor
 # ---- building blocks of rules ------------------------------------------------------------------------------
 
 
-def spread(b: Any, x: Any) -> Any:
+def spread(b: StablehloBuilder, x: Any) -> Any:
     """An unbatched value, broadcast along a new batch dimension."""
     return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
 
 
-def spread_all(b: Any, x: Sequence[Any], at: Sequence[bool]) -> list[Any]:
+def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Any]:
     """All the values batched: those that are not yet are broadcast."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
-def along(b: Any, x: Any, like: Any) -> Any:
+def along(b: StablehloBuilder, x: Value, like: Value) -> Any:
     """A vector x with one number per example, broadcast to the shape of the batched value `like`."""
     return b.broadcast_in_dim(x, [0], with_element(like.type, element(x)))
 
 
-def results_of(b: Any, op: Definition) -> list[Any]:
+def results_of(b: StablehloBuilder, op: Definition) -> list[Any]:
     """The batched types of the op's results."""
     return [stacked(y.type, b.engine.size) for y in op.results]
 
 
 def emit_batched(
-    b: Any, op: Definition, x: Sequence[Any], types: Sequence[Any] | None = None, **changed: Any
+    b: StablehloBuilder,
+    op: Definition,
+    x: Sequence[Value],
+    types: Sequence[Any] | None = None,
+    **changed: Any,
 ) -> tuple[Any, ...]:
     """Emits the op on batched operands, with some attributes changed; by default all results are batched.
 
@@ -166,7 +171,7 @@ _FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
 """By the op that holds the regions, and the captures."""
 
 
-def _regions(b: Any, op: Definition) -> tuple[Fill, ...]:
+def _regions(b: StablehloBuilder, op: Definition) -> tuple[Fill, ...]:
     """Functions that copy the op's regions, cached so that equal regions share their functions."""
     if op.source is None:
         return ()
@@ -175,7 +180,7 @@ def _regions(b: Any, op: Definition) -> tuple[Fill, ...]:
 
 
 def _filling(op: Definition, i: int) -> Fill:
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         arguments = op.regions[i].blocks[0].arguments
         body = RegionBuilder(region, [x.type for x in arguments], op.location)
         values = body.copy_of(op, i, body.arguments)
@@ -187,7 +192,9 @@ def _filling(op: Definition, i: int) -> Fill:
 # ---- the forms ---------------------------------------------------------------------------------------------
 
 
-def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def _elementwise(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     (result,) = results_of(b, op)
     operands = []
     for v, flag, source in zip(x, at, op.operands, strict=False):
@@ -199,13 +206,13 @@ def _elementwise(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -
     return emit_batched(b, op, operands)
 
 
-def leading(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def leading(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """The op on batched operands; the batch dimension goes in front of the dimensions that the op works on."""
     count = len(op.operands)
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]))
 
 
-def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """The op run k times, in a loop over the batch."""
     if op.name in b.engine.stateful and TARGET not in op.attributes:
         raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
@@ -216,12 +223,14 @@ def mapped(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
     return in_loop(b, op.results, values)
 
 
-def can_be_stacked(type_: Any) -> bool:
+def can_be_stacked(type_: ir.Type) -> bool:
     """Whether the type is a tensor of static shape."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
-def in_loop(b: Any, wanted: Sequence[Value], given: dict[Value, tuple[Any, bool]]) -> tuple[Any, ...]:
+def in_loop(
+    b: StablehloBuilder, wanted: Sequence[Value], given: dict[Value, tuple[Value, bool]]
+) -> tuple[Value, ...]:
     """The wanted values for each example, computed one after the other in a loop.
 
     `given` maps the values that these are computed from to (value here, whether it is batched); constants may

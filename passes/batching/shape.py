@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import dims, element, rank, shape, with_element, with_shape
 from tiduc.passes.batching.registry import Unbatched, along, emit_batched, results_of, spread, spread_all
 from tiduc.passes.batching.table import batch, leading
@@ -14,29 +15,31 @@ from tiduc.passes.batching.table import batch, leading
 leading("stablehlo.reshape")
 
 
-def later(attribute: Any) -> Any:
+def later(attribute: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
     """Dimension numbers, shifted by one for the batch dimension in front."""
     return dims([d + 1 for d in attribute])
 
 
-def longer(attribute: Any, first: int) -> Any:
+def longer(attribute: ir.DenseI64ArrayAttr, first: int) -> ir.DenseI64ArrayAttr:
     """A per-dimension attribute, with the entry `first` for the batch dimension in front."""
     return dims([first, *attribute])
 
 
-def next_(attribute: Any) -> Any:
+def next_(attribute: ir.IntegerAttr) -> ir.IntegerAttr:
     """One dimension number, shifted by one for the batch dimension in front."""
     return ir.IntegerAttr.get(attribute.type, attribute.value + 1)
 
 
 @batch("stablehlo.broadcast_in_dim")
-def broadcast_in_dim(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def broadcast_in_dim(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Any]:
     places = longer(later(op.attributes["broadcast_dimensions"]), 0)
     return emit_batched(b, op, x, broadcast_dimensions=places)
 
 
 @batch("stablehlo.broadcast")
-def broadcast(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
     """Emits broadcast_in_dim, since broadcast would put its new dimensions in front of the batch dimension."""
     count = len(op.attributes["broadcast_sizes"])
     places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
@@ -44,12 +47,14 @@ def broadcast(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> S
 
 
 @batch("stablehlo.concatenate")
-def concatenate(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def concatenate(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     return emit_batched(b, op, spread_all(b, x, at), dimension=next_(op.attributes["dimension"]))
 
 
 @batch("stablehlo.get_dimension_size")
-def get_dimension_size(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def get_dimension_size(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Any]:
     changed = next_(op.attributes["dimension"])
     return [Unbatched(emit_batched(b, op, x, [op.result.type], dimension=changed)[0])]
 
@@ -61,17 +66,17 @@ def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequenc
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])
     if not at[1]:
-        return emit_batched(b, op, [operand, value], **changed)
+        return emit_batched(b, op, [operand, value], None, **changed)
     inner = op.operands[0].type
     boolean = with_element(inner, ir.IntegerType.get_signless(1))
     numbers = [list(op.attributes[name]) for name in names]
     inside = b.pad(b.constant(1, boolean), b.constant(0, with_shape(boolean, [])), *numbers)
-    (padded,) = emit_batched(b, op, [operand, b.constant(0, with_shape(inner, []))], **changed)
+    (padded,) = emit_batched(b, op, [operand, b.constant(0, with_shape(inner, []))], None, **changed)
     return [b.select(spread(b, inside), padded, along(b, value, padded))]
 
 
 @batch("stablehlo.reverse")
-def reverse(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def reverse(b: Any, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     return emit_batched(b, op, x, dimensions=later(op.attributes["dimensions"]))
 
 
@@ -83,31 +88,31 @@ def slice_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequ
         "limit_indices": longer(limit, b.engine.size),
         "strides": longer(strides, 1),
     }
-    return emit_batched(b, op, x, **changed)
+    return emit_batched(b, op, x, None, **changed)
 
 
 @batch("stablehlo.transpose")
-def transpose(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     return emit_batched(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
 
 
 # ---- merging the batch into a dimension --------------------------------------------------------------------
 
 
-def merged(b: Any, x: Any, d: int, groups: int = 1) -> Any:
+def merged(b: StablehloBuilder, x: Any, d: int, groups: int = 1) -> Any:
     """Merges the batch into dimension d of one example, inside its groups: [k, ..., g m, ...] to [..., g k m, ...]."""
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
-def split_dimension(b: Any, y: Any, d: int, groups: int) -> Any:
+def split_dimension(b: StablehloBuilder, y: Value, d: int, groups: int) -> Value:
     """The inverse of `merged`: [..., g k m, ...] to [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]
     return _regrouped(b, y, split, d + 1, 0, d + 1)
 
 
-def _regrouped(b: Any, x: Any, sizes: list[int], source: int, target: int, d: int) -> Any:
+def _regrouped(b: StablehloBuilder, x: Any, sizes: list[int], source: int, target: int, d: int) -> Value:
     """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges the parts of dimension d."""
     x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
     parts = 3 if target else 2
@@ -115,11 +120,11 @@ def _regrouped(b: Any, x: Any, sizes: list[int], source: int, target: int, d: in
     return b.reshape(x, [*sizes[:d], int(np.prod(sizes[d : d + parts])), *sizes[d + parts :]])
 
 
-def moved_first(b: Any, y: Any, d: int) -> Any:
+def moved_first(b: StablehloBuilder, y: Value, d: int) -> Value:
     """y with dimension d moved to the front."""
     return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
 
 
-def type_of(like: Any, sizes: Sequence[int]) -> Any:
+def type_of(like: Value, sizes: Sequence[int]) -> Any:
     """A tensor type of these sizes, with the element type of `like`."""
     return ir.RankedTensorType.get(list(sizes), element(like))

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
@@ -25,7 +26,7 @@ def private_builder(view: View, opset: OpSet, prefix: str) -> Any:
 
 def close(
     view: View,
-    wanted: Sequence[Any],
+    wanted: Sequence[Value | ir.Type],
     given: Sequence[Value],
     opset: OpSet,
     keys: Sequence[str] | None = None,
@@ -44,7 +45,9 @@ def close(
     return graph
 
 
-def inline(b: Any, view: View, wanted: Sequence[Value], local: dict[Value, Value]) -> dict[Value, Value]:
+def inline(
+    b: StablehloBuilder, view: View, wanted: Sequence[Value], local: dict[Value, Value]
+) -> dict[Value, Value]:
     """Copies into `b` the ops that `wanted` depends on, down to the values in `local`; returns `local` extended.
 
     `local` maps values to their replacements in the graph that `b` builds.

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tiduc.dialect.control.trip_count import increment
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.costs import stored_bytes
 from tiduc.dialect.facts.matchers import compares_equal
 from tiduc.dialect.graph.flow import UNLIMITED, minimum_cut
@@ -80,8 +81,8 @@ def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
     return variables
 
 
-def induction_value(b: Any, start: Value, by: int, number: Value) -> Value:
+def induction_value(b: StablehloBuilder, start: Value, by: int, number: Value) -> Value:
     """An induction variable's value in an iteration: start + by * number."""
     number = b.convert(number, start.type.element_type)
     steps = b.multiply(number, b.constant(abs(by), number))
-    return b.add(start, steps) if by > 0 else b.subtract(start, steps)  # type: ignore[no-any-return]
+    return b.add(start, steps) if by > 0 else b.subtract(start, steps)

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.control.control import draws, is_control
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import BOUND, CARRIES, LOOP, TRIP_COUNT
 from tiduc.dialect.ops.verify import CHECKPOINT
@@ -47,7 +50,7 @@ class Split:
     level: dict[Value, int]
     opset: OpSet
 
-    def fewest(self, b: Any, given: Sequence[Value]) -> "Split":
+    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "Split":
         """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
 
         They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation
@@ -80,9 +83,10 @@ class Split:
         if not more:
             return self.primal
         inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
-        return close(b.view, [*self.primal.outputs, *more], inputs, self.opset, self.primal.keys, name)
+        outputs = [y for y in self.primal.outputs if y is not None]
+        return close(b.view, [*outputs, *more], inputs, self.opset, self.primal.keys, name)
 
-    def hoisted(self, b: Any, count: int) -> Hoisted:
+    def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
         """The loop-invariant linear ops, to be hoisted, and the invariant tangents that the remaining ops read.
 
         The tangents of the last `count` active inputs are loop invariants. An op whose result is larger than its
@@ -103,7 +107,9 @@ class Split:
                 read.update(dict.fromkeys(x for x, flag in flags if flag))
         return Hoisted(ops, [x for x in read if x in fixed])
 
-    def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+    def closed(
+        self, b: StablehloBuilder, wanted: Sequence[Value | ir.RankedTensorType], given: Sequence[Value]
+    ) -> Graph:
         """The closed linear graph of `wanted` (a type is an output of zeros); discards `linear`.
 
         A tangent in `given` takes its dynamic dimensions from its primal, where `given` has that too.
@@ -118,7 +124,7 @@ class Split:
 
 
 def split(
-    b: Any,
+    b: StablehloBuilder,
     opset: OpSet,
     linearize: Callable[..., Graph],
     graph: Graph,

@@ -17,6 +17,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.functions import replace, replace_by_call, within
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.ops.verify import CHECKPOINT
 
@@ -30,7 +31,7 @@ Calls = dict[str, list[tuple[Any, str]]]
 """For each function, the call ops in it, each with the name of its callee."""
 
 
-def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) -> list[str]:
+def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
     """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
 
     With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
@@ -62,11 +63,11 @@ def convert_calls(functions: Mapping[str, Any], roots: list[str], inline: bool) 
     return list(called)
 
 
-def _calls(function: Any) -> list[tuple[Any, str]]:
+def _calls(function: IrOp) -> list[tuple[ir.Operation, str]]:
     return [(op, op.attributes["callee"].value) for op in within(function, ("func.call",))]
 
 
-def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls, list[str]]:
+def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls, list[str]]:
     """The calls in all functions reachable from the roots, and these functions, callees before callers."""
     calls: Calls = {}
     order: list[str] = []
@@ -95,7 +96,7 @@ def _calls_first(functions: Mapping[str, Any], roots: list[str]) -> tuple[Calls,
 
 
 def _without_calls(
-    functions: Mapping[str, Any], calls: Calls, order: list[str]
+    functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Copies, with all calls inlined, of the functions called in regions that cannot hold calls, and their sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
@@ -129,23 +130,23 @@ def _holder(call: Any) -> Any | None:
     return None
 
 
-def _may_be_inlined(function: Any) -> bool:
+def _may_be_inlined(function: IrOp) -> bool:
     if any(name.startswith("tidu.") and name != CHECKPOINT for name in function.attributes):
         return False
     return len(function.regions[0].blocks) == 1
 
 
-def _size(function: Any) -> int:
+def _size(function: IrOp) -> int:
     return len(function.regions[0].blocks[0].operations) - 1
 
 
-def _grow(sizes: dict[str, int], name: str, more: int, call: Any) -> None:
+def _grow(sizes: dict[str, int], name: str, more: int, call: IrOp) -> None:
     sizes[name] += more
     if sizes[name] > MOST:
         raise Unsupported(f"@{name} has more than {MOST} ops once its calls are inlined", call.location)
 
 
-def _inline(call: Any, function: Any) -> None:
+def _inline(call: IrOp, function: IrOp) -> None:
     copy = function.clone()  # as a whole, so that its ops read each other's copies
     block = copy.regions[0].blocks[0]
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
@@ -162,6 +163,6 @@ def _inline(call: Any, function: Any) -> None:
     copy.erase()
 
 
-def _to_graph_call(call: Any, callee: str) -> None:
+def _to_graph_call(call: IrOp, callee: str) -> None:
     graphs = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(callee)])
     replace_by_call(call, callee, CUSTOM_CALL, {TARGET: ir.StringAttr.get(CALL), GRAPHS: graphs})

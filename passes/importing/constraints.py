@@ -11,24 +11,25 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.facts.lapack import check_call
 from tiduc.dialect.facts.signatures import compatible
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.shardy import CONSTRAINTS as SHARDINGS
 from tiduc.dialect.ops.shardy import DEVICES, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
 from tiduc.dialect.ops.traits import BROADCASTING
 from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 
 
-def check_constraints(ops: Iterable[Any]) -> None:
+def check_constraints(ops: Iterable[IrOp]) -> None:
     """Raises `ParseError` for the first of the ops that violates a constraint."""
     for op in ops:
         if (check := CONSTRAINTS.get(op.name)) is not None:
             check(op)
 
 
-def _violation(op: Any, reason: str) -> ParseError:
+def _violation(op: IrOp, reason: str) -> ParseError:
     return ParseError(f"'{op.name}' op {reason}", op.location)
 
 
-def _all_gather(op: Any) -> None:
+def _all_gather(op: IrOp) -> None:
     """A result that is empty has an empty operand; global device ids require a channel, as in other collectives."""
     for x, y in zip(op.operands, op.results, strict=True):
         if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
@@ -46,7 +47,7 @@ _OF_REALS = ("chlo.broadcast_next_after", "chlo.broadcast_polygamma")
 """Ops whose expansion ends the process for other elements."""
 
 
-def _broadcasting(op: Any) -> None:
+def _broadcasting(op: IrOp) -> None:
     """The operands broadcast to the result's shape; a `broadcast_select` keeps the element type."""
     operands, result = [x.type for x in op.operands], op.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
@@ -98,7 +99,7 @@ def _dynamic_conv(op: Any) -> None:
         )
 
 
-def _fft(op: Any) -> None:
+def _fft(op: IrOp) -> None:
     """The last dimensions of operand and result have the sizes in fft_length; a real transform stores n // 2 + 1."""
     lengths = list(op.attributes["fft_length"])
     kind = str(op.attributes["fft_type"]).split()[-1].rstrip(">")
@@ -129,7 +130,7 @@ def _real_dynamic_slice(op: Any) -> None:
         raise _violation(op, f"slices {op.operands[0].type} to {op.results[0].type} by {op.operands[1].type}")
 
 
-def _call(op: Any) -> None:
+def _call(op: IrOp) -> None:
     """A linear-algebra call matches its row in `ROUTINES`; shardings and placements keep the type of their operand."""
     target = call_target(op)
     if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
@@ -143,14 +144,14 @@ def _call(op: Any) -> None:
     check_call(op)
 
 
-def _shape_operand(op: Any) -> None:
+def _shape_operand(op: IrOp) -> None:
     """The shape operand has one entry per dimension of the result."""
     rank, given = len(sizes_in(op.results[0].type)), sizes_in(op.operands[-1].type)
     if given not in ((rank,), (DYNAMIC,)):
         raise _violation(op, f"has the shape operand {op.operands[-1].type} for {op.results[0].type}")
 
 
-def _torch_index_select(op: Any) -> None:
+def _torch_index_select(op: IrOp) -> None:
     """Dimension `dim` of the operand is replaced by the index's dimensions behind its batching dimensions."""
     (x, index), y = (v.type for v in op.operands), op.results[0].type
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
@@ -165,7 +166,7 @@ def _torch_index_select(op: Any) -> None:
         raise _violation(op, f"selects {list(expected)} elements from {x}, but gives {y}")
 
 
-def _reduced(op: Any) -> None:
+def _reduced(op: IrOp) -> None:
     """Each result has the operand's shape without the reduced dimensions; its floats are at least as wide."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
@@ -175,7 +176,7 @@ def _reduced(op: Any) -> None:
     _promoted(op)
 
 
-def _promoted(op: Any) -> None:
+def _promoted(op: IrOp) -> None:
     """The floats of a result are at least as wide as the floats of its operand."""
     for x, y in zip(op.operands, op.results, strict=False):
         before, after = x.type.element_type, y.type.element_type

@@ -6,7 +6,6 @@ A call that has the attribute keeps it. Without it, `equality_margin` in `passes
 """
 
 import math
-from typing import Any
 
 from torch_mlir import ir
 
@@ -33,7 +32,7 @@ _TARGETS = frozenset(
 
 
 @stage
-def set_equal_within(module: Any, ulps: float) -> None:
+def set_equal_within(module: ir.Module, ulps: float) -> None:
     """Sets the attribute of each call that computes eigenvalues or singular values, in a module of functions."""
     if not (math.isfinite(ulps) and ulps >= 0):
         raise RequestError(f"equal values may differ by 0 or more units in the last place, not by {ulps}")

@@ -25,6 +25,7 @@ from tiduc.dialect.graph.tuples import flatten_tuples
 from tiduc.dialect.mlir.context import run_passes, stage
 from tiduc.dialect.ops.attributes import location_name, readable
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.constraints import CONSTRAINTS, check_constraints
@@ -53,7 +54,7 @@ _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
 
 @stage
 def import_stablehlo(
-    module: Any,
+    module: ir.Module | IrOp,
     only: str | None = None,
     opset: OpSet = OPSET,
     inline: bool = False,
@@ -103,7 +104,7 @@ def import_stablehlo(
     return imported
 
 
-def _check_ops(module: Any) -> set[str]:
+def _check_ops(module: ir.Module) -> set[str]:
     """Checks the ops in `_CHECKED`, and flattens and marks custom calls, in place; the names of the ops."""
     ops = flatten_tuples(within(module.operation, _CHECKED))
     mark_sums(module, ops)
@@ -130,7 +131,7 @@ def _is_root(name: str, function: Any, only: str | None) -> bool:
     return only == name or (only is None and (visibility is None or visibility.value == "public"))
 
 
-def _named_by_ops(symbols: Iterable[Any]) -> set[str]:
+def _named_by_ops(symbols: Iterable[IrOp]) -> set[str]:
     """The functions that custom calls and composites name, in functions and in graphs."""
     names: set[str] = set()
     for op in (op for each in symbols for op in within(each, _NAMING)):
@@ -141,7 +142,7 @@ def _named_by_ops(symbols: Iterable[Any]) -> set[str]:
     return names
 
 
-def clone(module: Any) -> Any:
+def clone(module: Any) -> ir.Module:
     """A copy of a module."""
     copy = ir.Module.create(loc=module.operation.location)
     for attribute in module.operation.attributes:
@@ -152,7 +153,7 @@ def clone(module: Any) -> Any:
     return copy
 
 
-def _to_graph(function: Any, is_private: bool) -> None:
+def _to_graph(function: IrOp, is_private: bool) -> None:
     """Creates the graph of a function in front of it, and moves the function's body there."""
     if len(function.regions[0].blocks) != 1:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
@@ -184,7 +185,7 @@ def _to_graph(function: Any, is_private: bool) -> None:
         graph.verify()
 
 
-def _keys(block: Any, arg_attrs: Any) -> list[str]:
+def _keys(block: ir.Block, arg_attrs: Any) -> list[str]:
     """A distinct key for each argument."""
     keys: dict[str, None] = {}
     for i, argument in enumerate(block.arguments):
@@ -203,7 +204,7 @@ def _keys(block: Any, arg_attrs: Any) -> list[str]:
     return list(keys)
 
 
-def name_in(attributes: Any, location: Any) -> str:
+def name_in(attributes: ir.DictAttr, location: ir.Location) -> str:
     """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is not a string."""
     name = readable(ir.DictAttr(attributes), NAME)
     if not isinstance(name, ir.StringAttr):

@@ -17,10 +17,11 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph.functions import functions_in, new_function, symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.control_ops import DERIVATIVES, FUNCTION
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.rules.registry import OpSet
 
 
-def keep_functions(module: Any, opset: OpSet) -> list[str]:
+def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
     """Sets `FUNCTION` on the functions that are not to be inlined; returns the derivatives among them, by name.
 
     The body of a public function that names its derivative moves to a private function, which the public one calls.
@@ -45,7 +46,7 @@ def keep_functions(module: Any, opset: OpSet) -> list[str]:
     return list(derivatives)
 
 
-def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
+def _check(function: IrOp, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
     """The name of the derivative that an attribute names, once its existence and signature are checked."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
@@ -69,7 +70,7 @@ def _check(function: Any, name: str, attribute: str, functions: dict[str, Any], 
     return str(symbol.value)
 
 
-def _signature(function: Any) -> tuple[list[Any], list[Any]]:
+def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.RankedTensorType]]:
     type_ = ir.TypeAttr(function.attributes["function_type"]).value
     return list(type_.inputs), list(type_.results)
 

@@ -9,7 +9,6 @@ source or by `mark_every_relu`.
 """
 
 import re
-from typing import Any
 
 from torch_mlir import ir
 
@@ -17,6 +16,7 @@ from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import traits_of
 from tiduc.passes.rules.elementwise import RELU
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"(relu6?)(_\d+)?")
 """A function's name; JAX numbers functions of one name."""
 
 
-def mark_relus(functions: dict[str, Any]) -> None:
+def mark_relus(functions: dict[str, IrOp]) -> None:
     """Marks the extrema in functions that are named `relu` or `relu6` and compute it."""
     for name, function in functions.items():
         match = _NAME.fullmatch(name)
@@ -42,12 +42,12 @@ def mark_relus(functions: dict[str, Any]) -> None:
 
 
 @stage
-def mark_every_relu(module: Any) -> None:
+def mark_every_relu(module: ir.Module) -> None:
     """Marks each maximum of a value and 0 in a module of functions."""
     _mark([op for op in within(module.operation, ("stablehlo.maximum",)) if _constant(op) == 0])
 
 
-def _mark(extrema: list[Any]) -> None:
+def _mark(extrema: list[IrOp]) -> None:
     """Marks ops; an op that has the attribute keeps it."""
     for op in extrema:
         if RELU not in op.attributes:
@@ -57,13 +57,13 @@ def _mark(extrema: list[Any]) -> None:
 _KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
 
 
-def _constant(op: Any) -> float | None:
+def _constant(op: IrOp) -> float | None:
     """The number that fills one of the two operands; None where neither, or each, is a known splat of floats."""
     known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None
 
 
-def splat(x: Any) -> float | None:
+def splat(x: IrValue) -> float | None:
     """The number that fills x; None where x is not a splat, or is the argument of a block."""
     while isinstance(x, ir.OpResult):
         op = x.owner
@@ -77,7 +77,7 @@ def splat(x: Any) -> float | None:
     return None
 
 
-def _keeps_splats(op: Any) -> bool:
+def _keeps_splats(op: IrOp) -> bool:
     """Whether an op, such as a broadcast, gives a splat of the number in its first operand if that is a splat."""
     row = traits_of(op.name)
     moves = row.sizes_in == (1,) or (row.kind == "view" and len(op.operands) == 1)

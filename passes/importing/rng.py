@@ -24,8 +24,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.dynamic.emitters import BROADCAST
-from tiduc.dialect.emitters.bodies import RegionBuilder
+from tiduc.dialect.emitters.bodies import IrEmitter
+from tiduc.dialect.emitters.dynamic_shapes import BROADCAST
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.functions import replace, symbol, within
 from tiduc.dialect.graph.graph import operations, terminator
@@ -47,17 +47,15 @@ _ONE = {32: 127 << 23, 64: 1023 << 52}
 """The bits of the number 1, by the width of the type."""
 
 
-class _Emitter(RegionBuilder):
+class _Emitter(IrEmitter):
     """Emits ops at an insertion point; with `checkpoint`, ops that reverse mode recomputes.
 
     Arrays of a dynamic shape are flat, and their length is `count`, a tensor<1xi64>.
     """
 
-    def __init__(self, ip: Any, location: Any, checkpoint: bool = False) -> None:
-        self.constants = {}
-        self.location = location
+    def __init__(self, ip: ir.InsertionPoint, location: ir.Location, checkpoint: bool = False) -> None:
+        super().__init__(ip, location)
         self.count: Any = None
-        self._ip = ip
         self._marks = {CHECKPOINT: ir.UnitAttr.get()} if checkpoint else {}
 
     def emit_all(
@@ -71,7 +69,7 @@ class _Emitter(RegionBuilder):
         return super().emit_all(name, operands, types, {**(attributes or {}), **self._marks}, regions)
 
     def constant(self, value: Any, like: Any) -> Any:
-        type_ = like if isinstance(like, ir.Type) else like.type
+        type_: Any = like if isinstance(like, ir.Type) else like.type
         scalar = super().constant(value, with_shape(type_, []) if is_dynamic(type_) else type_)
         return self.broadcast_in_dim(scalar, [], type_) if is_dynamic(type_) else scalar
 
@@ -136,7 +134,7 @@ def refuse_rng(op: Any) -> None:
         )
 
 
-def _draws(block: Any) -> list[Any]:
+def _draws(block: ir.Block) -> list[Any]:
     """The `rng`s in a block and in its branches, and the loops around others, in order."""
     draws: list[Any] = []
     for op in operations(block):
@@ -201,7 +199,7 @@ def _expand_loop(op: Any, state: Any) -> None:
     replace(op, list(loop.results)[:-1])
 
 
-def _streams_in(block: Any, count: int) -> tuple[Any, list[Any]]:
+def _streams_in(block: ir.Block, count: int) -> tuple[Any, list[Any]]:
     """The state after an iteration, and the states of `count` streams, from the last argument of a loop's block."""
     b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
     return b.streams(list(block.arguments)[-1], count)

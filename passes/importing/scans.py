@@ -16,7 +16,7 @@ SCAN = "chlo.scan"
 _EXPAND = "func.func(chlo-legalize-to-stablehlo,stablehlo-aggressive-simplification)"
 
 
-def expand_scans(module: Any) -> None:
+def expand_scans(module: ir.Module) -> None:
     """Replaces each scan in a module by a call of a new private function that holds its loop, in place."""
     scans: list[Any] = []
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.bodies import RegionBuilder
+from tiduc.dialect.emitters.bodies import IrEmitter
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import i64
 
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
@@ -17,7 +18,7 @@ _PARITY = 0x1BD11BDA
 _LOW = 2**32 - 1
 
 
-def threefry(b: RegionBuilder, state: Any, count: Any) -> Any:
+def threefry(b: IrEmitter, state: Any, count: Any) -> Any:
     """A flat array of 64-bit words for a state, which is a key and a counter; `count` is a tensor<1xi64>.
 
     The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
@@ -37,7 +38,7 @@ def threefry(b: RegionBuilder, state: Any, count: Any) -> Any:
     return _two(b, "or", b.convert(low, u64), _two(b, "shift_left", b.convert(high, u64), 32))
 
 
-def _enciphered(b: RegionBuilder, block: tuple[Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any]:
+def _enciphered(b: IrEmitter, block: tuple[Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any]:
     """The two halves of the block after 20 rounds."""
     keys = (*key, _two(b, "xor", _two(b, "xor", *key), _PARITY))
     x, y = b.add(block[0], keys[0]), b.add(block[1], keys[1])
@@ -51,7 +52,7 @@ def _enciphered(b: RegionBuilder, block: tuple[Any, Any], key: tuple[Any, Any]) 
     return x, y
 
 
-def _two(b: RegionBuilder, op: str, x: Any, y: Any) -> Any:
+def _two(b: IrEmitter, op: str, x: IrValue, y: Any) -> Any:
     """An op on two arrays, or on an array and a number."""
     y = b.constant(y, x) if isinstance(y, int) else y
     return b.emit(f"stablehlo.{op}", (x, y), x.type)

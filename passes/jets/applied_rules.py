@@ -98,7 +98,7 @@ def apply_rule(
 
 def solve_of(
     rule: AppliedRule, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]
-) -> Any | None:
+) -> Definition | None:
     """The last op of the applied rule of a solve, if it is a solve with the same matrix; else None."""
     if opset.key(op) not in SOLVES:
         return None

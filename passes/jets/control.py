@@ -111,7 +111,7 @@ def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Co
 
 def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
     """The series of the outputs of a closed graph, for inputs of which the flagged ones have a series."""
-    b = series.opset.builder(series.view, series.view.fresh("J"))
+    b: Any = series.opset.builder(series.view, series.view.fresh("J"))
     inputs = list(graph.inputs.values())
     given = []
     for i, (x, flag) in enumerate(zip(inputs, flags, strict=True)):
@@ -211,4 +211,6 @@ def _condition(series: Series, cond: Graph, flags: Flags, order: int) -> Graph:
     given: list[Value] = []
     for x, flag in zip(cond.inputs.values(), flags, strict=True):
         given += [x, *[Value(x.type, cond) for _ in range(order if flag else 0)]]
-    return close(series.view, list(cond.outputs), given, series.opset, name=f"{stem(cond)}.jet")
+    return close(
+        series.view, [y for y in cond.outputs if y is not None], given, series.opset, name=f"{stem(cond)}.jet"
+    )

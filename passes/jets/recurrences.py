@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.shapes.types import is_complex
@@ -101,10 +102,10 @@ class _Exponential:
         return b.select(b.compare(p0, order, "GT"), b.zeros_like(x1), of_order)
 
 
-def _sum_of_products(b: Any, terms: list[tuple[Any | None, Any | None]]) -> Any | None:
+def _sum_of_products(b: StablehloBuilder, terms: list[tuple[Any | None, Any | None]]) -> Any | None:
     products = [b.multiply(u, v) for u, v in terms if u is not None and v is not None]
     return b.sum(products) if products else None
 
 
-def _scaled(b: Any, x: Any | None, factor: float) -> Any | None:
+def _scaled(b: StablehloBuilder, x: Any | None, factor: float) -> Any | None:
     return x if x is None or factor == 1 else b.multiply(b.constant(factor, x), x)

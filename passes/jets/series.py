@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tiduc.dialect.control.control import is_control, only_vjp
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.tuples import part
@@ -42,8 +43,8 @@ class Series:
         self,
         view: View,
         opset: OpSet,
-        b: Any,
-        given: Mapping[Value, Sequence[Any | None]],
+        b: StablehloBuilder,
+        given: Mapping[Value, Sequence[Value | None]],
         control: Callable[["Series", Definition, int], None],
     ) -> None:
         self.view, self.opset, self.b, self.control = view, opset, b, control
@@ -114,7 +115,7 @@ class Series:
                 value = self.dense(source, k + 1)
             found.append(self._scaled(value, k + 1) if is_derivative else value)
 
-    def _scaled(self, x: Any | None, factor: float) -> Any | None:
+    def _scaled(self, x: Value | None, factor: float) -> Value | None:
         if x is None or factor == 1:
             return x
         return self.b.multiply(self.b.constant(factor, x), x)
@@ -190,7 +191,7 @@ class Series:
         """Whether the coefficient of order 0 of an operand is a value other than the operand."""
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
-    def _copied(self, op: Definition, order: int) -> Sequence[Any | None]:
+    def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:
         """A copy of an op that is linear in its active operands, on their coefficients of an order."""
         flags = (
             op.active
@@ -204,7 +205,7 @@ class Series:
         operands = [self.dense(x, order if flag else 0) for x, flag in zip(op.operands, flags, strict=True)]
         results = self.b.copy(op, tuple(operands), tuple([self.dense(x, 0) for x in op.captures]))
         self.b.graph.definitions[-1].active = None  # a mask holds only in the graph that the op was in
-        return results  # type: ignore[no-any-return]
+        return results
 
     # ---- series of results ------------------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class Series:
         y = max(op.results, key=lambda y: self.limits[y])
         return range(len(self.coefficients[y]), min(order, self.limits[y]) + 1)
 
-    def _append(self, op: Definition, values: Sequence[Any | None]) -> None:
+    def _append(self, op: Definition, values: Sequence[Value | None]) -> None:
         for y, value in zip(op.results, values, strict=True):
             if self.limits[y]:
                 self.coefficients[y].append(value)
@@ -232,7 +233,7 @@ class Series:
         for k in self._missing(op, order):
             self._append(op, [self._product(op, k)])
 
-    def _product(self, op: Definition, k: int) -> Any | None:
+    def _product(self, op: Definition, k: int) -> Value | None:
         """The coefficient of order k by Leibniz' rule; of equal terms in a square, only one is computed."""
         x, z = op.operands
         is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
@@ -280,7 +281,7 @@ class Series:
             self.coefficients[dx] = self._shared.setdefault(key, [])
         tangents = [dy for dy in rule.tangents if dy is not None]
         if solve is not None:
-            tangents = [x for x, flag in zip(solve.operands, solve.active, strict=True) if flag]
+            tangents = [x for x, flag in zip(solve.operands, solve.active or (), strict=True) if flag]
         stepwise = rule.reads_results(op)
 
         def step(op: Definition, order: int) -> None:

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.control.write_control import ControlWriter
-from tiduc.dialect.dynamic.emitters import BROADCAST, say_expanding
+from tiduc.dialect.emitters.dynamic_shapes import BROADCAST, say_expanding
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import Definition, Graph, Value, operations
@@ -25,6 +25,7 @@ from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_block
 from tiduc.dialect.mlir.context import run_passes, stage, verify
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import CHECKPOINT, MERGED
 from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.lower.manual_regions import holds_calls, manual_regions
@@ -44,8 +45,8 @@ _HELD = 16
 @stage
 def lower(
     graph: Graph,
-    attributes: dict[str, Any] | None = None,
-    beside: Sequence[Any] = (),
+    attributes: dict[str, ir.Attribute] | None = None,
+    beside: Sequence[IrOp] = (),
     view: View | None = None,
 ) -> Any:
     """A new module with one public function of the graph's name; `graph` must refer to no value of another graph.
@@ -112,7 +113,7 @@ def _native(name: str) -> Callable[[Any], None]:
     return manager.run
 
 
-def _to_fixed_point(function: Any, steps: Sequence[Callable[[Any], None]]) -> None:
+def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[Any], None]]) -> None:
     """Repeats the steps, each of which runs to its own fixed point, until a round of them removes no op."""
     body = function.regions[0].blocks[0].operations
     size = unchanged = 0
@@ -125,8 +126,8 @@ def _to_fixed_point(function: Any, steps: Sequence[Callable[[Any], None]]) -> No
 
 
 def _to_function(
-    graph: Graph, module: Any, writer: ControlWriter | None
-) -> tuple[Any, list[Any], dict[str, Any]]:
+    graph: Graph, module: ir.Module, writer: ControlWriter | None
+) -> tuple[ir.Operation, list[ir.Operation], dict[str, ir.ArrayAttr]]:
     """The function, which returns nothing yet, the ops at its end that hold its outputs, and its final attributes.
 
     MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
@@ -153,7 +154,7 @@ def _to_function(
     return function, [*held, ir.Operation.create("func.return", ip=ip)], described
 
 
-def _return_held(function: Any, held: list[Any], described: dict[str, Any]) -> None:
+def _return_held(function: IrOp, held: list[Any], described: dict[str, ir.ArrayAttr]) -> None:
     """Replaces the ops that hold the outputs by a return, and sets the type and the attributes of the results.
 
     Simplification may find the sizes of an output of dynamic shape; the result's type then has these sizes.

@@ -13,7 +13,7 @@ In XLA's own form, the calls are at both ends of the body, which becomes a funct
 of the body with others, and find them sharded both ways.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,7 @@ from tiduc.dialect.graph.functions import new_function, replace, unused_symbol, 
 from tiduc.dialect.graph.graph import Definition, captured, operations, replace_captured
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.shardy import (
     CONSTRAINT,
     DEVICES,
@@ -46,7 +47,7 @@ MIXED = (
 )
 
 
-def manual_regions(function: Any) -> None:
+def manual_regions(function: IrOp) -> None:
     """Restores Shardy's ops in a function, in place."""
     if any(call_target(op) in ENTER + LEAVE for op in _calls(function)):
         _regions(function.regions[0].blocks[0])
@@ -73,23 +74,30 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
     return CUSTOM_CALL in names or any(next(_calls(op), None) is not None for op in holders.values())
 
 
-def _calls(op: Any) -> Iterator[Any]:
+def _calls(op: IrOp) -> Iterator[Any]:
     """The custom calls inside an op that stand for Shardy's ops."""
     return (inner for inner in within(op) if call_target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
 
 
-def _axes(op: Any) -> Any:
+def _axes(op: IrOp) -> str | ir.OpaqueAttr:
     """The manual axes of an op that enters a manual computation, or leaves one."""
     return op.attributes["manual_axes"] if "manual_axes" in op.attributes else FLAT
 
 
-def _create(name: str, operands: Any, types: Any, attributes: Any, before: Any, regions: int = 0) -> Any:
+def _create(
+    name: str,
+    operands: Sequence[IrValue],
+    types: Sequence[ir.RankedTensorType],
+    attributes: Mapping[str, ir.Attribute],
+    before: IrOp,
+    regions: int = 0,
+) -> Any:
     context().allow_unregistered_dialects = True  # permanently: clones of the op need it, too
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
 
 
-def _regions(block: Any) -> None:
+def _regions(block: ir.Block) -> None:
     """Sorts the ops of a block by phase, and moves those on parts into regions."""
     *ops, end = operations(block)
     keys: dict[Any, Key] = {}  # of values that are not wholes of phase 0
@@ -124,7 +132,7 @@ def _is_part(key: Key) -> bool:
     return key[1] is not None and key[1] is not FLAT
 
 
-def _key(op: Any, keys: dict[Any, Key]) -> Key:
+def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
     """The phase of an op, computed from the phases of the values it reads."""
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
@@ -141,7 +149,7 @@ def _key(op: Any, keys: dict[Any, Key]) -> Key:
     return (phase, axes.pop()) if axes else FREE
 
 
-def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end: Any) -> list[Any]:
+def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: Any) -> list[IrOp]:
     """The ops of a phase, which then read only its own parts: others arrive stacked, or their ops are copied here."""
     ops: list[Any] = []
     here: dict[Any, Any] = {}
@@ -167,7 +175,7 @@ def _read_here(key: Key, keys: dict[Any, Key], phases: dict[Key, list[Any]], end
     return ops
 
 
-def _read(op: Any, local: Callable[[Any], Any]) -> None:
+def _read(op: IrOp, local: Callable[[Any], Any]) -> None:
     """Replaces the operands and captures of an op by `local` of each."""
     for i, x in enumerate(op.operands):
         op.operands[i] = local(x)
@@ -175,7 +183,7 @@ def _read(op: Any, local: Callable[[Any], Any]) -> None:
         replace_captured(op, [local(x) for x in captured(op)])
 
 
-def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
+def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
     """Passes a part of an earlier phase on through a whole array that stacks the parts of all devices.
 
     Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
@@ -194,7 +202,7 @@ def _stacked(x: Any, phase: list[Any], end: Any) -> list[Any]:
     return [back.owner, _create("stablehlo.reshape", [back], [x.type], {}, end)]
 
 
-def _region(ops: list[Any], end: Any) -> None:
+def _region(ops: list[IrOp], end: IrOp) -> None:
     """Moves ops on parts into one manual computation."""
     entering, leaving = ([op for op in ops if call_target(op) == name] for name in (TO_PARTS, TO_WHOLE))
     attributes = {
@@ -249,5 +257,5 @@ def _function(ops: list[Any], end: Any) -> None:
             op.move_before(end)
 
 
-def _reads(op: Any) -> tuple[Any, ...]:
+def _reads(op: IrOp) -> tuple[IrValue, ...]:
     return (*op.operands, *captured(op)) if len(op.regions) else tuple(op.operands)

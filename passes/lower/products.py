@@ -18,6 +18,7 @@ from tiduc.dialect.facts.identities import is_splat_of
 from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction, Pair
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 _PRODUCT = "stablehlo.dot_general"
 _PLACES = "broadcast_dimensions"
@@ -25,7 +26,7 @@ _PLACES = "broadcast_dimensions"
 # ---- products with the identity matrix -----------------------------------------------------------------------
 
 
-def multiplies_identity(op: Any, unit: Any) -> bool:
+def multiplies_identity(op: IrOp, unit: IrOp) -> bool:
     """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
     contracting, _ = _contracting(op, unit)
     types = [x.type.element_type for x in (*op.operands, op.result)]
@@ -38,13 +39,13 @@ def multiplies_identity(op: Any, unit: Any) -> bool:
     )
 
 
-def _contracting(op: Any, unit: Any) -> Pair:
+def _contracting(op: IrOp, unit: IrOp) -> Pair:
     """The dimensions that an op contracts, of its operand `unit` and of the other one."""
     both = Contraction.of(op).summed
     return both if op.operands[0] == unit.result else both[::-1]
 
 
-def _dimensions_of_unit(unit: Any) -> list[int]:
+def _dimensions_of_unit(unit: IrOp) -> list[int]:
     """The two dimensions of a value along which it is an identity matrix; empty if it is none."""
     places, matrix = [0, 1], unit.result
     if unit.name == "stablehlo.broadcast_in_dim":
@@ -79,7 +80,7 @@ def _counts_along(x: Any) -> int | None:
     return int(dimension) if count == x.type.shape[dimension] else None
 
 
-def without_identity(ip: Any, op: Any, unit: Any) -> Any:
+def without_identity(ip: ir.InsertionPoint, op: Any, unit: Any) -> Any:
     """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
     (summed,), (at,) = _contracting(op, unit)
     x, is_left = _other(op, unit), op.operands[0] == unit.result
@@ -105,12 +106,12 @@ def _other(op: Any, inner: Any) -> Any:
 # ---- batches -------------------------------------------------------------------------------------------------
 
 
-def has_equal_batches(op: Any, spread: Any) -> bool:
+def has_equal_batches(op: IrOp, spread: IrOp) -> bool:
     """Whether batches of a product's second operand are equal, and rows of the first one follow them in the result."""
     return bool(_equal_batches(op, spread))
 
 
-def _equal_batches(op: Any, spread: Any) -> list[int]:
+def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
     """The batches, by number, along which the second operand is repeated; none if the result's order would change."""
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
@@ -125,13 +126,13 @@ def _equal_batches(op: Any, spread: Any) -> list[int]:
     return equal if [*left, *free] == [*rest, *moved] else []
 
 
-def _full_dimensions(spread: Any) -> dict[int, int]:
+def _full_dimensions(spread: IrOp) -> dict[int, int]:
     """The dimensions of a broadcast's result that its operand has at full size, and their places in the operand."""
     x, y = (value.type.shape for value in (spread.operands[0], spread.result))
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 
 
-def without_equal_batches(ip: Any, op: Any, spread: Any) -> Any:
+def without_equal_batches(ip: ir.InsertionPoint, op: IrOp, spread: IrOp) -> IrValue:
     """The product whose second operand is not repeated along batches."""
     equal = _equal_batches(op, spread)
     of = Contraction.of(op)
@@ -155,7 +156,7 @@ def without_equal_batches(ip: Any, op: Any, spread: Any) -> Any:
     return _copy(ip, op, [op.operands[0], x], op.result.type, Contraction.new(batches, summed))
 
 
-def adds_batches(op: Any, product: Any) -> bool:
+def adds_batches(op: IrOp, product: IrOp) -> bool:
     """Whether a reduction adds up batches of a product that nothing else reads, starting from zero."""
     zero = defined_by(op.operands[1], "stablehlo.constant")
     if (
@@ -175,7 +176,7 @@ def adds_batches(op: Any, product: Any) -> bool:
     )
 
 
-def contracting_batches(ip: Any, op: Any, product: Any) -> Any:
+def contracting_batches(ip: ir.InsertionPoint, op: IrOp, product: IrOp) -> IrValue:
     """The product that contracts the batches that a reduction adds up."""
     reduced, of = list(op.attributes["dimensions"]), Contraction.of(product)
     batches = [[d for i, d in enumerate(own) if i not in reduced] for own in of.batches]
@@ -183,7 +184,13 @@ def contracting_batches(ip: Any, op: Any, product: Any) -> Any:
     return _copy(ip, product, list(product.operands), op.result.type, Contraction.new(batches, summed))
 
 
-def _copy(ip: Any, product: Any, operands: Sequence[Any], type_: Any, of: Contraction) -> Any:
+def _copy(
+    ip: ir.InsertionPoint,
+    product: IrOp,
+    operands: Sequence[IrValue],
+    type_: ir.RankedTensorType,
+    of: Contraction,
+) -> IrValue:
     """A product with the attributes of another one, but another contraction."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = of.attribute

@@ -21,6 +21,7 @@ from torch_mlir import ir, rewrite
 from tiduc.dialect.facts.identities import IDENTITIES, NEUTRAL, is_splat_of
 from tiduc.dialect.graph.graph import Definition, Value, operations
 from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.passes.lower import products
 
 _PATTERN = """
@@ -42,7 +43,7 @@ pdl.pattern @{rule}_{op}_{inner}_{side} : benefit(1) {{
 
 
 @stage
-def simplify(operation: Any) -> None:
+def simplify(operation: IrOp) -> None:
     """Applies the patterns within an operation, in place, until none matches."""
     config = rewrite.GreedyRewriteConfig()
     config.region_simplification_level = rewrite.GreedySimplifyRegionLevel.DISABLED
@@ -95,13 +96,13 @@ def _register(patterns: Any, rule: str, holds: Callable[..., bool], new: Callabl
     )
 
 
-def _is_neutral(op: Any, constant: Any) -> bool:
+def _is_neutral(op: IrOp, constant: IrOp) -> bool:
     """Whether a constant is the neutral element of an op, whose other operand has the type of both."""
     value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
     return is_splat_of(value, type_, number) and type_ == op.result.type
 
 
-def _other(op: Any, inner: Any) -> Any:
+def _other(op: IrOp, inner: IrOp) -> Any:
     """The operand of a binary op that is not the result of the inner op."""
     return op.operands[int(op.operands[0] == inner.result)]
 
@@ -133,7 +134,7 @@ def _values(read: Any) -> tuple[Value, ...]:
     return values
 
 
-def _apply_identity(ip: Any, op: Any, inner: Any) -> Any:
+def _apply_identity(ip: ir.InsertionPoint, op: IrOp, inner: IrOp) -> Any:
     equal = _equal(op, inner)
     if isinstance(equal, Definition):
         operands, types = [x.mlir for x in equal.operands], [equal.result.type]
@@ -144,7 +145,7 @@ def _apply_identity(ip: Any, op: Any, inner: Any) -> Any:
 # ---- sums ----------------------------------------------------------------------------------------------------
 
 
-def _can_accumulate(op: Any, update: Any) -> bool:
+def _can_accumulate(op: IrOp, update: IrOp) -> bool:
     """Whether an update of zeros sets a slice of static shape, or a scatter into zeros adds."""
     zeros = update.operands[0]
     if zeros.type != op.result.type or isinstance(zeros.owner, ir.Block):
@@ -159,7 +160,7 @@ def _can_accumulate(op: Any, update: Any) -> bool:
     return add.name == "stablehlo.add" and len(rest) == 1 and set(add.operands) == set(block.arguments)
 
 
-def _accumulate(ip: Any, op: Any, update: Any) -> Any:
+def _accumulate(ip: ir.InsertionPoint, op: IrOp, update: IrOp) -> IrValue:
     """The result of a copy of an update that adds to the other term of the sum `op`, instead of to zeros."""
     x = _other(op, update)
     copy = update.clone(ip).operation

@@ -16,11 +16,12 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp
 
 SORT = "stablehlo.sort"
 
 
-def join_sorts(function: Any) -> None:
+def join_sorts(function: IrOp) -> None:
     """Fuses sorts within each block of a function, except in comparators, in place."""
     holders = [op for op in within(function) if op.name != SORT]
     for block in [block for op in holders for region in op.regions for block in region.blocks]:
@@ -34,7 +35,7 @@ def join_sorts(function: Any) -> None:
                 _join(together)
 
 
-def _order(sort: Any) -> Any:
+def _order(sort: IrOp) -> Any:
     """A key that is equal for sorts of the same order: the shape, the attributes, and the comparator's ops."""
     (block,) = sort.regions[0].blocks
     values: dict[Any, Any] = {x: (sort.operands[i // 2], i % 2) for i, x in enumerate(block.arguments)}
@@ -48,22 +49,22 @@ def _order(sort: Any) -> Any:
     return tuple(sort.operands[0].type.shape), _attributes(sort), *does
 
 
-def _attributes(op: Any) -> frozenset[Any]:
+def _attributes(op: IrOp) -> frozenset[tuple[str, ir.Attribute]]:
     return frozenset((name, op.attributes[name]) for name in op.attributes)
 
 
-def _is_movable(op: Any, first: Any) -> bool:
+def _is_movable(op: IrOp, first: IrOp) -> bool:
     """Whether the operands of `op` are available before `first`, or their ops, such as iota, can be moved there."""
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 
-def _later(op: Any, first: Any) -> list[Any]:
+def _later(op: IrOp, first: Any) -> list[Any]:
     """The ops that define operands of `op` and that are behind `first` in its block."""
     makers = dict.fromkeys(x.owner.operation for x in op.operands if not isinstance(x.owner, ir.Block))
     return [x for x in makers if x.block == first.block and not x.is_before_in_block(first)]
 
 
-def _join(sorts: Sequence[Any]) -> None:
+def _join(sorts: Sequence[IrOp]) -> None:
     """Replaces several sorts by one, at the place of the first."""
     first, ip = sorts[0], ir.InsertionPoint(sorts[0])
     for op in sorts:

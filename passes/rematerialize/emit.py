@@ -27,6 +27,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.costs import size_in_bytes
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.traits import PRODUCTS
@@ -55,7 +56,7 @@ def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
 class _Emitter:
     """Emits the ops of a schedule, place by place."""
 
-    def __init__(self, b: Any, model: Liveness) -> None:
+    def __init__(self, b: StablehloBuilder, model: Liveness) -> None:
         self.b, self.model = b, model
         self.results: list[tuple[Value, ...]] = []  # by place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run

@@ -6,11 +6,11 @@ more operands: the number of selected values, and the shapes of the results.
 """
 
 import json
-from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape
 from tiduc.passes.rules.custom_call import custom_call
@@ -23,7 +23,7 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
-def approx_top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tiduc.dialect.facts.masks import Masked, apply_mask, has_infinite_slope, unless_masked
+from tiduc.dialect.emitters.masks import Masked, apply_mask, has_infinite_slope, unless_masked
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
@@ -14,14 +15,14 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.add")  # by hand: a single tangent needs no add
-def add(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
     x, y = dx
     return [y if x is None else x if y is None else b.add(x, y)]
 
 
-def _log_add_exp(b: Any, u: Any, v: Any, gap: Any) -> Any | None:
+def _log_add_exp(b: StablehloBuilder, u: Value, v: Value, gap: Any) -> Any | None:
     """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v); w is 1/2 where u - v is NaN.
 
     The terms of the expansion each have a kink at u = v, which their sum has not.
@@ -35,12 +36,12 @@ def _log_add_exp(b: Any, u: Any, v: Any, gap: Any) -> Any | None:
 
 
 @transpose("stablehlo.add")
-def add_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def add_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Value]:
     return [ct[0], ct[0]]
 
 
 @linear("stablehlo.complex", [0, 1])
-def complex_(b: Any, op: Definition, ct: Any) -> list[Any]:
+def complex_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [lambda: b.real(ct), lambda: b.imag(ct)]
 
 
@@ -50,7 +51,9 @@ def convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @transpose("stablehlo.convert")
-def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def convert_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value]:
     """A conversion between real and complex keeps only the real part, and so does its transpose."""
     x = op.operands[0]
     if is_complex(x) == is_complex(op.result):
@@ -62,7 +65,7 @@ def convert_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 
 
 @linearize("stablehlo.divide")
-def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
         y = op.result  # exactly 0 where exp z overflows
@@ -72,30 +75,32 @@ def divide(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @transpose("stablehlo.divide")
-def divide_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def divide_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     if active[1]:
         raise unsupported("transpose", op, "a quotient is not linear in its divisor")
     return [unless_masked(b, ct[0], lambda c: b.divide(c, b.conj(op.operands[1]))), None]
 
 
 @linear("stablehlo.imag", [0])
-def imag(b: Any, op: Definition, ct: Any) -> list[Any]:
+def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     """Re(ct Im(dx)) = Re(conj(i ct) dx)."""
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
 @bilinear("stablehlo.multiply")
-def multiply(b: Any, op: Definition, ct: Any, side: int) -> Any:
+def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Any:
     return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
 
 
 @linear("stablehlo.negate", [0])
-def negate(b: Any, op: Definition, ct: Any) -> list[Any]:
+def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [unless_masked(b, ct, b.negate)]
 
 
 @linearize("stablehlo.optimization_barrier")  # by hand: only active operands have tangents
-def optimization_barrier(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def optimization_barrier(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     held = [tangent for tangent in dx if tangent is not None]
     results = iter(b.emit_all(op.name, held, [tangent.type for tangent in held]))
     return [None if tangent is None else next(results) for tangent in dx]
@@ -103,23 +108,23 @@ def optimization_barrier(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 @transpose("stablehlo.optimization_barrier")
 def optimization_barrier_transpose(
-    b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Any]:
     return optimization_barrier(b, op, ct)
 
 
 @linear("stablehlo.real", [0])
-def real(b: Any, op: Definition, ct: Any) -> list[Any]:
+def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
 @linear("stablehlo.reduce_precision", [0])  # as in JAX: rounding counts as linear, and rounds tangents
-def reduce_precision(b: Any, op: Definition, ct: Any) -> list[Any]:
+def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return list(b.reapply(op, {0: ct}))
 
 
 @linearize("stablehlo.remainder")
-def remainder(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """d(x - n y) = dx - n dy with n = trunc(x / y), computed exactly as (x - r) / y from the remainder r."""
     x, y = op.operands
     if is_complex(x):
@@ -143,7 +148,7 @@ def select(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 
 @transpose("stablehlo.select")
-def select_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def select_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     predicate, *branches = op.operands
     moves, zero = any(has_infinite_slope(b, x) for x in branches), b.zeros_like(ct[0])
     masks = (Masked(predicate, keeps, ct[0], zero) for keeps in (True, False))
@@ -151,10 +156,12 @@ def select_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool
 
 
 @linearize("stablehlo.subtract")  # by hand: a single tangent needs no subtract
-def subtract(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def subtract(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [difference(b, *dx)]
 
 
 @transpose("stablehlo.subtract")
-def subtract_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def subtract_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Any]:
     return [ct[0], lambda: unless_masked(b, ct[0], b.negate)]

@@ -8,8 +8,10 @@ Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
+from tiduc.dialect.emitters.protocol import V
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.facts.windows import Window
 from tiduc.dialect.shapes.types import rank, shape
 
@@ -17,7 +19,7 @@ Values = Sequence[Any]
 Combine = Callable[[Values, Values], Values]
 
 
-def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> Values:
+def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
     """Combines all elements (at least one) along dimension 0: neighbours, or two halves if the function commutes."""
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
@@ -25,7 +27,7 @@ def total(b: Any, combine: Combine, values: Values, commutes: bool = False) -> V
     return [b.reshape(v, shape(v)[1:]) for v in values]
 
 
-def prefixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
+def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
     """For each place along dimension d, the combination of all elements up to it, itself included.
 
     Computes the prefixes of pairs, then fills in the places between:
@@ -48,14 +50,14 @@ def prefixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
     return _joined(b, _interleaved(b, part(b, even, d, 0, half), of_pairs, d), last, d)
 
 
-def suffixes(b: Any, combine: Combine, values: Values, d: int) -> Values:
+def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
     """For each place along dimension d, the combination of all elements from it to the last."""
     turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
     return [b.reverse(v, [d]) for v in turned]
 
 
 def over_windows(
-    b: Any, combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
+    b: StablehloOps[V, Never], combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
 ) -> Values:
     """Combines the elements of each window in row-major order, with padding by initial values, and one more in front.
 
@@ -74,12 +76,14 @@ def over_windows(
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 
 
-def everywhere(b: Any, scalars: Values, sizes: Sequence[Any]) -> Values:
+def everywhere(b: StablehloOps[V, Never], scalars: Values, sizes: Sequence[Any]) -> Values:
     """Scalars, each broadcast to `sizes`."""
     return [b.broadcast_in_dim(v, [], list(sizes)) for v in scalars]
 
 
-def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1) -> Values:
+def part(
+    b: StablehloOps[V, Never], values: Values, d: int, start: int, limit: int, stride: int = 1
+) -> Values:
     """The slices of the values from `start` up to but excluding `limit` along dimension d."""
     sizes = shape(values[0])
     if (start, limit, stride) == (0, sizes[d], 1):
@@ -89,13 +93,13 @@ def part(b: Any, values: Values, d: int, start: int, limit: int, stride: int = 1
     return [b.slice(v, low, high, strides) for v in values]
 
 
-def _halves(b: Any, values: Values, d: int) -> tuple[Values, Values]:
+def _halves(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
     """The first and the second half along dimension d; an odd last element is left out."""
     half = shape(values[0])[d] // 2
     return part(b, values, d, 0, half), part(b, values, d, half, 2 * half)
 
 
-def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
+def _neighbours(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
     """The elements at even and at odd places along dimension d; an odd last element is left out.
 
     The pairs become a dimension instead of being taken by a stride, since a strided slice transposes to
@@ -107,32 +111,38 @@ def _neighbours(b: Any, values: Values, d: int) -> tuple[Values, Values]:
     return [_merged(b, v, d) for v in first], [_merged(b, v, d) for v in second]
 
 
-def _interleaved(b: Any, first: Values, second: Values, d: int) -> Values:
+def _interleaved(b: StablehloOps[V, Never], first: Values, second: Values, d: int) -> Values:
     """The elements of `first` and `second`, alternating along dimension d."""
     count = shape(first[0])[d]
     x, y = ([_with(b, v, d, [count, 1]) for v in values] for values in (first, second))
     return [_merged(b, v, d) for v in _joined(b, x, y, d + 1)]
 
 
-def _with(b: Any, v: Any, d: int, instead: list[int]) -> Any:
+def _with(b: StablehloOps[V, Never], v: V, d: int, instead: list[int]) -> V:
     """v with dimension d reshaped to the dimensions `instead`."""
     return b.reshape(v, [*shape(v)[:d], *instead, *shape(v)[d + 1 :]])
 
 
-def _merged(b: Any, v: Any, d: int) -> Any:
+def _merged(b: StablehloOps[V, Never], v: V, d: int) -> V:
     """v with dimensions d and d + 1 merged into one."""
     sizes = shape(v)
     return b.reshape(v, [*sizes[:d], sizes[d] * sizes[d + 1], *sizes[d + 2 :]])
 
 
-def _joined(b: Any, first: Values, second: Values, d: int) -> Values:
+def _joined(b: StablehloOps[V, Never], first: Values, second: Values, d: int) -> Values:
     if 0 in (shape(first[0])[d], shape(second[0])[d]):
         return second if shape(first[0])[d] == 0 else first
     return [b.concatenate([u, v], d) for u, v in zip(first, second, strict=True)]
 
 
 def _cumulative(
-    b: Any, combine: Combine, values: Values, inits: Values, d: int, forward: bool, neutral: bool
+    b: StablehloOps[V, Never],
+    combine: Combine,
+    values: Values,
+    inits: Values,
+    d: int,
+    forward: bool,
+    neutral: bool,
 ) -> Values:
     """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
 
@@ -151,7 +161,9 @@ def _cumulative(
     return combine(everywhere(b, inits, sizes), _joined(b, part(b, y, d, 0, 1), padded, d))
 
 
-def _windows_along(b: Any, combine: Combine, values: Values, d: int, window: Window) -> Values:
+def _windows_along(
+    b: StablehloOps[V, Never], combine: Combine, values: Values, d: int, window: Window
+) -> Values:
     """Combines the elements of each window along dimension d of padded tensors, by windows that double in size.
 
     With P_n[o] the combination of the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m

@@ -8,7 +8,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.sizes import Size, product
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
@@ -18,7 +19,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.batch_norm_training")
-def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def batch_norm_training(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """With n elements per feature, dmean = sum dx / n and dvariance = 2 sum (x - mean) dx / n."""
     x, scale, offset = op.operands
     _, mean, variance = op.results
@@ -34,29 +35,31 @@ def batch_norm_training(b: Any, op: Definition, dx: Tangents) -> list[Any | None
 
 
 @linearize("stablehlo.batch_norm_inference")
-def batch_norm_inference(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def batch_norm_inference(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     if is_empty(op.operands[0]):
         return [None]
     return expanded(b, op.operands, dx, lambda *v: _inference(b, op, *v))
 
 
 @linearize("stablehlo.batch_norm_grad")
-def batch_norm_grad(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def batch_norm_grad(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     if is_empty(op.operands[0]):
         return [None, None, None]
     return expanded(b, op.operands, dx, lambda *v: gradient(b, op, *v))
 
 
 def _inference(
-    b: Any, op: Definition, x: Any, scale: Any, offset: Any, mean: Any, variance: Any
-) -> list[Any]:
+    b: StablehloBuilder, op: Definition, x: Value, scale: Value, offset: Value, mean: Value, variance: Value
+) -> list[Value]:
     """scale (x - mean) / sqrt(variance + epsilon) + offset."""
     factor = b.divide(scale, _deviation(b, op, variance))
     centered = b.subtract(x, _spread(b, op, mean))
     return [b.add(b.multiply(_spread(b, op, factor), centered), _spread(b, op, offset))]
 
 
-def gradient(b: Any, op: Any, x: Any, scale: Any, mean: Any, variance: Any, ct: Any) -> Sequence[Any]:
+def gradient(
+    b: Any, op: Definition, x: Value, scale: Value, mean: Value, variance: Value, ct: Value
+) -> Sequence[Any]:
     """With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct."""
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
@@ -66,22 +69,22 @@ def gradient(b: Any, op: Any, x: Any, scale: Any, mean: Any, variance: Any, ct: 
     return b.multiply(_spread(b, op, b.divide(scale, deviation)), rest), to_scale, to_offset
 
 
-def _deviation(b: Any, op: Definition, variance: Any) -> Any:
+def _deviation(b: StablehloBuilder, op: Definition, variance: Value) -> Value:
     epsilon = ir.FloatAttr(op.attributes["epsilon"]).value
     return b.sqrt(b.add(variance, b.constant(epsilon, variance)))
 
 
-def _spread(b: Any, op: Definition, v: Any) -> Any:
+def _spread(b: StablehloBuilder, op: Definition, v: Value) -> Value:
     """A per-feature vector, broadcast to the shape of x."""
     return b.broadcast_in_dim(v, [_feature(op)], op.operands[0])
 
 
-def _total(b: Any, op: Definition, v: Any) -> Any:
+def _total(b: StablehloBuilder, op: Definition, v: Value) -> Value:
     """The sum over all elements of each feature."""
     return b.reduce_sum(v, [i for i in range(rank(v)) if i != _feature(op)])
 
 
-def _shared(b: Any, op: Definition, number: int, v: Any) -> Any:
+def _shared(b: StablehloBuilder, op: Definition, number: int, v: Value) -> Any:
     """number v / n, with n elements per feature."""
     count = product([n for i, n in enumerate(shape(op.operands[0])) if i != _feature(op)])
     if isinstance(count, Size):

@@ -11,9 +11,9 @@ with a relative error of 1e-14. All ops used have rules, so higher orders follow
 """
 
 from math import factorial, pi, sqrt
-from typing import Any
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.elementwise import plus, square, times, upcast
 from tiduc.passes.rules.opset import linearize, unsupported
@@ -26,13 +26,13 @@ TERMS = 28  # of the series: the last term is below 1e-16 for a >= 20
 
 
 @linearize("chlo.bessel_i1e")
-def bessel_i1e(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def bessel_i1e(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     if is_complex(op.result):
         raise unsupported("jvp", op, "it has a derivative for real operands only")
     return [b.multiply(_derivative(b, op.operands[0], op.result), dx[0])]
 
 
-def _derivative(b: Any, x: Any, y: Any) -> Any:
+def _derivative(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """The derivative; at x = 0 the constant 1/2, since the second derivative jumps there from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
@@ -48,7 +48,7 @@ def _derivative(b: Any, x: Any, y: Any) -> Any:
     return b.convert(b.select(is_zero, b.constant(0.5, x), slope), type_)
 
 
-def _taylor(b: Any, a: Any) -> Any:
+def _taylor(b: StablehloBuilder, a: Value) -> Value:
     """The Taylor series of the derivative at a = 0."""
     of_i1 = {2 * j + 1: 1 / (2 ** (2 * j + 1) * factorial(j) * factorial(j + 1)) for j in range(ORDERS)}
     total = b.zeros_like(a)
@@ -58,7 +58,7 @@ def _taylor(b: Any, a: Any) -> Any:
     return total
 
 
-def _fraction(b: Any, a: Any) -> Any:
+def _fraction(b: StablehloBuilder, a: Value) -> Value:
     """1 - a + c, with the continued fraction c."""
     squared, c = square(b, a), b.constant(2 * DEPTH, a)
     for k in range(DEPTH - 1, 1, -1):
@@ -66,7 +66,7 @@ def _fraction(b: Any, a: Any) -> Any:
     return b.add(b.subtract(b.constant(1, a), a), b.divide(squared, c))
 
 
-def _series(b: Any, a: Any) -> Any:
+def _series(b: StablehloBuilder, a: Value) -> Value:
     """The series for large a, in powers of 20 / a so that its coefficients stay small."""
     coefficients, p = [0.5], 1.0
     for k in range(1, TERMS):

@@ -1,14 +1,13 @@
 """bitcast_convert: differentiable only as the identity, since bits are not a smooth function of a float."""
 
-from typing import Any
-
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.bitcast_convert")
-def bitcast_convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def bitcast_convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The identity, or a conversion to integers, which has no tangent."""
     if b.tangent_type(op.result.type) is None:
         return [None]

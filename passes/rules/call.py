@@ -19,8 +19,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control.control import Branches, branches, emit_call, emit_case, is_control, only_vjp
+from tiduc.dialect.emitters.masks import has_infinite_slope, is_everywhere, mask_with
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.facts.masks import has_infinite_slope, is_everywhere, mask_with
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
@@ -40,7 +41,7 @@ MOST_PATTERNS = 1024
 @linearize(CASE)
 @linearize("stablehlo.case", captures=True)
 @linearize("stablehlo.if", captures=True)
-def call(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def call(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     if op.name == CALL:
         (graph,) = branches(b.view, op).graphs
         for attribute, rule in zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=True):
@@ -87,7 +88,7 @@ _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 """The patterns for which graphs are linearized, or transposed."""
 
 
-def _linearized(b: Any, record: Branches, dx: Tangents) -> list[Any | None]:
+def _linearized(b: StablehloBuilder, record: Branches, dx: Tangents) -> list[Value | None]:
     linearized = _linearized_graphs(b, record.graphs, dx)
     residuals: list[Any] = []
     if linearized.residuals:
@@ -100,20 +101,24 @@ def _linearized(b: Any, record: Branches, dx: Tangents) -> list[Any | None]:
 
 
 def _emit(
-    b: Any, index: Any, graphs: Sequence[Graph], operands: Sequence[Any], base: str | None = None
+    b: StablehloBuilder,
+    index: Value | None,
+    graphs: Sequence[Graph],
+    operands: Sequence[Value],
+    base: str | None = None,
 ) -> tuple[Any, ...]:
     if index is None:
         return emit_call(b, graphs[0], operands, base)
     return emit_case(b, index, graphs, operands, base)
 
 
-def _linearized_graphs(b: Any, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
+def _linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
     active = tuple([t is not None for t in dx])
     _add_pattern(b, graphs, (active,))
     return _LINEARIZED.get(b.view, (graphs, active), lambda: _linearize(b, graphs, active))
 
 
-def _add_pattern(b: Any, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
+def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
     """`Unsupported` where graphs have too many patterns: each call of a callee can double them."""
     patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
     patterns.add(pattern)
@@ -124,7 +129,7 @@ def _add_pattern(b: Any, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) 
         raise Unsupported(message, graphs[0].location)
 
 
-def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
+def _linearize(b: StablehloBuilder, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
     """Linearizes the graphs of one op.
 
     All graphs must return equal types, so the branches share residual slots, one per type and count; a branch fills
@@ -162,7 +167,7 @@ def _linearize(b: Any, graphs: Sequence[Graph], active: Flags) -> LinearizedCall
     return LinearizedCall(tuple(extended), tuple(linear), tuple(read), tuple(places), tuple(outputs))
 
 
-def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
+def _slots(residuals: Sequence[Sequence[Value]]) -> list[ir.RankedTensorType]:
     """The types of the residual slots: for each type, the largest number that any one graph needs."""
     slots: list[Any] = []
     counts = Counter[Any]()
@@ -176,7 +181,7 @@ def _slots(residuals: Sequence[Sequence[Value]]) -> list[Any]:
     return slots
 
 
-def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | None]:
+def _placed(residuals: Sequence[Value], slots: Sequence[ir.RankedTensorType]) -> list[Value | None]:
     """The residual for each slot, in order; None for a slot that this graph does not use."""
     left = defaultdict[Any, list[Value]](list)
     for x in reversed(residuals):
@@ -184,11 +189,13 @@ def _placed(residuals: Sequence[Value], slots: Sequence[Any]) -> list[Value | No
     return [left[type_].pop() if left[type_] else None for type_ in slots]
 
 
-def _extended(b: Any, part: Any, held: Sequence[Value | None], slots: Sequence[Any]) -> Any:
+def _extended(
+    b: StablehloBuilder, part: Any, held: Sequence[Value | None], slots: Sequence[ir.RankedTensorType]
+) -> Any:
     return part.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 
-def _by_jvp(b: Any, op: Definition, dx: Tangents, jvp: Graph) -> list[Any | None]:
+def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> list[Value | None]:
     """The tangents from a custom JVP, (x..., dx...) -> (y..., dy...).
 
     Linearizing the JVP at dx = 0 along dx gives them, since a JVP is linear in dx.
@@ -216,7 +223,7 @@ def _is_linear(b: Any, jvp: LinearizedCall, first: int) -> bool:
     return all(i < first for i in jvp.read) and varying.isdisjoint(residuals)
 
 
-def _by_vjp(b: Any, op: Definition, dx: Tangents, vjp: Graph) -> list[Any | None]:
+def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> list[Value | None]:
     """Emits `call_vjp`, an opaque linear op whose only rule is its transpose: a call of the custom VJP."""
     given = [
         b.zeros_like(x) if t is None else t
@@ -230,12 +237,14 @@ def _by_vjp(b: Any, op: Definition, dx: Tangents, vjp: Graph) -> list[Any | None
 
 
 @linearize(CALL_VJP)
-def call_vjp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     raise only_vjp(op)
 
 
 @transpose(CALL_VJP)
-def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def call_vjp_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     """Calls the VJP, (x..., cy...) -> cx...; the VJP may return y... in front of cx...."""
     vjp = b.view.graph(op.attributes[GRAPHS][0].value)
     count = len(vjp.inputs) - len(op.results)
@@ -246,7 +255,9 @@ def call_vjp_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bo
 
 @transpose(CALL)
 @transpose(CASE)
-def call_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def call_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     record = branches(b.view, op)
     flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
@@ -299,7 +310,7 @@ def _transpose(
 
 
 def transpose_graph(
-    b: Any,
+    b: StablehloBuilder,
     graph: Graph,
     active: Sequence[bool],
     with_ct: Sequence[bool],

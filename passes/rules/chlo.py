@@ -3,7 +3,8 @@
 from math import pi, sqrt
 from typing import Any
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import BROADCASTING, TRAITS
 from tiduc.dialect.shapes.sizes import known_equal
 from tiduc.dialect.shapes.types import element, is_complex, rank, shape
@@ -12,7 +13,7 @@ from tiduc.passes.rules.opset import OPSET, elementwise, inactive, linear, linea
 from tiduc.passes.rules.registry import Tangents
 
 
-def _one_minus_square(b: Any, x: Any) -> Any:
+def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
     """1 - x^2, as (1 - x) (1 + x) from |x| = 1/2 on.
 
     The product is accurate near 1, and the derivative of 1 - x^2 near 0. For complex x, the result has the sign of zero
@@ -26,12 +27,12 @@ def _one_minus_square(b: Any, x: Any) -> Any:
     return b.select(is_small, b.subtract(one, square(b, x)), product)
 
 
-def _one_plus_square(b: Any, x: Any) -> Any:
+def _one_plus_square(b: StablehloBuilder, x: Value) -> Any:
     """1 + x^2, in f32 for narrower types: in f16 it overflows from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
 
-def _asinh(b: Any, x: Any, y: Any) -> Any:
+def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """1 / sqrt(1 + x^2), and 1 / |x| where 1 does not matter, since x^2 may overflow there."""
     near = _one_plus_square(b, x)
     if is_complex(x):
@@ -42,13 +43,13 @@ def _asinh(b: Any, x: Any, y: Any) -> Any:
     return b.convert(b.select(is_large, far, b.rsqrt(near)), element(y))
 
 
-def _trigamma(b: Any, x: Any, y: Any) -> Any:
+def _trigamma(b: StablehloBuilder, x: Any, y: Value) -> Value:
     """polygamma(1, x), and 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
     is_large = b.compare(x, b.constant(_LARGE[max(element(x).width, 32)], x), "GT")
     return b.select(is_large, _inverse(b, x), b.polygamma(b.constant(1, x), x))
 
 
-def _inverse(b: Any, x: Any) -> Any:
+def _inverse(b: StablehloBuilder, x: Value) -> Value:
     """1 / x + 1 / (2 x^2)."""
     return b.divide(plus(b, b.divide(b.constant(0.5, x), x), 1), x)
 
@@ -92,12 +93,12 @@ inactive(
 
 
 @linear("chlo.conj", [0])
-def conj(b: Any, op: Definition, ct: Any) -> list[Any]:
+def conj(b: Any, op: Definition, ct: Value) -> list[Any]:
     return [b.conj(ct)]
 
 
 @linearize("chlo.polygamma")
-def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """polygamma(n + 1, x), and -n polygamma(n, x) / x for large x, where the expansion of polygamma underflows."""
     n, x = op.operands
     if dx[0] is not None:
@@ -111,7 +112,7 @@ def polygamma(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("chlo.next_after")
-def next_after(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """x plus or minus one unit in the last place, toward the other operand: its derivative is 1 toward x, else 0."""
     return [dx[0]]
 
@@ -126,14 +127,14 @@ def _broadcasting(name: str) -> None:
     )
 
     @linearize(name)
-    def rule(b: Any, op: Definition, dx: Tangents) -> Any:
+    def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> Any:
         operands = [_spread(b, op, x) for x in op.operands]
         tangents = [None if t is None else _spread(b, op, t) for t in dx]
         same = b.emit(plain, operands, op.result.type).definition
         return b.engine.rule(same)(b, same, tangents)
 
 
-def _spread(b: Any, op: Definition, v: Any) -> Any:
+def _spread(b: StablehloBuilder, op: Definition, v: Value) -> Value:
     """v broadcast to the shape of the result, along `broadcast_dimensions` or else the trailing dimensions."""
     sizes = shape(op.result)
     if rank(v) == len(sizes) and all(map(known_equal, shape(v), sizes)):

@@ -9,7 +9,8 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from typing import Any
 
 from tiduc.dialect.emitters.matrices import adjoint, compare_places, matrix_product, solve, triangle
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
@@ -17,12 +18,12 @@ from tiduc.passes.rules.triangular_solve import flag
 
 
 @linearize("stablehlo.cholesky")
-def cholesky(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     y = op.result
     return [None if is_empty(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
 
 
-def factor_tangent(b: Any, y: Any, dx: Any, lower: bool) -> Any:
+def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Any:
     """dL = L h(L^-1 da L^-H), where h takes the lower triangle and halves its diagonal, and da = h(dx) + h(dx)^H.
 
     For U the factors are reversed: dU = h(U^-H da U^-1) U.
@@ -35,7 +36,7 @@ def factor_tangent(b: Any, y: Any, dx: Any, lower: bool) -> Any:
     return matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)
 
 
-def _halved(b: Any, x: Any, lower: bool) -> Any:
+def _halved(b: StablehloBuilder, x: Any, lower: bool) -> Any:
     """The triangle of x, with its diagonal halved."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)

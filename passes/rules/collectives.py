@@ -16,8 +16,9 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.emitters.stablehlo import combiner
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import combiner
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.shapes.types import element, i64, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
@@ -30,7 +31,7 @@ BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 
 @linearize("stablehlo.all_reduce")
-def all_reduce(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """A sum sums the tangents; a maximum or minimum shares ties evenly; a product multiplies gathered factors."""
     name = reducer(op)
     if name == ADD:
@@ -43,7 +44,9 @@ def all_reduce(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     raise unsupported("jvp", op, BODIES)
 
 
-def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[Any], Any]) -> Any:
+def _extremum(
+    b: StablehloBuilder, op: Definition, dx: Value, x: Value, y: Value, add: Callable[[Any], Any]
+) -> Value:
     """dy = (sum of dx where x = y) / (the number of ties), over the group; `add` sums over the group."""
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
     number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
@@ -51,17 +54,17 @@ def _extremum(b: Any, op: Definition, dx: Any, x: Any, y: Any, add: Callable[[An
     return b.convert(b.multiply(even_share(b, number, x), picked), element(op.results[0]))
 
 
-def _sum(b: Any, op: Definition, x: Any) -> Any:
+def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Any:
     return sums(b, op, [x], [x])[0]
 
 
-def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
+def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Any:
     """Gathers the factors along a new dimension and multiplies them there."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product needs replica_groups of equal size")
 
-    def build(x: Any) -> list[Any]:
+    def build(x: Any) -> list[Value]:
         x = b.convert(x, element(op.results[i]))
         part = b.reshape(x, [1, *shape(x)])
         factors = gathered(b, op, part, i64(0), [groups.shape[1], *shape(x)])
@@ -71,7 +74,9 @@ def _product(b: Any, op: Definition, i: int, dx: Any) -> Any:
 
 
 @transpose("stablehlo.all_reduce")
-def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def all_reduce_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Value]:
     """The sum over the group; linearize emits sums only."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "its body must be a sum")
@@ -79,7 +84,7 @@ def all_reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[
 
 
 @linearize("stablehlo.reduce_scatter")
-def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
     """As `all_reduce`, with one part per process; an extremum gathers all parts to compare them with x."""
     name, d = reducer(op), op.attributes["scatter_dimension"]
     if name == ADD:
@@ -87,7 +92,7 @@ def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     if name not in EXTREMA:
         raise unsupported("jvp", op, "its body must be one of add, maximum, minimum")
 
-    def add(x: Any) -> Any:
+    def add(x: Value) -> Any:
         return scattered(b, op, x, d, with_shape(x.type, shape(op.result)))
 
     (x,) = op.operands
@@ -95,7 +100,9 @@ def reduce_scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 
 @transpose("stablehlo.reduce_scatter")
-def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def reduce_scatter_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Value]:
     """Gathers the parts of the cotangent of a sum."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "its body must be a sum")
@@ -108,14 +115,14 @@ def reduce_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Seque
 @linearize("stablehlo.collective_broadcast")
 @linearize("stablehlo.collective_permute")
 @linearize("stablehlo.cross-replica-sum")
-def moved(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The op itself, on the operands that have a tangent."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     return of_present(b, op.name, dx, op.results, attributes)
 
 
 @transpose("stablehlo.all_gather")
-def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
     """Each process gets the sum of the cotangents of its part over the processes that gathered it."""
     d = op.attributes["all_gather_dim"]
     return [
@@ -125,7 +132,7 @@ def all_gather(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
 
 
 @transpose("stablehlo.all_to_all")
-def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def all_to_all(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
     """The reverse exchange: split and concat dimensions are swapped."""
     swapped = {
         "split_dimension": op.attributes["concat_dimension"],
@@ -136,13 +143,17 @@ def all_to_all(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> 
 
 
 @transpose("stablehlo.collective_permute")
-def collective_permute(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def collective_permute(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Value]:
     """Sends from targets to sources; a process that is not a source gets zeros."""
     return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
 
 
 @transpose("stablehlo.collective_broadcast")
-def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def collective_broadcast(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Value]:
     """The sum over the group, at its first process (the source), by a binary tree; zeros elsewhere."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
@@ -156,7 +167,9 @@ def collective_broadcast(b: Any, op: Definition, ct: Tangents, active: Sequence[
 
 
 @transpose("stablehlo.cross-replica-sum")
-def cross_replica_sum(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+def cross_replica_sum(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> Sequence[Any]:
     """The sum over the group."""
     return moved(b, op, ct)
 
@@ -165,8 +178,13 @@ def cross_replica_sum(b: Any, op: Definition, ct: Tangents, active: Sequence[boo
 
 
 def of_present(
-    b: Any, name: str, values: Tangents, like: Sequence[Any], attributes: Mapping[str, Any], *body: Any
-) -> list[Any]:
+    b: StablehloBuilder,
+    name: str,
+    values: Tangents,
+    like: Sequence[Value],
+    attributes: Mapping[str, ir.Attribute],
+    *body: Any,
+) -> list[Value | None]:
     """A collective of the values that are not None, with results typed as in `like`; None for the others."""
     at = [i for i, x in enumerate(values) if x is not None]
     types = [like[i].type for i in at]
@@ -174,33 +192,35 @@ def of_present(
     return [results.get(i) for i in range(len(values))]
 
 
-def sums(b: Any, op: Definition, values: Tangents, like: Sequence[Any]) -> list[Any]:
+def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[Value]) -> list[Any]:
     """Sums over the groups of `op`."""
     body = combiner(ADD, element(like[0]))
     return of_present(b, "stablehlo.all_reduce", values, like, among(op), body)
 
 
-def gathered(b: Any, op: Definition, x: Any, dimension: Any, sizes: Sequence[int]) -> Any:
+def gathered(
+    b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, sizes: Sequence[int]
+) -> Any:
     """The x of all processes of a group of `op`, concatenated along a dimension."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 
 
-def scattered(b: Any, op: Definition, x: Any, dimension: Any, type_: Any) -> Any:
+def scattered(b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, type_: Any) -> Value:
     """The sum over the groups of `op`, of which each process gets its part along a dimension."""
     attributes = {**among(op), "scatter_dimension": dimension}
     body = combiner(ADD, element(type_))
     return b.emit_all("stablehlo.reduce_scatter", [x], [type_], attributes, [body])[0]
 
 
-def permuted(b: Any, op: Definition, x: Any, pairs: Any) -> Any:
+def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Any) -> Value:
     """x sent along pairs of source and target process; all other processes receive zeros."""
     type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
     attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
     return b.emit("stablehlo.collective_permute", (x,), x.type, attributes)
 
 
-def among(op: Definition, *names: str) -> dict[str, Any]:
+def among(op: Definition, *names: str) -> dict[str, ir.Attribute]:
     """The attributes that say which processes communicate."""
     names = names or ("replica_groups", "channel_handle", "use_global_device_ids")
     return {name: op.attributes[name] for name in names if name in op.attributes}
@@ -214,6 +234,6 @@ def numbers(op: Definition, name: str) -> Any:
     return np.array(list(value), np.int64).reshape(ir.ShapedType(value.type).shape)
 
 
-def _of_operands(b: Any, op: Definition, ct: Tangents) -> list[Any]:
+def _of_operands(b: StablehloBuilder, op: Definition, ct: Tangents) -> list[Any]:
     """The cotangents, converted to the element types of the operands."""
     return [None if c is None else b.convert(c, element(x)) for c, x in zip(ct, op.operands, strict=True)]

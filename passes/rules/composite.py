@@ -13,6 +13,7 @@ call of the function that it names, the identity. No native pass removes it, and
 
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.passes.rules.opset import inactive, linearize, unsupported
@@ -25,5 +26,5 @@ inactive("stablehlo.composite @tidu.stop_gradient")
 
 
 @linearize(f"stablehlo.composite @{NOT_DIFFERENTIABLE}")
-def not_differentiable(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def not_differentiable(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     raise unsupported("jvp", op, named_attributes(op.attributes["composite_attributes"])["reason"].value)

@@ -15,15 +15,19 @@ and the kernel's dimensions i and (q, o) are regrouped to (q, i) and o.
 
 from typing import Any
 
-from tiduc.dialect.facts.windows import Layout, convolution, group_counts, reversal, window_of_convolution
-from tiduc.dialect.graph.graph import Definition
+from torch_mlir import ir
+
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.windows import convolution
+from tiduc.dialect.facts.windows import Layout, group_counts, reversal, window_of_convolution
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_empty, shape
 from tiduc.passes.rules.opset import bilinear
 from tiduc.passes.rules.uniform_quantize import dequantized
 
 
 @bilinear("stablehlo.convolution")
-def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
+def convolution_transpose(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value | None:
     """Computed in the element type of ct, which may be wider than the operands'."""
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
@@ -33,7 +37,7 @@ def convolution_transpose(b: Any, op: Definition, ct: Any, side: int) -> Any:
     return b.convert(dx, element(x))
 
 
-def _toward_input(b: Any, op: Definition, w: Any, ct: Any) -> Any:
+def _toward_input(b: StablehloBuilder, op: Definition, w: Value, ct: Value) -> Any:
     layout, (features, batches) = Layout.of(op), group_counts(op)
     sizes = [shape(op.operands[0])[d] for d in layout.input[2:]]
     places = [shape(ct)[d] for d in layout.output[2:]]
@@ -60,7 +64,7 @@ def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
     return b.reverse(dw, flipped) if flipped else dw
 
 
-def _move_groups(b: Any, x: Any, groups: int, source: int, target: int) -> Any:
+def _move_groups(b: StablehloBuilder, x: Any, groups: int, source: int, target: int) -> Any:
     """x with the groups, the major part of dimension `source`, moved to be the major part of dimension `target`."""
     if groups == 1:
         return x
@@ -75,6 +79,6 @@ def _move_groups(b: Any, x: Any, groups: int, source: int, target: int) -> Any:
     return b.reshape(moved, sizes)
 
 
-def _precision(op: Definition) -> Any | None:
+def _precision(op: Definition) -> ir.ArrayAttr | None:
     """The precision per operand, unchanged: ct takes the place of the operand that it computes the cotangent of."""
     return op.attributes["precision_config"] if "precision_config" in op.attributes else None

@@ -6,10 +6,10 @@ linearize rule that emits StableHLO ops only, as those of linear algebra do, nee
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
 from tiduc.passes.rules.opset import linearize, unsupported
@@ -28,7 +28,7 @@ def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
 
 
 @linearize(CUSTOM_CALL)
-def unknown(b: Any, op: Definition, dx: Tangents) -> list[None]:
+def unknown(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[None]:
     """No tangents if all results are integers; any other unknown call is refused by name."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
         raise unsupported(

@@ -7,8 +7,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.matrices import epsilon, largest
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import CONFIG, CallSettings
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.elementwise import times
@@ -21,7 +22,7 @@ ROUNDING = 1024
 """A divisor of so few units in the last place counts as zero: fewer than three digits of the quotient are correct."""
 
 
-def config(op: Definition) -> tuple[str, Any]:
+def config(op: Definition) -> tuple[str, ir.DictAttr]:
     """The attribute that holds the settings of a call, with its name."""
     for name in CONFIG:
         if name in op.attributes:
@@ -37,7 +38,7 @@ def settings(op: Definition) -> CallSettings:
     return CallSettings(op.attributes, partial(unsupported, "jvp", op))
 
 
-def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
+def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAttr]:
     """The attributes of a call with some settings changed."""
     where, attribute = config(op)
     given = named_attributes(attribute)
@@ -51,7 +52,7 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, Any]:
     return {where: ir.DictAttr.get(given)}
 
 
-def equality_margin(b: Any, op: Definition, w: Any) -> Any:
+def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Any:
     """The difference up to which two values of one matrix count as equal, for each matrix's values w.
 
     It is `EQUAL_WITHIN` units in the last place of the largest value, by default 8 times the root of their number:

@@ -6,7 +6,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, rank, shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linear, linearize, unsupported
@@ -14,14 +15,14 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linear("stablehlo.broadcast", [0])
-def broadcast(b: Any, op: Definition, ct: Any) -> list[Any]:
+def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     """The sum over the new dimensions, which come first."""
     return [b.reduce_sum(ct, range(rank(ct) - rank(op.operands[0])))]
 
 
 @linearize("stablehlo.einsum")
 @linearize("stablehlo.unary_einsum")
-def einsum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Sums over the labels of one operand alone, then a dot_general of the two operands, then a transpose."""
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
@@ -68,7 +69,7 @@ def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequenc
 
 
 @linearize("stablehlo.torch_index_select")
-def torch_index_select(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def torch_index_select(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """A gather of single indices into `dim`, with `batch_dims` batching dimensions."""
     x, index = op.operands
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))

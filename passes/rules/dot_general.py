@@ -38,14 +38,16 @@ def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
 
 
 @functools.cache  # networks repeat few kinds of contractions thousands of times
-def _is_plain(x: Any, y: Any, ct: Any) -> bool:
+def _is_plain(x: ir.RankedTensorType, y: ir.RankedTensorType, ct: ir.RankedTensorType) -> bool:
     """Whether the tensor types have one real float element type and none is empty."""
     alike = element(x) == element(y) == element(ct) and isinstance(element(x), ir.FloatType)
     return alike and all(0 not in sizes_in(type_) for type_ in (x, y, ct))
 
 
 @functools.cache
-def _dimensions(side: int, x: Any, y: Any, of: Contraction) -> tuple[Pair, Pair, tuple[int, ...]]:
+def _dimensions(
+    side: int, x: ir.RankedTensorType, y: ir.RankedTensorType, of: Contraction
+) -> tuple[Pair, Pair, tuple[int, ...]]:
     """For the contraction of ct with y: batching and contracted dimensions, and the permutation to x's layout."""
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
@@ -61,7 +63,7 @@ def _dimensions(side: int, x: Any, y: Any, of: Contraction) -> tuple[Pair, Pair,
 
 
 @functools.cache
-def _wider(first: Any, second: Any) -> Any:
+def _wider(first: ir.Type, second: ir.Type) -> Any:
     """The wider of two element types; operands and result of a contraction may differ in element type."""
 
     def width(element_type: Any) -> tuple[bool, bool, int]:

@@ -8,10 +8,10 @@ their operands; import marks these results (`dialect/dynamic/calls.py`).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.dialect.dynamic.calls import REDUCE_WINDOW, SUMS
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
 from tiduc.dialect.shapes.sizes import Size
 from tiduc.dialect.shapes.types import element, shape, with_shape
@@ -23,7 +23,7 @@ CALL = f"{CUSTOM_CALL} @{REDUCE_WINDOW}"
 
 
 @linearize(CALL)
-def dynamic_reduce_window(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The call at the tangents: each sum is linear in its operand, and the other results are not read."""
     count = len(op.results)
     sums = set(op.attributes[SUMS]) if SUMS in op.attributes else set()
@@ -42,8 +42,8 @@ def dynamic_reduce_window(b: Any, op: Definition, dx: Tangents) -> list[Any | No
 
 @transpose(CALL)
 def dynamic_reduce_window_transpose(
-    b: Any, op: Definition, ct: Tangents, active: Sequence[bool]
-) -> list[Any | None]:
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     """The call over the adjoint window at the cotangents, as `Window.adjoint` computes it for static windows."""
     count = len(op.results)
     xs, inits, window = op.operands[:count], op.operands[count : 2 * count], op.operands[2 * count :]
@@ -56,13 +56,13 @@ def dynamic_reduce_window_transpose(
     return [*(y if active[i] else None for i, y in enumerate(dx)), *[None] * (len(op.operands) - count)]
 
 
-def _say_sizes(values: Sequence[Any], like: Sequence[Any]) -> None:
+def _say_sizes(values: Sequence[Value], like: Sequence[Value]) -> None:
     """Records that values have the dynamic sizes of others: a call states no sizes of its results."""
     for y, x in zip(values, like, strict=True):
         y.graph.sizes.update({(y, d): n for d, n in enumerate(shape(x)) if isinstance(n, Size)})
 
 
-def _adjoint(b: Any, window: Sequence[Any], inputs: Any, outputs: Any) -> list[Any]:
+def _adjoint(b: StablehloBuilder, window: Sequence[Value], inputs: Value, outputs: Value) -> list[Value]:
     """The operands of the adjoint window; `inputs` and `outputs` are the sizes of x and y, as vectors."""
     sizes, strides, base, dilation, padding = window
     inputs, outputs = (b.convert(n, element(sizes)) for n in (inputs, outputs))

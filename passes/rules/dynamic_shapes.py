@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import padding
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.origins import entries, sizes_in
 from tiduc.dialect.shapes.sizes import any_dynamic
@@ -18,7 +19,7 @@ inactive("shape.shape_of", "tensor.dim")
 
 
 @linear("stablehlo.dynamic_broadcast_in_dim", [0])
-def dynamic_broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
+def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
     still, more = (
         list(op.attributes[name]) if name in op.attributes else []
@@ -43,30 +44,30 @@ def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     attributes = {name: value for name, value in op.attributes.items() if name != ACTIVE}
     attributes["padding"] = padding(ends[::2], ends[1::2])
 
-    def plain(x: Any, w: Any) -> list[Any]:
+    def plain(x: Value, w: Value) -> list[Any]:
         return [b.emit("stablehlo.convolution", (x, w), op.result.type, attributes)]
 
     return expanded(b, op.operands[:2], dx[:2], plain)
 
 
 @linear("stablehlo.dynamic_reshape", [0])
-def dynamic_reshape(b: Any, op: Definition, ct: Any) -> list[Any]:
+def dynamic_reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     return [b.reshape(ct, shape(op.operands[0])), None]
 
 
 @linear("stablehlo.dynamic_pad", [0, 1])
-def dynamic_pad(b: Any, op: Definition, ct: Any) -> list[Any]:
+def dynamic_pad(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
     return [*unpadded(b, op, ct, *map(entries, op.operands[2:])), None, None, None]
 
 
 @linear("stablehlo.real_dynamic_slice", [0])
-def real_dynamic_slice(b: Any, op: Definition, ct: Any) -> list[Any]:
+def real_dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     x, start, _, strides = op.operands
     return [unsliced(b, x, ct, entries(start), entries(strides)), None, None, None]
 
 
 @linear("stablehlo.set_dimension_size", [0])
-def set_dimension_size(b: Any, op: Definition, ct: Any) -> list[Any]:
+def set_dimension_size(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     """Zeros for what was cut off: appended, then sliced, which more targets support than a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)

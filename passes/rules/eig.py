@@ -31,8 +31,9 @@ from tiduc.dialect.emitters.matrices import (
     some,
     unless,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings, with_settings
@@ -44,7 +45,7 @@ ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the
 
 
 @custom_call(*targets("geev", "geev of reals"))
-def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def eig(b: Any, op: Definition, dx: Tangents) -> list[Value | None]:
     """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
 
     vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal for distinct eigenvalues. LAPACK computes both kinds
@@ -79,7 +80,7 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 @custom_call(*targets("geev of cuSOLVER"))
-def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """As `eig`, without left vectors, which cuSOLVER lacks, and with packed vectors of real matrices."""
     given, (_, first, vl, vr, _) = settings(op), op.results
     if given["left"]:
@@ -96,7 +97,7 @@ def eig_cusolver(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [None, _in_order_of(b, first, w, diagonal(b, p)), None, None, None]
 
 
-def _metric(b: Any, w: Any, metric: Any) -> tuple[Any, Any]:
+def _metric(b: StablehloBuilder, w: Value, metric: Any) -> tuple[Value, Value]:
     """vl^H vr without the rounding errors between eigenvalues that differ, and which eigenvalues are defective.
 
     An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
@@ -115,7 +116,7 @@ def _metric(b: Any, w: Any, metric: Any) -> tuple[Any, Any]:
     return b.select(left_out, unit, metric), defective
 
 
-def _infinite(b: Any, da: Any, w: Any, v: Any) -> Any:
+def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Any:
     """A number for each eigenvalue that is not finite, and whose transpose gives 0 for 0.
 
     The cotangent 0 of a defective eigenvalue therefore does not reach the other cotangents, as 0 * NaN would. The
@@ -132,13 +133,13 @@ def _infinite(b: Any, da: Any, w: Any, v: Any) -> Any:
     return scaled(b, large, scaled(b, large, number))
 
 
-def _inverses(b: Any, op: Definition, w: Any, defective: Any) -> Any:
+def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -> Any:
     """1 / (w_j - w_i), and 0 between equal eigenvalues; NaN everywhere if an eigenvalue is defective."""
     f = inverse_gaps(b, w, equality_margin(b, op, w))
     return unless(b, some(b, defective, [rank(w) - 1]), f)
 
 
-def _moved(b: Any, inverses: Any, v: Any, p: Any) -> Any:
+def _moved(b: StablehloBuilder, inverses: Any, v: Value, p: Value) -> Any:
     """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
 
     If components tie for the largest, the mean of their phase changes is removed.
@@ -152,7 +153,7 @@ def _moved(b: Any, inverses: Any, v: Any, p: Any) -> Any:
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
 
 
-def _in_order_of(b: Any, w: Any, other: Any, dw: Any) -> Any:
+def _in_order_of(b: StablehloBuilder, w: Value, other: Any, dw: Any) -> Any:
     """dw, the tangents of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
 
     LAPACK returns eigenvalues in another order if it computes no vectors. Each eigenvalue of w gets the tangent of
@@ -173,7 +174,7 @@ def _in_order_of(b: Any, w: Any, other: Any, dw: Any) -> Any:
     return scaled(b, b.divide(b.constant(1, number), number), total)
 
 
-def _inverse(b: Any, v: Any) -> tuple[Any, Any]:
+def _inverse(b: StablehloBuilder, v: Value) -> tuple[Any, Any]:
     """v^-1, from a Cholesky factor of v^H v and one Newton step, and which eigenvalues are defective.
 
     v^H v squares the condition number of v, so that v^-1 has three correct digits where a row is shorter than a quarter
@@ -190,7 +191,7 @@ def _inverse(b: Any, v: Any) -> tuple[Any, Any]:
     return unless(b, some(b, defective, [rank(v) - 2]), x), defective
 
 
-def _unpacked(b: Any, w: Any, v: Any) -> Any:
+def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Any:
     """Complex vectors from real ones: two columns hold real and imaginary part of a conjugate pair.
 
     The first vector of a pair belongs to the eigenvalue with Im w > 0.
@@ -203,14 +204,14 @@ def _unpacked(b: Any, w: Any, v: Any) -> Any:
     return b.complex(b.select(second, before, v), im)
 
 
-def _packed(b: Any, w: Any, dv: Any, v: Any) -> Any:
+def _packed(b: StablehloBuilder, w: Value, dv: Any, v: Value) -> Any:
     """The inverse of `_unpacked`, for the tangents dv of the vectors v."""
     if is_complex(v):
         return dv
     return b.select(_pairs(b, w, v)[1], b.negate(b.imag(dv)), b.real(dv))
 
 
-def _pairs(b: Any, w: Any, v: Any) -> list[Any]:
+def _pairs(b: StablehloBuilder, w: Value, v: Value) -> list[Any]:
     """Masks of the first and the second columns of conjugate pairs."""
     im = columns(b, b.imag(w), v.type)
     return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]

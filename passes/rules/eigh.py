@@ -21,6 +21,7 @@ from tiduc.dialect.emitters.matrices import (
     scaled,
     triangle,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.shapes.types import shape
@@ -31,7 +32,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("syevd", "Eigh"))
-def eigh(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i); f c is an entrywise product."""
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):
@@ -57,7 +58,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
     return given["uplo"] == ord("L"), given["mode"] == ord("V")
 
 
-def hermitian(b: Any, x: Any, lower: bool) -> Any:
+def hermitian(b: StablehloBuilder, x: Any, lower: bool) -> Any:
     """The Hermitian matrix that has the given triangle of x, with the real part of its diagonal."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)

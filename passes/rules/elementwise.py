@@ -9,8 +9,9 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import splat
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex, rank
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
@@ -20,17 +21,17 @@ def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
     """dy = dx / divisor(b, x, y), divided in the element type of the divisor, which may be wider."""
 
     @linearize(name)
-    def rule(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+    def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
         by = divisor(b, op.operands[0], op.result)
         return [b.convert(b.divide(b.convert(dx[0], element(by)), by), element(op.result))]
 
 
-def plus(b: Any, x: Any, number: float) -> Any:
+def plus(b: StablehloBuilder, x: Value, number: float) -> Any:
     """x + number."""
     return b.add(x, b.constant(number, x))
 
 
-def times(b: Any, number: float, x: Any) -> Any:
+def times(b: StablehloBuilder, number: float, x: Value) -> Any:
     """number * x."""
     return b.multiply(b.constant(number, x), x)
 
@@ -42,22 +43,22 @@ def difference(b: Any, first: Any | None, second: Any | None) -> Any:
     return first if second is None else b.subtract(first, second)
 
 
-def square(b: Any, x: Any) -> Any:
+def square(b: StablehloBuilder, x: Value) -> Any:
     """x * x."""
     return b.multiply(x, x)
 
 
-def widened(type_: Any) -> Any:
+def widened(type_: ir.Type) -> ir.Type:
     """f32 for narrower float types, for formulas that need more digits or range; any other type unchanged."""
     return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
 
 
-def upcast(b: Any, x: Any) -> Any:
+def upcast(b: StablehloBuilder, x: Value) -> Value:
     """x in f32 if its element type is a narrower float."""
     return b.convert(x, widened(element(x)))
 
 
-def ordered(b: Any, x: Any, y: Any, direction: str) -> Any:
+def ordered(b: StablehloBuilder, x: Value, y: Value, direction: str) -> Value:
     """x `direction` y, with direction GE, GT, LE or LT; complex values compare by real, then by imaginary part."""
     if not is_complex(x):
         return b.compare(x, y, direction)
@@ -114,7 +115,7 @@ inactive(  # the result contains no value of an operand
 )
 
 
-def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
+def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Any:
     """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is NaN.
 
     The base is replaced rather than the result, because a select on the result would also lose its derivative
@@ -135,7 +136,7 @@ def _power_base(b: Any, x: Any, y: Any, z: Any) -> Any:
     return b.convert(b.multiply(y, b.power(base, b.subtract(y, one))), element(z))
 
 
-def _power_exponent(b: Any, x: Any, y: Any, z: Any) -> Any:
+def _power_exponent(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value:
     """log(x) x^y, which tends to 0 as x does where y > 0, and to -infinity where y < 0."""
     size = b.real(y) if is_complex(y) else y
     is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
@@ -146,7 +147,7 @@ elementwise("stablehlo.power", _power_base, _power_exponent)
 
 
 @linearize("stablehlo.abs")
-def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def abs_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """d|x| = dx if x >= 0, else -dx; for complex x, Re(conj(sign(x)) dx), which is 0 at x = 0."""
     x = op.operands[0]
     if is_complex(x):
@@ -155,7 +156,7 @@ def abs_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [b.multiply(b.select(b.compare(x, b.zeros_like(x), "GE"), one, minus), dx[0])]
 
 
-def _atan2(b: Any, x: Any, y: Any) -> Any:
+def _atan2(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """y / (x^2 + y^2), in f32 for f16, whose squares overflow beyond 255.
 
     x and y are scaled by a power of two so that the squares neither overflow nor underflow.
@@ -173,7 +174,7 @@ elementwise(
 )
 
 
-def _scale(b: Any, size: Any) -> Any:
+def _scale(b: StablehloBuilder, size: Any) -> Value:
     """A power of two: 1, but small for large numbers, and large for small ones, so that squares are normal numbers."""
     exponent = 64 if element(size).width == 32 else 512
     one, bound = b.constant(1, size), 2.0 ** (exponent - 4)
@@ -183,7 +184,7 @@ def _scale(b: Any, size: Any) -> Any:
 
 
 @linearize("stablehlo.sign")
-def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """Zero for reals; for complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at x = 0."""
     x, s = op.operands[0], op.result
     if not is_complex(x):
@@ -195,7 +196,7 @@ def sign(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.clamp")
-def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """The tangent of minimum(maximum(low, x), high); scalar bounds are broadcast."""
     x = op.operands[1]
     low, x, high = (_spread(b, v, x) for v in op.operands)
@@ -204,7 +205,7 @@ def clamp(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [_chosen(b, b.maximum(low, x), high, (raised, tangents[2]), MINIMUM)]
 
 
-def _spread(b: Any, v: Any, like: Any) -> Any:
+def _spread(b: StablehloBuilder, v: Value, like: Value) -> Value:
     """A scalar broadcast to the shape of `like`; v itself if it has that rank already."""
     return v if rank(v) == rank(like) else b.broadcast_in_dim(v, [], like)
 
@@ -216,7 +217,7 @@ ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 """`MAXIMUM` and `MINIMUM` where neither operand is chosen at a tie."""
 
 
-def _chosen(b: Any, x: Any, y: Any, dx: Tangents, wins: tuple[str, str]) -> Any | None:
+def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:
     """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has one.
 
     With strict comparisons as `wins`, the tangent at a tie is 0. A select is used rather than a product with 0, so
@@ -243,7 +244,7 @@ RELU = "tidu.relu"
 """On a maximum or minimum: where the operands are equal, the derivative is 0. The value `false` says the opposite."""
 
 
-def is_relu(op: Any) -> bool:
+def is_relu(op: Definition) -> bool:
     """Whether an op, a definition in a graph or an MLIR operation, has `RELU`."""
     if RELU not in op.attributes:
         return False
@@ -252,12 +253,12 @@ def is_relu(op: Any) -> bool:
 
 
 @linearize("stablehlo.maximum")
-def maximum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def maximum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
     return [_chosen(b, x, y, dx, ABOVE if is_relu(op) else MAXIMUM)]
 
 
 @linearize("stablehlo.minimum")
-def minimum(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def minimum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     x, y = op.operands
     return [_chosen(b, x, y, dx, BELOW if is_relu(op) else MINIMUM)]

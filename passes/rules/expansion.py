@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Value
 from tiduc.passes.rules.registry import Tangents
 
 
 def expanded(
-    b: Any, operands: Sequence[Any], dx: Tangents, build: Callable[..., Sequence[Any]]
-) -> list[Any | None]:
+    b: StablehloBuilder, operands: Sequence[Value], dx: Tangents, build: Callable[..., Sequence[Any]]
+) -> list[Value | None]:
     """The tangents of `build(*operands)`, given the tangents of the operands.
 
     `build` emits primal ops; those that no tangent reads are dead, and are removed when the program is
@@ -19,7 +21,7 @@ def expanded(
     tangents = {x: tangent for x, tangent in zip(operands, dx, strict=True) if tangent is not None}
     outside = b.engine.tangent
 
-    def tangent(x: Any) -> Any | None:
+    def tangent(x: Value) -> Any | None:
         return tangents.get(x) or (None if x in operands else outside(x))
 
     b.engine.tangent = tangent

@@ -15,14 +15,15 @@ from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import dims, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import linear
 
 
 @linear("stablehlo.fft", [0])
-def fft(b: Any, op: Definition, ct: Any) -> list[Any]:
+def fft(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     x = op.operands[0]
     if is_empty(x) or is_empty(ct):
         return [None]
@@ -47,12 +48,12 @@ def fft(b: Any, op: Definition, ct: Any) -> list[Any]:
     return [times(b, count, b.real(_transform(b, full, "IFFT", length, full.type)))]
 
 
-def _transform(b: Any, x: Any, kind: str, length: list[int], type_: Any) -> Any:
+def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type_: Any) -> Any:
     attributes = {"fft_type": hlo.FftTypeAttr.get(kind), "fft_length": dims(length)}
     return b.emit("stablehlo.fft", (x,), type_, attributes)
 
 
-def _weights(b: Any, x: Any, count: int) -> Any:
+def _weights(b: StablehloBuilder, x: Value, count: int) -> Value:
     """How many of `count` points each point of x's last dimension stands for: 1 or 2."""
     last = shape(x)[-1]
     alone = 2 - count % 2 if count > 1 else 1

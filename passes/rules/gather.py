@@ -6,7 +6,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.protocol import Extent
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.ops.traits import VIEWS
 from tiduc.dialect.shapes.sizes import any_dynamic
@@ -15,11 +17,11 @@ from tiduc.passes.rules.opset import linear
 
 
 @linear("stablehlo.gather", [0])
-def gather(b: Any, op: Definition, ct: Any) -> list[Any]:
+def gather(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return gathered(b, op, ct, list(op.attributes["slice_sizes"]))
 
 
-def gathered(b: Any, op: Definition, ct: Any, sizes: Sequence[Any]) -> list[Any]:
+def gathered(b: StablehloBuilder, op: Definition, ct: Value, sizes: Sequence[Extent]) -> list[Any]:
     """Scatter-adds the cotangent to where the slices came from.
 
     Indices are clamped first, since gather clamps what is out of range and scatter drops it.
@@ -48,7 +50,9 @@ def is_sorted(op: Definition) -> bool:
     return "indices_are_sorted" in op.attributes and op.attributes["indices_are_sorted"].value
 
 
-def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any], vector_dim: int) -> Any:
+def clamp_indices(
+    b: StablehloBuilder, indices: Any, low: Sequence[int], high: Sequence[Extent], vector_dim: int
+) -> Any:
     """The indices with each component clamped to its [low, high]; the indices themselves if known to be in range."""
     if any_dynamic(low, high):
         if element(indices).width < 32:  # dynamic sizes are i32
@@ -65,7 +69,7 @@ def clamp_indices(b: Any, indices: Any, low: Sequence[Any], high: Sequence[Any],
     return b.clamp(at_least, indices, at_most)
 
 
-def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
+def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
     """One index vector, broadcast to the shape of a tensor of index vectors."""
     if any_dynamic(values):
         vector = b.convert(b.sizes(values), element(like))
@@ -78,14 +82,14 @@ def components(b: Any, values: Sequence[Any], like: Any, vector_dim: int) -> Any
     return b.broadcast_in_dim(vector, [vector_dim], like)
 
 
-def signed(b: Any, indices: Any, up_to: Sequence[Any]) -> Any:
+def signed(b: StablehloBuilder, indices: Any, up_to: Sequence[Extent]) -> Value:
     """The indices in a type whose signed range holds `up_to`, since some targets read unsigned integers as signed."""
     largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
-def known_range(b: Any, x: Any, depth: int = 8) -> tuple[int, int]:
+def known_range(b: StablehloBuilder, x: Any, depth: int = 8) -> tuple[int, int]:
     """Bounds of integer values, from the constants and iotas that they are built from, or else from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name

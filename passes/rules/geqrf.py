@@ -35,8 +35,9 @@ from tiduc.dialect.emitters.matrices import (
     triangle,
     unless,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import is_complex, predicate, rank, shape, with_element
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import ROUNDING
@@ -47,13 +48,13 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("geqrf"))
-def geqrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     qr, tau = op.results
     return _tangents(b, qr, tau, dx[0])
 
 
 @custom_call(*targets("geqp3"))
-def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """The tangents of the QR factors of the matrix with permuted columns; column numbers count from one."""
     qr, order, tau = op.results
     swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
@@ -65,10 +66,10 @@ def geqp3(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [dqr, None, dtau]
 
 
-def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
+def _tangents(b: StablehloBuilder, qr: Any, tau: Any, da: Any) -> list[Any | None]:
     """The tangents of the packed factors and of tau.
 
-    Records in `b.notes` what `orgqr` needs for dQ1 = Q1 (w - c) + da R1^-1.
+    Records in `b.notes.factors` what `orgqr` needs for dQ1 = Q1 (w - c) + da R1^-1.
     """
     if 0 in shape(qr):
         return [None, None]
@@ -79,7 +80,7 @@ def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
     c = corner(b, x, k, k)
     w = _skew(b, c)
     turn = b.subtract(w, c)
-    b.notes[tau] = qr, y, turn
+    b.notes.factors[tau] = qr, y, turn
     if m < n:
         moved = matrix_product(b, w, triangle(b, qr, lower=False))
         dr = b.subtract(multiplied(b, v, tau, da, turned=True), moved)
@@ -89,7 +90,7 @@ def _tangents(b: Any, qr: Any, tau: Any, da: Any) -> list[Any | None]:
     return [packed(b, dv, dr, m, n), dtau]
 
 
-def _independent(b: Any, r: Any) -> Any:
+def _independent(b: StablehloBuilder, r: Any) -> Any:
     """The matrices in r, and NaN where a column of R is as good as a combination of the columns before it.
 
     The diagonal entry is then at most `ROUNDING` units in the last place of the column, and the derivative, which
@@ -101,7 +102,7 @@ def _independent(b: Any, r: Any) -> Any:
     return unless(b, some(b, small, [rank(small) - 1]), r)
 
 
-def _skew(b: Any, c: Any) -> Any:
+def _skew(b: StablehloBuilder, c: Any) -> Any:
     """tril(c, -1) - tril(c, -1)^H + i im(diag(c))."""
     below = triangle(b, c, lower=True, strict=True)
     w = b.subtract(below, adjoint(b, below))
@@ -111,7 +112,7 @@ def _skew(b: Any, c: Any) -> Any:
     return b.select(compare_places(b, c, "EQ"), turned, w)
 
 
-def _reflector_tangents(b: Any, v: Any, tau: Any, x: Any) -> tuple[Any, Any]:
+def _reflector_tangents(b: StablehloBuilder, v: Any, tau: Any, x: Value) -> tuple[Any, Any]:
     """dV (to be read below the diagonal) and dtau, given x with dQ1 = Q x."""
     m, k = shape(v)[-2:]
     vh, one = adjoint(b, v), b.constant(1, tau)

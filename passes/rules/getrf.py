@@ -16,15 +16,16 @@ from tiduc.dialect.emitters.matrices import (
     triangle,
     unit_lower,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("getrf"))
-def getrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The permutation follows from the pivots: row i was swapped with row pivots[i] - 1, for each i in order."""
     lu, pivots, _ = op.results
     if 0 in shape(lu):
@@ -34,7 +35,7 @@ def getrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 @custom_call("LuDecomposition")
-def lu_decomposition(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """The permutation is the last result."""
     lu, _, permutation = op.results
     if 0 in shape(lu):
@@ -42,7 +43,7 @@ def lu_decomposition(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [packed_tangent(b, lu, rows_taken(b, dx[0], permutation)), None, None]
 
 
-def packed_tangent(b: Any, lu: Any, dx: Any) -> Any:
+def packed_tangent(b: StablehloBuilder, lu: Any, dx: Value) -> Any:
     """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
     With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), dU1 = triu(c)

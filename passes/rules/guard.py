@@ -13,6 +13,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RuleError, TiducError
 from tiduc.dialect.facts.identities import is_zeros
 from tiduc.dialect.graph.graph import Definition, Value
@@ -46,7 +47,7 @@ def guarded(
         return function
 
     @functools.wraps(function)
-    def call(b: Any, *arguments: Any) -> Any:
+    def call(b: StablehloBuilder, *arguments: Definition | Value) -> Any:
         place = f"{file}:{line}" if file is not None else repr(function)
         before = len(b.graph.definitions)
         try:
@@ -81,12 +82,12 @@ def _symbolic(entry: Any) -> Any:
 # ---- what functions must return ----------------------------------------------------------------------------
 
 
-def of_partial(b: Any, result: Any, *values: Any) -> str | None:
+def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None:
     """The verdict on a partial derivative of an elementwise op: a value."""
     return _not_a_value(result, "for this operand; pass None in place of the function if that is meant")
 
 
-def of_side(b: Any, result: Any, op: Definition, ct: Any, side: int) -> str | None:
+def of_side(b: StablehloBuilder, result: Any, op: Definition, ct: Value, side: int) -> str | None:
     """The verdict on a transpose of a bilinear op: the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
@@ -94,33 +95,33 @@ def of_side(b: Any, result: Any, op: Definition, ct: Any, side: int) -> str | No
 def of_linear(operands: Sequence[int]) -> Verdict:
     """The verdict on a transpose of a linear op: a list of cotangents, not None for each of `operands`."""
 
-    def verdict(b: Any, result: Any, op: Definition, ct: Any) -> str | None:
+    def verdict(b: StablehloBuilder, result: Any, op: Definition, ct: Value) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
 
     return verdict
 
 
 def of_transpose(
-    b: Any, result: Any, op: Definition, ct: Sequence[Any], active: Sequence[bool]
+    b: StablehloBuilder, result: Any, op: Definition, ct: Sequence[Any], active: Sequence[bool]
 ) -> str | None:
     """The verdict on a transpose rule: a list of cotangents, not None for each active operand."""
     return _list(result, op.operands, active, "operand")
 
 
-def of_linearize(b: Any, result: Any, op: Definition, dx: Sequence[Any]) -> str | None:
+def of_linearize(b: StablehloBuilder, result: Any, op: Definition, dx: Sequence[Value]) -> str | None:
     """The verdict on a linearize rule: a list of tangents, not None for each result that has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
 
 
-def of_lowering(b: Any, result: Any, op: Definition, *operands: Any) -> str | None:
+def of_lowering(b: StablehloBuilder, result: Value, op: Definition, *operands: Value) -> str | None:
     """The verdict on a lowering: a list with a value for each result; a single result may be a bare value."""
     if len(op.results) == 1 and not isinstance(result, list | tuple):
         return _entry(result, op.result, "result")
     return _list(result, op.results, [True] * len(op.results), "result")
 
 
-def _list(result: Any, values: Sequence[Any], wanted: Sequence[bool], kind: str) -> str | None:
+def _list(result: Any, values: Sequence[Value], wanted: Sequence[bool], kind: str) -> str | None:
     if result is None:
         return f"returns nothing; expects a list with an entry for each {kind}"
     if not isinstance(result, list | tuple):
@@ -134,7 +135,7 @@ def _list(result: Any, values: Sequence[Any], wanted: Sequence[bool], kind: str)
     return None
 
 
-def _entry(entry: Any, like: Any, position: str) -> str | None:
+def _entry(entry: Value, like: Value, position: str) -> str | None:
     if (wrong := _not_a_value(entry, f"as {position}; {_ZERO}, b.zeros_like(x)")) is not None:
         return wrong
     if entry.type != like.type:
@@ -142,7 +143,7 @@ def _entry(entry: Any, like: Any, position: str) -> str | None:
     return None
 
 
-def _not_a_value(result: Any, where: str) -> str | None:
+def _not_a_value(result: Value, where: str) -> str | None:
     if result is None:
         return f"returns nothing {where}"
     return None if isinstance(result, Value) else f"returns {_kind(result)}; expects a value"

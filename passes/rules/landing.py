@@ -5,13 +5,14 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.sizes import Size, any_dynamic, known_equal, product
 from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.gather import clamp_indices, components, is_sorted, known_range, signed
 
 
-def numbers_of(op: Definition) -> Any:
+def numbers_of(op: Definition) -> hlo.ScatterDimensionNumbers:
     """The dimension numbers of a scatter."""
     return hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
 
@@ -33,7 +34,7 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
     return [i for i, _ in free], [j for _, j in free]
 
 
-def landed(b: Any, op: Definition, y: Any) -> Any:
+def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
     """For each update of a scatter, the element of y where it lands; zero if it is dropped.
 
     This is the transpose of adding the updates. y is padded for windows partly out of range, since a gather
@@ -80,18 +81,20 @@ def landed(b: Any, op: Definition, y: Any) -> Any:
     return b.select(is_inside, gathered, b.zeros_like(gathered))
 
 
-def add_updates(b: Any, op: Definition, x: Any, updates: Any) -> Any:
+def add_updates(b: StablehloBuilder, op: Definition, x: Value, updates: Value) -> Value:
     """Adds other updates to another operand, at the positions of the op."""
     return scatter_like(b, op, x, updates, "stablehlo.add", is_unique(op))
 
 
-def scatter_like(b: Any, op: Definition, x: Any, updates: Any, reducer: str | None, unique: bool) -> Any:
+def scatter_like(
+    b: StablehloBuilder, op: Definition, x: Value, updates: Value, reducer: str | None, unique: bool
+) -> Value:
     """Combines other updates into another operand by `reducer`, or overwrites (None), at the positions of the op."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 
 
-def count_from_one(b: Any, like: Any) -> Any:
+def count_from_one(b: StablehloBuilder, like: Any) -> Any:
     """1, 2, 3, ... in row-major order, in the shape of `like`; zero stands for no element."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 
 
@@ -39,16 +40,16 @@ class Split(Protocol):
     @property
     def dynamic_inputs(self) -> list[Value]: ...
 
-    def fewest(self, b: Any, given: Sequence[Value]) -> "Split":
+    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "Split":
         """A copy whose residuals take the fewest bytes."""
 
-    def extended(self, b: Any, more: Sequence[Any]) -> Graph:
+    def extended(self, b: StablehloBuilder, more: Sequence[Any]) -> Graph:
         """The primal graph with more outputs."""
 
-    def hoisted(self, b: Any, count: int) -> Hoisted:
+    def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
         """The linear ops to hoist out of a loop whose last `count` active inputs are loop invariants."""
 
-    def closed(self, b: Any, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+    def closed(self, b: StablehloBuilder, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
         """The closed linear graph of `wanted`."""
 
 

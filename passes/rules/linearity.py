@@ -10,14 +10,17 @@ Otherwise only the VJP would fail, or would disagree with the JVP.
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import UnknownSize, Unsupported
 from tiduc.dialect.facts.identities import is_zeros
 from tiduc.dialect.facts.matchers import splat
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import GRAPHS
 
 
-def nonlinearity(opset: Any, b: Any, emitted: Sequence[Definition], results: Sequence[Any]) -> str | None:
+def nonlinearity(
+    opset: Any, b: StablehloBuilder, emitted: Sequence[Definition], results: Sequence[Any]
+) -> str | None:
     """Why the results of a rule that emitted these ops are not linear in the tangents; None if they are.
 
     An op is linear in its active operands if its transpose rule accepts them. An op without transpose rule is taken to
@@ -33,7 +36,7 @@ def nonlinearity(opset: Any, b: Any, emitted: Sequence[Definition], results: Seq
     return None
 
 
-def _of_op(b: Any, opset: Any, op: Definition) -> str | None:
+def _of_op(b: StablehloBuilder, opset: Any, op: Definition) -> str | None:
     """Why an op is not linear in its active operands; None if it is."""
     if opset.key(op) not in opset.transpose_rules:
         is_known = op.name.partition(".")[0] in opset.complete
@@ -53,7 +56,9 @@ def _of_op(b: Any, opset: Any, op: Definition) -> str | None:
     return None
 
 
-def _transposed(b: Any, opset: Any, op: Definition, active: Sequence[bool]) -> Sequence[Any] | None:
+def _transposed(
+    b: StablehloBuilder, opset: Any, op: Definition, active: Sequence[bool]
+) -> Sequence[Any] | None:
     """The cotangents of an op's operands, in a graph that is dropped; None if the transpose rule refuses."""
     scratch = opset.builder(b.view, b.view.fresh("L"))
     ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
@@ -63,5 +68,5 @@ def _transposed(b: Any, opset: Any, op: Definition, active: Sequence[bool]) -> S
         return None
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: Value) -> bool:
     return is_zeros(x) or splat(x) == 0

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.control.control import Loop, emit_loop, loop, needs_static_shapes
+from tiduc.dialect.emitters.masks import has_infinite_slope, is_everywhere, mask_with
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.facts.masks import has_infinite_slope, is_everywhere, mask_with
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import LOOP
@@ -67,14 +68,14 @@ outside may be infinite), and whether the loop surely runs."""
 
 @linearize(LOOP)
 @linearize("stablehlo.while", captures=True)
-def loop_(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def loop_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     record = loop(b.view, op)
     dy = at_site(b, op, dx, _linearized)
     first = len(record.inits) + len(record.sequences)
     return [dy[i] if i >= 0 else dx[record.arguments[first + ~i]] for i in record.results]
 
 
-def _linearized(b: Any, record: Loop, dx: Tangents) -> list[Any | None]:
+def _linearized(b: StablehloBuilder, record: Loop, dx: Tangents) -> list[Value | None]:
     n, m = len(record.inits), len(record.sequences)
     flags = tuple([t is not None for t in dx])
     linearized = _LINEARIZED.get(b.view, (record.body, flags), lambda: _linearize(b, record, list(flags)))
@@ -111,7 +112,7 @@ def _linearized(b: Any, record: Loop, dx: Tangents) -> list[Any | None]:
     return [next(dy) if flag else None for flag in linearized.outputs]
 
 
-def _emit_hoisted(b: Any, hoisted: Hoisted, values: dict[Value, Any]) -> list[Any]:
+def _emit_hoisted(b: StablehloBuilder, hoisted: Hoisted, values: dict[Value, Value]) -> list[Value]:
     """Emits linear ops that were hoisted out of the loop, and returns the tangents that the loop reads."""
     read = (x for op in hoisted.ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
     b.engine.inline(b.view, list(dict.fromkeys(read)), values)
@@ -128,7 +129,7 @@ def _elements(parts: Split, record: Loop) -> list[int]:
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
 
 
-def _linearize(b: Any, record: Loop, active: list[bool]) -> LinearizedLoop:
+def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> LinearizedLoop:
     """Linearizes the body of a loop.
 
     A loop-carried value is active if its initial value is, or if an iteration makes it so: the least fixed point.
@@ -173,14 +174,16 @@ def _bound(record: Loop) -> int | None:
 
 
 @transpose(LOOP)
-def loop_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def loop_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     try:
         return _backwards(b, loop(b.view, op), ct, active)
     except UnknownSize as error:
         raise needs_static_shapes(error, op.location) from None
 
 
-def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Value | None]:
     n, m = len(record.inits), len(record.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
     flags = tuple([t is not None for t in ct])
@@ -226,14 +229,14 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
     return [of.get(i) for i in range(len(active))]
 
 
-def _false(b: Any, type_: Any, like: Any) -> Any:
+def _false(b: StablehloBuilder, type_: Any, like: Any) -> Any:
     """The predicate that is false everywhere, of the given type, and of the sizes of `like` if it is not a scalar."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
 
 
 def _transpose(
-    b: Any, record: Loop, linear: Flags, with_ct: list[bool], steep: Flags, runs: bool
+    b: StablehloBuilder, record: Loop, linear: Flags, with_ct: list[bool], steep: Flags, runs: bool
 ) -> TransposedLoop:
     """Transposes the body of a loop.
 

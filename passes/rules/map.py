@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize
@@ -10,5 +11,5 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.map")
-def map_(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def map_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     return expanded(b, op.operands, dx, lambda *operands: of_tensors(b, op, operands))

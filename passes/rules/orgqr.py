@@ -22,8 +22,9 @@ from tiduc.dialect.emitters.matrices import (
     solve,
     unit_lower,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
@@ -32,7 +33,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("orgqr"))
-def orgqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """The first columns of Q, as many as a has."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
         return [None]
@@ -50,7 +51,7 @@ def orgqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 @custom_call(*targets("ormqr"))
-def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """Q c, Q^H c, c Q or c Q^H."""
     given = settings(op)
     left, turned = given["left"], given["transpose"]
@@ -66,12 +67,12 @@ def ormqr(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return expanded(b, op.operands, dx, product)
 
 
-def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
+def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Any, Any] | None:
     """The (y, turn) that `geqrf` recorded, if its results are the operands and the result is Q1; else None."""
     a, tau = op.operands
-    if tau not in b.notes:
+    if tau not in b.notes.factors:
         return None
-    qr, y, turn = b.notes[tau]
+    qr, y, turn = b.notes.factors[tau]
     call = a.definition
     if call is not None and call.name == "stablehlo.slice" and shape(a) == shape(y):
         if not any(call.attributes["start_indices"]) and set(call.attributes["strides"]) == {1}:
@@ -79,17 +80,17 @@ def _of_factors(b: Any, op: Definition) -> tuple[Any, Any] | None:
     return (y, turn) if a is qr and shape(op.result) == shape(y) else None
 
 
-def reflectors(b: Any, a: Any, count: int) -> Any:
+def reflectors(b: StablehloBuilder, a: Any, count: int) -> Any:
     """V: the first `count` columns of a below the diagonal, with ones on the diagonal."""
     return unit_lower(b, corner(b, a, shape(a)[-2], count))
 
 
-def multiplied(b: Any, v: Any, tau: Any, c: Any, turned: bool) -> Any:
+def multiplied(b: StablehloBuilder, v: Value, tau: Value, c: Any, turned: bool) -> Any:
     """Q c = c - V T (V^H c), or Q^H c = c - V T^H (V^H c)."""
     return b.subtract(c, matrix_product(b, v, middle(b, v, tau, matrix_product(b, adjoint(b, v), c), turned)))
 
 
-def middle(b: Any, v: Any, tau: Any, x: Any, turned: bool = False) -> Any:
+def middle(b: StablehloBuilder, v: Value, tau: Value, x: Value, turned: bool = False) -> Any:
     """T x, or T^H x = D^H (1 + D S)^-H x."""
     overlaps = matrix_product(b, adjoint(b, v), v)
     ds = b.multiply(rows(b, tau, overlaps.type), overlaps)

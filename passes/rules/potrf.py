@@ -3,8 +3,9 @@
 from typing import Any
 
 from tiduc.dialect.emitters.matrices import compare_places
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import predicate, rank, shape
 from tiduc.passes.rules.cholesky import factor_tangent
 from tiduc.passes.rules.custom_call import custom_call
@@ -13,7 +14,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("potrf"))
-def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """The tangent of `cholesky` in the triangle that is read, and the operand's tangent in the other one."""
     given, (y, info) = settings(op), op.results
     if 0 in shape(y):
@@ -23,7 +24,7 @@ def potrf(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [b.select(compare_places(b, y, "GE" if lower else "LE"), dy, dx[0]), None]
 
 
-def succeeded(b: Any, y: Any, info: Any) -> Any:
+def succeeded(b: StablehloBuilder, y: Value, info: Any) -> Any:
     """y where `info` is zero, else NaN.
 
     JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call.

@@ -6,12 +6,12 @@ toward y    sum_m [g(m) = g] x[m, k] ct[m, n]  a dot_general with the rows of ea
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -25,14 +25,16 @@ FORM = (
 
 
 @linearize("chlo.ragged_dot")
-def ragged_dot(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def ragged_dot(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """The product rule."""
     _contracted(op, "jvp")
     return [b.sum(b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None)]
 
 
 @transpose("chlo.ragged_dot")
-def ragged_dot_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def ragged_dot_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     if active[0] and active[1]:
         raise unsupported("transpose", op, "a product of two active values is not linear")
     contracted = _contracted(op, "transpose")
@@ -45,14 +47,18 @@ def ragged_dot_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[
     return [cotangent, None, None] if active[0] else [None, cotangent, None]
 
 
-def _toward_rows(b: Any, op: Definition, ct: Any, y: Any, sizes: Any, contracted: int) -> Any:
+def _toward_rows(
+    b: StablehloBuilder, op: Definition, ct: Value, y: Value, sizes: Value, contracted: int
+) -> Value:
     given = {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
     attributes = {**given, NUMBERS: ir.Attribute.parse(FORM.format(3 - contracted))}
     type_ = with_shape(ct.type, shape(op.operands[0]))
     return b.emit(op.name, (ct, y, sizes), type_, attributes)
 
 
-def _toward_matrices(b: Any, op: Definition, ct: Any, x: Any, sizes: Any, contracted: int) -> Any:
+def _toward_matrices(
+    b: StablehloBuilder, op: Definition, ct: Value, x: Value, sizes: Value, contracted: int
+) -> Value:
     """A dot_general of one copy of x per group, in which the rows of other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
@@ -66,7 +72,7 @@ def _toward_matrices(b: Any, op: Definition, ct: Any, x: Any, sizes: Any, contra
     return product if contracted == 1 else b.transpose(product, [0, 2, 1])
 
 
-def _precision(op: Definition) -> dict[str, Any]:
+def _precision(op: Definition) -> dict[str, ir.ArrayAttr]:
     """CHLO's precision attribute (`#chlo<precision HIGH>`) as StableHLO's."""
     if "precision_config" not in op.attributes:
         return {}
@@ -74,7 +80,7 @@ def _precision(op: Definition) -> dict[str, Any]:
     return {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get(word) for word in words])}
 
 
-def _running_sums(b: Any, sizes: Any) -> Any:
+def _running_sums(b: StablehloBuilder, sizes: Value) -> Value:
     """The inclusive running sums of the sizes."""
     square = with_shape(sizes.type, [*shape(sizes), *shape(sizes)])
     up_to = b.compare(b.iota(1, square), b.iota(0, square), "LE")

@@ -8,7 +8,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.dialect.shapes.types import entries, is_dynamic, is_empty, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
@@ -29,7 +30,7 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce")
-def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     if len(op.results) == 1 and reducer(op) in EXTREMA and cancels(b, op.result):
         return [None]
     return linearize_by_body(
@@ -37,7 +38,7 @@ def reduce(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     )
 
 
-def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
+def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
     """Applies the body to pairs of partial results, and last to the initial values, in front.
 
     A product is exact where factors are zero, since its derivative needs no division.
@@ -47,10 +48,10 @@ def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     along, sizes = sorted(dropped(op)), shape(op.results[0])
     number = prod(shape(values[0])[d] for d in along)
 
-    def in_front(x: Any) -> Any:
+    def in_front(x: Value) -> Value:
         return b.reshape(b.transpose(x, [*along, *kept_dimensions(op)]), [number, *sizes])
 
-    def combine(x: Sequence[Any], y: Sequence[Any]) -> Sequence[Any]:
+    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Any]:
         return of_tensors(b, op, [*x, *y])
 
     first = everywhere(b, inits, sizes)
@@ -60,13 +61,13 @@ def _in_tree(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
     return combine(first, total(b, combine, [in_front(x) for x in values], commutes))
 
 
-def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Value | None) -> Value:
     """dy = dinit + sum dx."""
     terms = [] if dinit is None else [repeated(b, dinit, op.results[i])]
     return b.sum(terms if dx is None else [b.reduce_sum(dx, dropped(op)), *terms])
 
 
-def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
+def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value, dinit: Value | None) -> Any:
     """dy = (sum of dx where x = y, plus dinit if init = y) / (the number of ties): ties share evenly.
 
     An initial value that is known to be the identity (-inf for a maximum) is not counted, as in JAX. Tangents
@@ -90,7 +91,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     return b.multiply(even_share(b, number, y), b.sum(terms))
 
 
-def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
     """dy = dx of the element that the body selects, by a mask: sum (number = selected) dx."""
     x, y = op.operands[i], op.results[i]
     at = selected_by(b, op, i)
@@ -106,8 +107,8 @@ def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
 
 
 @transpose("stablehlo.reduce")
-def reduce_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    def to_operand(i: int) -> Any:
+def reduce_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+    def to_operand(i: int) -> Value:
         return b.broadcast_in_dim(ct[i], kept_dimensions(op), op.operands[i])
 
     def to_init(i: int) -> Any:

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.emitters.stablehlo import combiner
-from tiduc.dialect.facts.windows import Window, reduce_window, window_of
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.bodies import RegionBuilder, reducer
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import combiner
+from tiduc.dialect.emitters.windows import reduce_window
+from tiduc.dialect.facts.windows import Window, window_of
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.opset import linearize, transpose
@@ -32,13 +35,13 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce_window")
-def reduce_window_linearize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def reduce_window_linearize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return linearize_by_body(
         b, op, dx, total=_sum, extremum=_extremum, chosen=_selected, whole=partial(_doubling, b, op)
     )
 
 
-def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
+def _doubling(b: StablehloBuilder, op: Definition, *operands: Any) -> Sequence[Any]:
     """Applies the body to whole tensors; a product is exact where factors are zero."""
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
@@ -47,13 +50,13 @@ def _doubling(b: Any, op: Definition, *operands: Any) -> Sequence[Any]:
         for name, init in zip(names, operands[count:], strict=True)
     )
 
-    def combine(x: Sequence[Any], y: Sequence[Any]) -> Sequence[Any]:
+    def combine(x: Sequence[Value], y: Sequence[Any]) -> Sequence[Any]:
         return of_tensors(b, op, [*x, *y])
 
     return over_windows(b, combine, operands[:count], operands[count:], window_of(op), neutral)
 
 
-def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
     """Linear in the operand and the initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
@@ -61,7 +64,7 @@ def _sum(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
     return reduce_window(b, tangents[:1], tangents[1:], window_of(op), fill)[0]
 
 
-def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
+def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
     """The tangent of the element that attains the extremum; of several, the first in row-major order.
 
     JAX does the same: its window maximum transposes to a select_and_scatter. At a tie of an element with the
@@ -72,7 +75,7 @@ def _extremum(b: Any, op: Definition, i: int, name: str, dx: Any, dinit: Any) ->
     if window.tiles and is_identity(init, name):
         return _extremum_in_tiles(b, x, op.results[i], window, dx)
 
-    def prefers(body: Any, u: Any, v: Any) -> Any:
+    def prefers(body: RegionBuilder, u: IrValue, v: IrValue) -> Any:
         return body.compare(u, v, direction)
 
     value, at = selected(b, x, init, window, prefers)
@@ -104,12 +107,14 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
     return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
-def _selected(b: Any, op: Definition, i: int, dx: Any, dinit: Any) -> Any:
+def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
     """The tangent of the element that the body selects."""
     return _from(b, op, i, selected_by(b, op, i), dx, dinit)
 
 
-def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: bool = True) -> Any:
+def _from(
+    b: StablehloBuilder, op: Definition, i: int, at: Any, dx: Value, dinit: Any, holes: bool = True
+) -> Any:
     """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
@@ -117,7 +122,9 @@ def _from(b: Any, op: Definition, i: int, at: Any, dx: Any, dinit: Any, holes: b
 
 
 @transpose("stablehlo.reduce_window")
-def reduce_window_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def reduce_window_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Any]:
     """A sum over the adjoint window."""
     window = window_of(op)
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.emitters.bodies import reducer, self_contained
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.dialect.shapes.types import element, is_empty
@@ -24,7 +25,7 @@ At most one of dx and dinit is None.
 
 
 def linearize_by_body(
-    b: Any,
+    b: StablehloBuilder,
     op: Definition,
     dx: Tangents,
     *,
@@ -66,14 +67,14 @@ def linearize_by_body(
     ]
 
 
-def _promoted(b: Any, op: Definition, dx: Tangents) -> list[Any] | None:
+def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | None:
     """The tangents of a reduction whose body has wider element types than its operands: converts the operands first."""
     wide = [element(x) for x in op.regions[0].blocks[0].arguments]
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
         return None
 
     def build(*operands: Any) -> Sequence[Any]:
-        return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})  # type: ignore[no-any-return]
+        return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})
 
     return expanded(b, op.operands, dx, build)
 

@@ -30,10 +30,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.facts.identities import Identity
-from tiduc.dialect.graph.builder import Builder
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.rules.guard import (
     guarded,
     of_linear,
@@ -45,8 +45,13 @@ from tiduc.passes.rules.guard import (
 )
 from tiduc.passes.rules.linearity import nonlinearity
 
-Tangents = Sequence[Any | None]
-LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Any | None]]
+Tangents = Sequence[Any]
+"""The tangents of an op's operands, or the cotangents of its results; None for a symbolic zero.
+
+A rule that knows which of them are values need not ask: a rule is called only where one of them is.
+"""
+
+LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
 Lowering = Callable[..., Any]
@@ -125,7 +130,7 @@ class OpSet:
         self._declare(name, "elementwise")
         coefficients = [f if f is None else guarded(f, name, of_partial) for f in partials]
 
-        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+        def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if len(dx) != len(coefficients):
                 given = f"its rule has {len(coefficients)} partial derivatives for {len(dx)} operands"
                 raise self.unsupported("jvp", op, given)
@@ -145,11 +150,11 @@ class OpSet:
         """Declares an op jointly linear in `operands`; decorates its transpose (b, op, ct)."""
         self._declare(name, "linear")
 
-        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+        def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             tangents = {
                 i: b.zeros_like(op.operands[i]) if dx[i] is None else dx[i] for i in operands if i < len(dx)
             }
-            return b.reapply(op, tangents)  # type: ignore[no-any-return]
+            return b.reapply(op, tangents)
 
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             transposed = guarded(transpose, name, of_linear(operands), symbolic=True)
@@ -163,7 +168,7 @@ class OpSet:
         """Declares an op linear in each of two operands; decorates its transpose (b, op, ct, side) toward one."""
         self._declare(name, "bilinear")
 
-        def rule(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+        def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if b.tangent_type(op.result.type) is None:  # the result's element type differs from the operands'
                 return [None]
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
@@ -172,7 +177,9 @@ class OpSet:
         def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
             toward = guarded(transpose, name, of_side, symbolic=True)
 
-            def rule_of_side(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
+            def rule_of_side(
+                b: Builder, op: Definition, ct: Tangents, active: Sequence[bool]
+            ) -> Sequence[Value | None]:
                 if all(active):
                     raise self.unsupported("transpose", op, "a product of two active values is not linear")
                 return [toward(b, op, ct[0], 0), None] if active[0] else [None, toward(b, op, ct[0], 1)]
@@ -225,7 +232,7 @@ class OpSet:
 
         return decorate
 
-    def _check_name(self, name: Any) -> None:
+    def _check_name(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"a rule needs the name of its op, such as 'foreign.op'; it has {name!r}")
         op = name.partition(" @")[0]

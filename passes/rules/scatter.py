@@ -21,7 +21,8 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import returned, self_contained
-from tiduc.dialect.graph.graph import Definition, operations
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value, operations
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_element
 from tiduc.passes.rules.elementwise import upcast
@@ -49,7 +50,7 @@ KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 
 
 @linearize("stablehlo.scatter")
-def scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
     count = len(op.results)
     if is_empty(op.operands[0]) or is_empty(op.operands[-1]):
         return [None if t is None else b.convert(t, element(y)) for t, y in zip(dx, op.results, strict=False)]
@@ -63,7 +64,9 @@ def scatter(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     return [_result(b, op, i, kinds[i], dx[i], dx[count + 1 + i]) for i in range(count)]
 
 
-def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
+def _result(
+    b: StablehloBuilder, op: Definition, i: int, kind: str | None, dx: Value | None, du: Value | None
+) -> Any | None:
     """The tangent of one result, which depends only on its own operand and updates."""
     if dx is None and du is None or b.tangent_type(op.results[i].type) is None:
         return None
@@ -76,7 +79,9 @@ def _result(b: Any, op: Definition, i: int, kind: str | None, dx: Any | None, du
     return expanded(b, own, [dx, du], lambda x, u: [scatter_like(b, op, x, u, reducer, is_unique(op))])[0]
 
 
-def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | None) -> Any | None:
+def _of_one(
+    b: StablehloBuilder, op: Definition, kind: str | None, dx: Value | None, du: Value | None
+) -> Any | None:
     """The tangent of a scatter with one operand, mostly as a single scatter."""
     x, _, updates = op.operands
     if kind in (MINIMUM, MAXIMUM):
@@ -93,7 +98,7 @@ def _of_one(b: Any, op: Definition, kind: str | None, dx: Any | None, du: Any | 
 
 
 @transpose("stablehlo.scatter")
-def scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
     """The transposes of the linear cases: add, subtract, and set and multiply under conditions.
 
     Set needs updates that do not collide or are inactive; multiply needs inactive updates.
@@ -135,16 +140,16 @@ def _promotes(op: Definition) -> bool:
     return any(element(x) != element(y) for x, y in zip(op.operands, op.results, strict=False))
 
 
-def _promoted(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Any]:
     """The scatter on operands and updates that are converted to the element types of the body."""
     count = len(op.results)
     to = [element(y) for y in op.results]
     xs = [b.convert(x, t) for x, t in zip(operands[:count], to, strict=True)]
     us = [b.convert(u, t) for u, t in zip(operands[count + 1 :], to, strict=True)]
-    return b.reapply(op, dict(enumerate((*xs, operands[count], *us))))  # type: ignore[no-any-return]
+    return b.reapply(op, dict(enumerate((*xs, operands[count], *us))))
 
 
-def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
+def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Any]:
     """Applies the body to the updates and the elements where they land; for updates that do not collide.
 
     A dropped update is replaced by zero and combined with zero, and the result is dropped, so that no NaN
@@ -159,7 +164,7 @@ def _of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
     return [scatter_like(b, op, x, v, None, True) for x, v in zip(xs, values, strict=True)]
 
 
-def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[Any]:
+def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Any]:
     """The scatter unrolled to one scatter per window, in row-major order of the indices."""
     count = len(op.results)
     xs, indices, us = operands[:count], operands[count], operands[count + 1 :]
@@ -177,7 +182,7 @@ def _in_sequence(b: Any, op: Definition, operands: Sequence[Any]) -> Sequence[An
     return xs
 
 
-def _only(b: Any, v: Any, dimensions: Sequence[int], at: Sequence[int]) -> Any:
+def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence[int]) -> Any:
     """The slice of v at one place in `dimensions`, which keep size 1."""
     start, limit = [0] * rank(v), shape(v)
     for d, i in zip(dimensions, at, strict=True):
@@ -188,14 +193,14 @@ def _only(b: Any, v: Any, dimensions: Sequence[int], at: Sequence[int]) -> Any:
 # ---- bodies that are not linear ------------------------------------------------------------------------------
 
 
-def _numbered_updates(b: Any, op: Definition) -> tuple[Any, Any]:
+def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Any, Any]:
     """For each element, the number of the update that is put there last, or zero; and the numbers of the updates."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return scatter_like(b, op, none, numbers, None, False), numbers
 
 
-def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:
+def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Any, Any]:
     """As `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
@@ -205,7 +210,9 @@ def _numbered_selection(b: Any, op: Definition, i: int) -> tuple[Any, Any]:
     return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, i, none)])[count], numbers
 
 
-def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None, du: Any | None) -> Any:
+def _winner(
+    b: StablehloBuilder, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None, du: Any | None
+) -> Any:
     """The tangent of the update with each element's number, or of the operand where the number is zero.
 
     The numbers are scattered as the updates are, so a deterministic target picks the same winner for both.
@@ -217,13 +224,13 @@ def _winner(b: Any, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None,
     return dy if du is None else add_updates(b, op, dy, _won(b, op, winners, numbers, du))
 
 
-def _won(b: Any, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
+def _won(b: StablehloBuilder, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
     """The tangents of the updates, zero for each update that another one overwrites."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
     return b.select(won, du, b.zeros_like(du))
 
 
-def _extremum(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
+def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value | None) -> Value:
     """The mean of the tangents of the values that equal the result; ties are counted in integers, hence exactly."""
     (x, _, updates), y = op.operands, op.result
     integer = ir.IntegerType.get_signless(32)

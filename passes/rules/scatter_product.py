@@ -13,14 +13,15 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.bodies import RegionBuilder
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, i64, shape, with_element, with_shape
 from tiduc.passes.rules.associative import prefixes
 from tiduc.passes.rules.landing import count_from_one, landed
 from tiduc.passes.rules.selection import take_elements
 
 
-def by_place(b: Any, op: Definition, updates: Any) -> Any:
+def by_place(b: StablehloBuilder, op: Definition, updates: Any) -> Any:
     """For each element of the operand, the product of the updates that land there; 1 if there is none."""
     x = op.operands[0]
     size, count = math.prod(shape(x)), math.prod(shape(updates))
@@ -39,7 +40,7 @@ def by_place(b: Any, op: Definition, updates: Any) -> Any:
     return b.reshape(factors, shape(x))
 
 
-def _multiply(b: Any, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
+def _multiply(b: StablehloBuilder, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
     """Combines two adjacent segments: (whether a new run begins in it, product of its last run).
 
     A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
@@ -49,11 +50,11 @@ def _multiply(b: Any, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
     return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
 
 
-def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
+def _sorted(b: StablehloBuilder, keys: Any) -> tuple[Any, Any]:
     """A vector of integers in ascending order, and the original position of each."""
     where = b.iota(0, keys.type)
 
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         body = RegionBuilder(region, [with_shape(keys.type, [])] * 4, b.location)
         x, y, *_ = body.arguments
         body.returns(body.compare(x, y, "LT"))
@@ -66,7 +67,7 @@ def _sorted(b: Any, keys: Any) -> tuple[Any, Any]:
     return sorted_[0], sorted_[1]
 
 
-def _differs(b: Any, v: Any, step: int) -> Any:
+def _differs(b: StablehloBuilder, v: Value, step: int) -> Any:
     """Whether each element of a vector differs from the previous (step 1) or next (step -1) one; true at the ends."""
     count = shape(v)[0]
     low, high = max(step, 0), max(-step, 0)

@@ -20,8 +20,9 @@ from tiduc.dialect.emitters.matrices import (
     solve,
     triangle,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
 from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import custom_call
@@ -40,7 +41,7 @@ refuse(
 
 
 @custom_call(*targets("gees"))
-def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
 
     y follows from dt = 0 below the diagonal. Let p be the eigenvectors of t, triangular as t is, and m the
@@ -71,11 +72,11 @@ def schur(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [dt, matrix_product(b, z, x) if vectors else None, diagonal(b, dt), None, None]
 
 
-def _solved(b: Any, p: Any, y: Any) -> Any:
+def _solved(b: StablehloBuilder, p: Any, y: Value) -> Any:
     return solve(b, p, y, left=True, lower=False, adjoint=False)
 
 
-def _eigenvectors(b: Any, t: Any) -> Any:
+def _eigenvectors(b: StablehloBuilder, t: Any) -> Any:
     """The eigenvectors of an upper triangular t, with ones on the diagonal, from one batched solve.
 
     The system for vector j has t - t_jj in the rows and columns before j, and the unit matrix elsewhere.

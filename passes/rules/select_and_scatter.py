@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.bodies import RegionBuilder, reducer, returned, self_contained
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import window_of
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -22,7 +24,7 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.select_and_scatter")
-def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     x, source, init = op.operands
     if not element(x) == element(source) == element(init) == element(op.result):
         raise unsupported("jvp", op, "its operands must have equal element types")
@@ -35,7 +37,7 @@ def select_and_scatter(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [b.sum(terms) if terms else None]
 
 
-def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
+def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Any, init: Value) -> Any:
     """Scatters the sources into an array of initial values, by the number of the element that each window selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
@@ -43,7 +45,7 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
     flat = b.broadcast_in_dim(init, [], [prod(shape(x))])
     indices = b.reshape(at, [*shape(at), 1])
 
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         body = RegionBuilder(region, [init.type] * 2, b.location)
         body.returns(body.copy_of(op, 1, body.arguments)[returned(op, 1)[0]])
 
@@ -53,7 +55,7 @@ def _scattered(b: Any, op: Definition, x: Any, source: Any, init: Any) -> Any:
     return b.reshape(scatter[0], shape(x))
 
 
-def _selected(b: Any, op: Definition) -> Any:
+def _selected(b: StablehloBuilder, op: Definition) -> Any:
     """The number of the element that each window selects; the last number if the window is empty."""
     x, in_body = op.operands[0], self_contained(op)
 
@@ -66,7 +68,9 @@ def _selected(b: Any, op: Definition) -> Any:
 
 
 @transpose("stablehlo.select_and_scatter")
-def select_and_scatter_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def select_and_scatter_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Any]:
     """Each source takes the cotangent of the place that its window selects."""
     x, source, _ = op.operands
     if reducer(op, region=1) != "stablehlo.add" or active[0] or active[2]:

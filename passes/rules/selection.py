@@ -6,15 +6,20 @@ initial value, or the padding of a window, has the number after the last. Number
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Never
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.emitters.bodies import Fill, RegionBuilder, returned
+from tiduc.dialect.emitters.bodies import RegionBuilder, returned
+from tiduc.dialect.emitters.protocol import Fill, V
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
+from tiduc.dialect.emitters.windows import reduce_window
 from tiduc.dialect.facts.matchers import splat
-from tiduc.dialect.facts.windows import Window, reduce_window
-from tiduc.dialect.graph.graph import Definition, operations
+from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.graph.graph import Definition, Value, operations
+from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.ops.traits import NEUTRAL
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.sizes import Size, product
@@ -30,12 +35,12 @@ LONG = 32
 """Larger windows of an extremum are computed by doubling: the work grows with log(size), at a larger constant."""
 
 
-def is_identity(init: Any, reducer: str) -> bool:
+def is_identity(init: Value, reducer: str) -> bool:
     """Whether an initial value is a compile-time constant that is the identity of the reducer."""
     return splat(init) == NEUTRAL[reducer]
 
 
-def numbers(b: Any, x: Any) -> Any:
+def numbers(b: StablehloOps[V, Never], x: V) -> V:
     """The number of each element of x, as an array of x's shape."""
     count = product(shape(x))
     integer = ir.IntegerType.get_signless(32 if not isinstance(count, Size) and count < 2**31 - 1 else 64)
@@ -43,25 +48,25 @@ def numbers(b: Any, x: Any) -> Any:
     return b.reshape(b.iota(0, line, [count]), shape(x))
 
 
-def none(b: Any, x: Any, at: Any) -> Any:
+def none(b: StablehloOps[V, Never], x: Typed, at: Typed) -> V:
     """The number, as a scalar, that stands for no element of x."""
     count = product(shape(x))
     number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
     return b.constant(number, with_shape(at.type, []))
 
 
-def even_share(b: Any, number: Any, like: Any) -> Any:
+def even_share(b: StablehloBuilder, number: Value, like: Value) -> Value:
     """1 / number, in the element type of `like`, which need not be able to represent `number` itself."""
     number = b.convert(number, widened(element(like)))
     return b.convert(b.divide(b.constant(1, number), number), element(like))
 
 
-def repeated(b: Any, scalar: Any, like: Any) -> Any:
+def repeated(b: StablehloOps[V, Never], scalar: V, like: Typed) -> V:
     """A scalar broadcast to the shape of `like`."""
     return b.broadcast_in_dim(scalar, [], shape(like))
 
 
-def take_elements(b: Any, dx: Any, at: Any, otherwise: Any | None) -> Any:
+def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | None) -> Value:
     """The elements of dx with the numbers `at`; the scalar `otherwise` for the number of no element.
 
     `otherwise` is appended after the last element rather than selected afterwards, so that every index is in
@@ -95,13 +100,13 @@ def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
 
 
 def selected(
-    b: Any,
-    x: Any,
-    init: Any,
+    b: StablehloOps[V, Never],
+    x: V,
+    init: V,
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
     in_body: bool = True,
-) -> tuple[Any, Any]:
+) -> tuple[V, V]:
     """The value and the number that each window over x selects; `init` and the last number if a window is empty.
 
     `prefers(b, u, v)` says whether u is kept over v, which comes later in row-major order. The body orders
@@ -113,7 +118,7 @@ def selected(
     if not in_body or max(window.sizes, default=0) > LONG:
         return _selected_of_tensors(b, [x, at], [init, none(b, x, at)], window, prefers)
 
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         scalars = [with_shape(x.type, []), with_shape(at.type, [])]
         body = RegionBuilder(region, scalars * 2, b.location)
         x0, n0, x1, n1 = body.arguments
@@ -123,16 +128,17 @@ def selected(
         kept = body.or_(prefers(body, u, v), body.compare(n, none(body, x, at), "EQ"))
         body.returns(body.select(kept, u, v), body.select(kept, m, n))
 
-    return reduce_window(b, [x, at], [init, none(b, x, at)], window, fill)
+    value, number = reduce_window(b, [x, at], [init, none(b, x, at)], window, fill)
+    return value, number
 
 
 def _selected_of_tensors(
-    b: Any,
-    values: Sequence[Any],
-    inits: Sequence[Any],
+    b: StablehloOps[V, Never],
+    values: Sequence[V],
+    inits: Sequence[V],
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
-) -> tuple[Any, Any]:
+) -> tuple[V, V]:
     """As `selected`, without a reduce_window, whose work per result is the size of a window."""
 
     def combine(first: Sequence[Any], second: Sequence[Any]) -> Sequence[Any]:
@@ -171,7 +177,7 @@ def selects(op: Definition, result: int) -> bool:
     return True
 
 
-def selected_by(b: Any, op: Definition, result: int) -> Any:
+def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Any:
     """The number that a reduce or reduce_window selects for `result`, for a body that `selects` it.
 
     The op is emitted again with the numbers as one more operand; its body selects numbers as it selects
@@ -186,12 +192,12 @@ def selected_by(b: Any, op: Definition, result: int) -> Any:
     return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, result, at)])[count]
 
 
-def numbering(b: Any, op: Definition, result: int, at: Any) -> Fill:
+def numbering(b: StablehloBuilder, op: Definition, result: int, at: Any) -> Fill:
     """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
     block, count = op.regions[0].blocks[0], len(op.results)
     definitions = {y: inner for inner in operations(block) for y in inner.results}
 
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         scalars = [*(x.type for x in list(block.arguments)[:count]), with_shape(at.type, [])]
         body = RegionBuilder(region, scalars * 2, b.location)
         first, second = body.arguments[: count + 1], body.arguments[count + 1 :]

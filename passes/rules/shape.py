@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.origins import sizes_in
 from tiduc.dialect.shapes.sizes import Size, known_equal, positive
 from tiduc.dialect.shapes.types import element, entries, is_dynamic, predicate, rank, shape, with_shape
@@ -15,7 +17,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linear("stablehlo.broadcast_in_dim", [0])
-def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
+def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
     """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
@@ -28,7 +30,9 @@ def broadcast_in_dim(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 @functools.cache
-def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _folded(
+    x_type: ir.RankedTensorType, y_type: ir.RankedTensorType, dimensions: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
     """How to undo a broadcast: the dimensions to sum over, the sizes then, and the permutation to x's order, if any."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
@@ -38,8 +42,13 @@ def _folded(x_type: Any, y_type: Any, dimensions: Sequence[int]) -> tuple[tuple[
 
 
 def unbroadcast(
-    b: Any, ct: Any, x: Any, dimensions: Sequence[int], still: Sequence[int] = (), more: Sequence[int] = ()
-) -> Any:
+    b: StablehloBuilder,
+    ct: Value,
+    x: Value,
+    dimensions: Sequence[int],
+    still: Sequence[int] = (),
+    more: Sequence[int] = (),
+) -> Value:
     """The transpose of a broadcast with dynamic dimensions.
 
     Dimensions `still` of x are known not to expand, `more` to expand. Where only the run decides whether a
@@ -68,13 +77,15 @@ def unbroadcast(
 
 
 @linearize("stablehlo.concatenate")
-def concatenate(b: Any, op: Definition, dx: Tangents) -> tuple[Any, ...]:
+def concatenate(b: StablehloBuilder, op: Definition, dx: Tangents) -> tuple[Any, ...]:
     zeros = {i: b.zeros_like(x) for i, x in enumerate(op.operands) if dx[i] is None}
-    return b.reapply(op, {i: zeros.get(i, tangent) for i, tangent in enumerate(dx)})  # type: ignore[no-any-return]
+    return b.reapply(op, {i: zeros.get(i, tangent) for i, tangent in enumerate(dx)})
 
 
 @transpose("stablehlo.concatenate")
-def concatenate_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def concatenate_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     dimension = op.attributes["dimension"].value
     start = [0] * rank(ct[0])
     limit, strides = shape(ct[0]), [1] * rank(ct[0])
@@ -87,13 +98,18 @@ def concatenate_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence
 
 
 @linear("stablehlo.pad", [0, 1])
-def pad(b: Any, op: Definition, ct: Any) -> list[Any]:
+def pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return unpadded(b, op, ct, *(list(op.attributes[name]) for name in names))
 
 
 def unpadded(
-    b: Any, op: Definition, ct: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]
+    b: StablehloBuilder,
+    op: Definition,
+    ct: Value,
+    low: Sequence[Any],
+    high: Sequence[int],
+    interior: Sequence[int],
 ) -> list[Any]:
     """The transpose of a pad.
 
@@ -101,7 +117,7 @@ def unpadded(
     """
     x, value = op.operands[:2]
 
-    def of_operand() -> Any:
+    def of_operand() -> Value:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
         if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get zeros
             none = [0] * rank(ct)
@@ -118,33 +134,33 @@ def unpadded(
     return [of_operand, of_value]
 
 
-def _ends(start: Sequence[Any], counts: Sequence[Any], steps: Sequence[Any]) -> list[Any]:
+def _ends(start: Sequence[int], counts: Sequence[Any], steps: Sequence[int]) -> list[int]:
     """The ends (exclusive) of slices with these starts, element counts and strides."""
     return [at + positive((n - 1) * by + 1) for at, n, by in zip(start, counts, steps, strict=True)]
 
 
 @linear("stablehlo.reshape", [0])
-def reshape(b: Any, op: Definition, ct: Any) -> list[Any]:
+def reshape(b: Any, op: Definition, ct: Value) -> list[Any]:
     return [b.reshape(ct, shape(op.operands[0]))]
 
 
 @linear("stablehlo.reverse", [0])
-def reverse(b: Any, op: Definition, ct: Any) -> list[Any]:
+def reverse(b: Any, op: Definition, ct: Value) -> list[Any]:
     return [b.reverse(ct, op.attributes["dimensions"])]
 
 
 @linear("stablehlo.slice", [0])
-def slice_(b: Any, op: Definition, ct: Any) -> list[Any]:
+def slice_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     start, strides = (list(op.attributes[name]) for name in ("start_indices", "strides"))
     return [unsliced(b, op.operands[0], ct, start, strides)]
 
 
-def unsliced(b: Any, x: Any, ct: Any, start: Sequence[Any], strides: Sequence[Any]) -> Any:
+def unsliced(b: StablehloBuilder, x: Value, ct: Value, start: Sequence[Any], strides: Sequence[Any]) -> Value:
     """The transpose of a slice: zeros before, between and after the elements taken."""
     after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
     return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])
 
 
 @linear("stablehlo.transpose", [0])
-def transpose_(b: Any, op: Definition, ct: Any) -> list[Any]:
+def transpose_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.transpose(ct, np.argsort(list(op.attributes["permutation"])))]

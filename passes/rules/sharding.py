@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.stablehlo import combiner
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import combiner
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.ops.shardy import CONSTRAINTS, HOLDERS, PLACEMENT, TO_PARTS, TO_WHOLE
@@ -30,7 +31,7 @@ TILES = re.compile(
 )
 
 
-def constraint(b: Any, op: Definition, ct: Any) -> list[Any]:
+def constraint(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """The constraint applies to the cotangent unchanged."""
     return list(b.reapply(op, {0: ct}))
 
@@ -40,32 +41,32 @@ for _target in CONSTRAINTS:
 
 
 @linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
-def placement(b: Any, op: Definition, ct: Any) -> list[Any]:
+def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     """The cotangent, where it is: a program does not say where the operand was."""
     return [ct]
 
 
 @linear(f"{CUSTOM_CALL} @xla.sdy.FuncResultSharding", [0])
-def of_result(b: Any, op: Definition, ct: Any) -> list[Any]:
+def of_result(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """A plain sharding constraint, since a cotangent is not a function result."""
     return [called(b, "xla.sdy.Sharding", ct, op.operands[0].type, dict(op.attributes))]
 
 
 @linear(f"{CUSTOM_CALL} @{TO_PARTS}", [0])
-def to_parts(b: Any, op: Definition, ct: Any) -> list[Any]:
+def to_parts(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """Sums the cotangents of equal parts, and assembles the whole."""
     return [called(b, TO_WHOLE, total(b, ct, shardy_holders(op)), op.operands[0].type, dict(op.attributes))]
 
 
 @linear(f"{CUSTOM_CALL} @{TO_WHOLE}", [0])
-def to_whole(b: Any, op: Definition, ct: Any) -> list[Any]:
+def to_whole(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """Splits the cotangent into parts, each divided by the number of devices that hold the part."""
     part = called(b, TO_PARTS, ct, op.operands[0].type, dict(op.attributes))
     return [share(b, part, shardy_holders(op))]
 
 
 @linear(f"{CUSTOM_CALL} @SPMDFullToShardShape", [0])
-def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
+def full_to_shard(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """As `to_parts`; the op in front of it holds the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if (
@@ -83,7 +84,7 @@ def full_to_shard(b: Any, op: Definition, ct: Any) -> list[Any]:
 
 
 @linear(f"{CUSTOM_CALL} @SPMDShardToFullShape", [0])
-def shard_to_full(b: Any, op: Definition, ct: Any) -> list[Any]:
+def shard_to_full(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """As `to_whole`."""
     sharding, manual = op.attributes[SHARDING], ir.StringAttr.get("{manual}")
     whole = called(b, "Sharding", ct, ct.type, {SHARDING: sharding})
@@ -100,7 +101,7 @@ refuse(
 # ---- equal parts -------------------------------------------------------------------------------------------------
 
 
-def total(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
+def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Any:
     """The sum of x over the devices of each group; x itself if each group has one device."""
     if groups.shape[1] == 1:
         return x
@@ -115,7 +116,7 @@ def total(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
     )[0]
 
 
-def share(b: Any, x: Any, groups: NDArray[np.int64]) -> Any:
+def share(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
     """x divided by the number of devices in a group."""
     count = groups.shape[1]
     return x if count == 1 else b.multiply(b.constant(1 / count, x), x)
@@ -127,7 +128,7 @@ def shardy_holders(op: Definition) -> NDArray[np.int64]:
     return np.array(list(groups), np.int64).reshape(groups.type.shape)
 
 
-def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
+def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDArray[np.int64]:
     """The groups of devices that hold equal parts, one group per row, of a sharding in XLA's syntax."""
     if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
         return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
@@ -143,6 +144,8 @@ def holders(b: Any, op: Definition, sharding: Any) -> NDArray[np.int64]:
     return devices.reshape(-1, tiles[-1] if match["last"] else 1)
 
 
-def called(b: Any, name: str, x: Any, type_: Any, attributes: dict[str, Any]) -> Any:
+def called(
+    b: StablehloBuilder, name: str, x: Value, type_: Any, attributes: dict[str, ir.Attribute]
+) -> Value:
     """A custom call of another target."""
     return b.emit(CUSTOM_CALL, (x,), type_, {**attributes, TARGET: ir.StringAttr.get(name)})

@@ -23,9 +23,9 @@ proof of its own.
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ELEMENTWISE
@@ -55,7 +55,7 @@ class _Form:
 _Forms = Sequence[_Form | None]
 
 
-def cancels(b: Any, m: Value) -> bool:
+def cancels(b: StablehloBuilder, m: Value) -> bool:
     """Whether the outputs that are linearized do not depend on m, a value that a scheduled op computes."""
     scheduled, readers = b.engine.scheduled, b.engine.readers
     forms: dict[Value, _Form] = {}

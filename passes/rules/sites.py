@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tiduc.dialect.control.control import Branches, Loop, control, is_control
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.rules.registry import Tangents
 
 Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
 
 
-def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None]:
+def at_site(b: StablehloBuilder, op: Definition, dx: Tangents, rule: Rule) -> list[Value | None]:
     """The tangents of the results of a branch or a loop.
 
     They are computed once per call site, by `rule` on the widest scheduled op of the site.
@@ -31,7 +32,7 @@ def at_site(b: Any, op: Definition, dx: Tangents, rule: Rule) -> list[Any | None
     return tangents  # type: ignore[no-any-return]
 
 
-def _widest(b: Any) -> dict[Any, Branches | Loop | list[Any | None]]:
+def _widest(b: StablehloBuilder) -> dict[Any, Branches | Loop | list[Any | None]]:
     """The record of the op with the most results, for each call site."""
     widest: dict[Any, Any] = {}
     for op in b.engine.scheduled:

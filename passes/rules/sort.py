@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.bodies import RegionBuilder, returned, self_contained
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.types import is_empty, with_shape
 from tiduc.passes.rules.opset import linearize, unsupported
@@ -12,7 +15,7 @@ from tiduc.passes.rules.selection import numbers, take_elements
 
 
 @linearize("stablehlo.sort")
-def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def sort(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """dy = dx in the order that sorting gives the elements' numbers.
 
     This is a gather, so it transposes to a scatter-add.
@@ -25,11 +28,11 @@ def sort(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [None if tangent is None else take_elements(b, tangent, order, None) for tangent in dx]
 
 
-def _order(b: Any, op: Definition) -> Any:
+def _order(b: StablehloBuilder, op: Definition) -> Any:
     """The numbers of the elements in sorted order, from the same sort with the numbers as an extra operand."""
     at = numbers(b, op.operands[0])
 
-    def fill(region: Any) -> None:
+    def fill(region: ir.Region) -> None:
         block = op.regions[0].blocks[0]
         scalar = with_shape(at.type, [])
         body = RegionBuilder(region, [*(x.type for x in block.arguments), scalar, scalar], b.location)

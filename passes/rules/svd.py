@@ -25,8 +25,9 @@ from tiduc.dialect.emitters.matrices import (
     rows,
     scaled,
 )
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import CallSettings, targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import TARGET, call_target
 from tiduc.dialect.shapes.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
@@ -100,7 +101,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [None, ds, *layout.ordered(du, dv if layout.of_v else adjoint(b, dv)), None]
 
 
-def _rotations(b: Any, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
+def _rotations(b: StablehloBuilder, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
     """The skew-Hermitian x and y; the diagonal of c, which moves phases, goes into x alone."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)
@@ -114,7 +115,7 @@ def _rotations(b: Any, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
     return b.add(both, more), b.subtract(both, less)
 
 
-def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, inverse: Any) -> Any:
+def _moved(b: StablehloBuilder, u: Any, u1: Any, x: Value, image: Any, inverse: Any) -> Any:
     """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
 
     u1 are the first columns of u, as many as there are singular values; the tangents of any others keep u
@@ -134,11 +135,11 @@ def _moved(b: Any, u: Any, u1: Any, x: Any, image: Any, inverse: Any) -> Any:
     return b.concatenate([b.add(du1, matrix_product(b, u2, turned)), du2], rank(u) - 1)
 
 
-def _first(b: Any, u: Any, count: int) -> Any:
+def _first(b: StablehloBuilder, u: Any, count: int) -> Any:
     return u if shape(u)[-1] == count else _columns_of(b, u, 0, count)
 
 
-def _columns_of(b: Any, u: Any, start: int, limit: int) -> Any:
+def _columns_of(b: StablehloBuilder, u: Value, start: int, limit: int) -> Any:
     sizes = shape(u)[:-1]
     return b.slice(u, [0] * len(sizes) + [start], [*sizes, limit], [1] * rank(u))
 

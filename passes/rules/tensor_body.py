@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.emitters.bodies import returned
-from tiduc.dialect.graph.graph import Definition, captured, operations
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value, captured, operations
 from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import rank, shape, with_shape
 from tiduc.passes.rules.opset import unsupported
@@ -13,7 +14,7 @@ _SAME_FORM = ELEMENTWISE | {"stablehlo.bitcast_convert", "stablehlo.optimization
 """Ops whose scalar form is the same op, with the same attributes, as their tensor form."""
 
 
-def of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
+def of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
     """The results of the region of `op` with tensors of one shape in place of its scalar arguments.
 
     Constants and captured scalars are broadcast. Raises `Unsupported` if the region holds an op that is not
@@ -21,7 +22,7 @@ def of_tensors(b: Any, op: Definition, operands: Sequence[Any]) -> list[Any]:
     """
     sizes = shape(operands[0])
 
-    def spread(scalar: Any) -> Any:
+    def spread(scalar: Value) -> Any:
         return b.broadcast_in_dim(scalar, [], sizes) if sizes else scalar
 
     block = op.regions[0].blocks[0]

@@ -1,8 +1,7 @@
 """top_k: a gather of the tangents of the selected values; the indices have no tangent."""
 
-from typing import Any
-
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import is_empty, rank
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
@@ -12,7 +11,7 @@ from tiduc.passes.rules.selection import numbers_along, take_elements
 @linearize("chlo.top_k")
 @linearize("stablehlo.custom_call @mhlo.topk")
 @linearize("stablehlo.custom_call @stablehlo.dynamic_top_k")
-def top_k(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Gathers by the indices that the op returns.
 
     The custom calls are the same op: `mhlo.topk`, and `stablehlo.dynamic_top_k`, whose k is a second operand.

@@ -10,7 +10,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.matrices import matrix_product, swapped, triangle
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import is_complex, is_empty
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -18,7 +19,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.triangular_solve")
-def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """op(a) dx = dy - op(da) x: a solve with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
     if is_empty(x):
@@ -31,11 +32,13 @@ def triangular_solve(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | Non
         if kind == "ADJOINT":
             da = b.conj(da)
         second = matrix_product(b, da, x) if flag(op, "left_side") else matrix_product(b, x, da)
-    return b.reapply(op, {1: difference(b, dx[1], second)})  # type: ignore[no-any-return]
+    return b.reapply(op, {1: difference(b, dx[1], second)})
 
 
 @transpose("stablehlo.triangular_solve")
-def triangular_solve_transpose(b: Any, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def triangular_solve_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     """A solve with the adjoint of op(a); the adjoint of the transpose of a is conj(a)."""
     if active[0]:
         raise unsupported("transpose", op, "a solution is not linear in its matrix")

@@ -6,6 +6,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.custom_call import custom_call
@@ -17,7 +18,7 @@ _KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 @custom_call(*targets("trsm"))
-def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+def trsm(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     """The tangent of the equivalent `triangular_solve`."""
     same = Definition(
         "stablehlo.triangular_solve", op.operands, op.graph, None, solve_attributes(settings(op))
@@ -26,7 +27,7 @@ def trsm(b: Any, op: Definition, dx: Tangents) -> Sequence[Any | None]:
     return triangular_solve(b, same, dx)
 
 
-def solve_attributes(settings: Mapping[str, int]) -> dict[str, Any]:
+def solve_attributes(settings: Mapping[str, int]) -> dict[str, ir.Attribute]:
     """The attributes of the `triangular_solve` equivalent to a call with these settings, LAPACK's letters."""
     given = {name: chr(settings[name]) for name in ("side", "uplo", "diag", "trans_x")}
     return {

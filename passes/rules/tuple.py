@@ -4,17 +4,18 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.tuple")
-def tuple_(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def tuple_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [tuple(dx)]
 
 
 @linearize("stablehlo.get_tuple_element")
-def get_tuple_element(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def get_tuple_element(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     assert isinstance(dx[0], tuple)
     return [dx[0][ir.IntegerAttr(op.attributes["index"]).value]]

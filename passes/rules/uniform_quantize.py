@@ -10,11 +10,13 @@ read it. Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradient
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from torch_mlir.dialects import quant
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.shapes.types import element, is_float, with_element
 from tiduc.passes.rules.opset import linearize, unsupported
@@ -24,7 +26,7 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 
 
 @linearize("stablehlo.uniform_quantize")
-def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """Passes the tangent through where x is in range; quantized infinities give the ends of the range."""
     x, q = op.operands[0], op.result
     if STRAIGHT_THROUGH not in op.attributes:
@@ -48,11 +50,11 @@ def uniform_quantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.uniform_dequantize")
-def uniform_dequantize(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def uniform_dequantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [dx[0]]
 
 
-def dequantized(b: Any, x: Any) -> Any:
+def dequantized(b: StablehloBuilder, x: Value) -> Value:
     """x dequantized to the float type that it expresses; x itself if it is not quantized."""
     type_ = element(x)
     if not isinstance(type_, quant.QuantizedType):
@@ -60,11 +62,12 @@ def dequantized(b: Any, x: Any) -> Any:
     return b.emit("stablehlo.uniform_dequantize", (x,), with_element(x.type, type_.expressed_type))
 
 
-def _readers(b: Any, graph: Graph) -> dict[Value, set[str]]:
+def _readers(b: StablehloBuilder, graph: Graph) -> Mapping[Value, set[str]]:
     """For each value of a graph, the names of the ops that read it."""
-    if graph not in b.notes:
-        readers = b.notes[graph] = defaultdict(set)
+    if graph not in b.notes.readers:
+        readers: defaultdict[Value, set[str]] = defaultdict(set)
+        b.notes.readers[graph] = readers
         for reader in graph.definitions:
             for x in (*reader.operands, *reader.captures):
                 readers[x].add(reader.name)
-    return b.notes[graph]  # type: ignore[no-any-return]
+    return b.notes.readers[graph]

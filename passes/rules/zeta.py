@@ -10,7 +10,8 @@ NaN. With a = q + N,
 from math import factorial
 from typing import Any
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element
 from tiduc.passes.rules.elementwise import plus, times, upcast
 from tiduc.passes.rules.expansion import expanded
@@ -43,7 +44,7 @@ def zeta(b: Any, op: Definition, dx: Tangents) -> list[Any]:
     return [b.sum(terms)]
 
 
-def _euler_maclaurin(b: Any, s: Any, q: Any) -> Any:
+def _euler_maclaurin(b: StablehloBuilder, s: Value, q: Value) -> Value:
     type_ = element(s)
     s, q = upcast(b, s), upcast(b, q)
     a, minus_s = plus(b, q, TERMS), b.negate(s)

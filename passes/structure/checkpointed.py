@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.control.trip_count import most_iterations
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.structure.clusters import Cluster, MemberResult
@@ -126,7 +127,7 @@ def _level(
 
 def _emit_sweep(
     scope: Scope,
-    b: Any,
+    b: StablehloBuilder,
     level: Level,
     ends: tuple[Value, Value],
     state: Sequence[Value],
@@ -172,7 +173,7 @@ def _emit_sweep(
 
 def _emit_checkpoints(
     scope: Scope,
-    b: Any,
+    b: StablehloBuilder,
     level: Level,
     k: Value,
     checkpoints: Sequence[Value],
@@ -203,7 +204,7 @@ def _emit_checkpoints(
     following, kinds = inner.add(top, one), zip([iterations, *slots], [middle, *state_below], strict=True)
     after = [following, *(write_entry(inner, slot, x, following) for slot, x in kinds)]
 
-    def is_before(test: Any, of: dict[Value, Value]) -> Any:
+    def is_before(test: StablehloBuilder, of: dict[Value, Value]) -> Value:
         iteration = read_entry(test, of[iterations], of[top])
         return test.compare(iteration, of[target], "GT" if below.reverse else "LT")
 

@@ -8,6 +8,8 @@ from itertools import chain
 from operator import attrgetter, or_
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.control.control import Branches, Loop, calls_function, control, draws, is_control
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.cache import Cache
@@ -195,25 +197,25 @@ _SUMS = Cache[Any, Graph]()
 """Bodies of loops that add two sequences, by the type of the sequences."""
 
 
-def _sum(b: Any, type_: Any) -> Graph:
+def _sum(b: Any, type_: ir.Type) -> Graph:
     terms = [b.input(f"{b.graph.name}.{j}", type_) for j in range(2)]
     return b.finish([b.add(*terms)])  # type: ignore[no-any-return]
 
 
-def _site_key(record: Any) -> Any:
+def _site_key(record: Branches | Loop) -> tuple[int | Value | tuple[Value, ...] | None, ...]:
     """A hashable key; ops with equal keys may be at one call site, if their graphs `_can_be_one_op`."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
 
 
-def _graphs(record: Any) -> tuple[Graph, ...]:
+def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
     if isinstance(record, Loop):
         return (record.body,) if record.cond is None else (record.body, record.cond)
-    return record.graphs  # type: ignore[no-any-return]
+    return record.graphs
 
 
-def _can_be_one_op(view: View, opset: OpSet, first: Any, second: Any) -> bool:
+def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Branches | Loop) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
     For ops of the same base (`passes/rules/sites.py`) this holds if one was linearized after the other. It does not
@@ -341,12 +343,12 @@ def is_last_carry(at: MemberResult) -> bool:
     return i < len(member.record.inits)
 
 
-def is_call(record: Any) -> bool:
+def is_call(record: Branches | Loop) -> bool:
     """Whether the record is a call: neither a loop nor a choice between branches."""
     return not isinstance(record, Loop) and record.index is None
 
 
-def _can_be_fused(leader: Any, record: Any) -> bool:
+def _can_be_fused(leader: Branches | Loop, record: Branches | Loop) -> bool:
     if isinstance(record, Loop):
         return isinstance(leader, Loop) and leader.reverse == record.reverse
     if record.index is None or not isinstance(leader, Branches) or leader.index is not record.index:

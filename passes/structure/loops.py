@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tiduc.dialect.control.control import needs_static_shapes
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import sequence_type
@@ -122,7 +123,7 @@ def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:
     inits = [step.carries.get((member, i)) or read(scope.local[x]) for i, x in enumerate(leader.inits)]
     own = [*inits, *(read(scope.local[x]) for x in leader.invariants)]
 
-    def test(b: Any, of: dict[Value, Value]) -> Value:
+    def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:
         return scope.inlined(b, leader.cond, [of[x] for x in own])[0]
 
     return test

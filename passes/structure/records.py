@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
-from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
@@ -51,7 +51,7 @@ class Records:
             self.types += [sequence_type(step.carries[at].type, entries) for at in self._checkpoints]
         self.values = [*self.stacked, *(step.carries[at] for at in self._checkpoints)]
 
-    def first(self, b: Any) -> list[Value]:
+    def first(self, b: StablehloBuilder) -> list[Value]:
         """The arrays before the first iteration: zeros, or the initial carries for backward checkpoints."""
         arrays = [b.zero(type_) for type_ in self.types]
         if self._cluster.leader.reverse:
@@ -59,7 +59,9 @@ class Records:
                 arrays[i] = filled(b, self.types[i], self._scope.init(at))
         return arrays
 
-    def written(self, b: Any, arrays: Sequence[Value], number: Value, values: Sequence[Value]) -> list[Value]:
+    def written(
+        self, b: StablehloBuilder, arrays: Sequence[Value], number: Value, values: Sequence[Value]
+    ) -> list[Value]:
         """The arrays after an iteration has written its `values`, which are those of `self.values`."""
         entries = [number] * len(self.stacked)
         if self._checkpoints:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
@@ -43,7 +44,7 @@ class Scope:
         """The closed graph that computes `wanted` from `given`, structured."""
         return self.structured(close(self.view, wanted, given, self.opset, name=name))
 
-    def inlined(self, b: Any, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+    def inlined(self, b: StablehloBuilder, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """Inlines a closed graph, at these arguments, into the graph that `b` builds; its outputs there."""
         outputs = [y for y in graph.outputs if y is not None]
         copies = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, induction_variables
@@ -158,7 +159,7 @@ def _without_stack(step: Step, own: Sequence[Value], starts: Starts) -> set[Valu
 
 def _emit_sweep(
     scope: Scope,
-    b: Any,
+    b: StablehloBuilder,
     sweep: Sweep,
     within: Segment,
     state: Sequence[Value],

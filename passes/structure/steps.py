@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiduc.dialect.control.control import Loop
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import element_type
 from tiduc.passes.engine.close import inline
@@ -70,7 +71,9 @@ class Residuals:
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
-    def free_inputs(self, b: Any, number: Value, read: Callable[[Value], Value]) -> dict[Value, Value]:
+    def free_inputs(
+        self, b: StablehloBuilder, number: Value, read: Callable[[Value], Value]
+    ) -> dict[Value, Value]:
         """The inputs of the step that need no stack: outer values, the number, and induction variables."""
         local = {inner: read(x) for x, inner in self.step.loop.outside.items()} | {self.step.number: number}
         return local | {

@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.control.control import Loop, emit_loop
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.structure.clusters import MemberResult
@@ -21,7 +24,7 @@ class Iteration:
         self.b: Any = scope.builder("S")
         self.outside: dict[Value, Value] = {}
 
-    def carry(self, type_: Any) -> Value:
+    def carry(self, type_: ir.RankedTensorType) -> Value:
         """Adds an input for a value that changes from iteration to iteration."""
         return self.b.input(f"{self.b.graph.name}.{len(self.b.graph.inputs)}", type_)  # type: ignore[no-any-return]
 
@@ -56,7 +59,7 @@ Results = tuple[dict[MemberResult, Value], list[Value]]
 
 def emit_while(
     scope: Scope,
-    b: Any,
+    b: StablehloBuilder,
     iteration: Iteration,
     carries: Sequence[Carry],
     test: Test,
@@ -115,9 +118,9 @@ def read_inputs(graph: Graph) -> set[Value]:
 def index_test(k: Value, limit: Any, comparison: str) -> Test:
     """The test that compares an iteration's number with a limit: an integer, or an input of the iteration."""
 
-    def test(b: Any, of: dict[Value, Value]) -> Value:
+    def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:
         end = b.constant(limit, k.type) if isinstance(limit, int) else of[limit]
-        return b.compare(of[k], end, comparison)  # type: ignore[no-any-return]
+        return b.compare(of[k], end, comparison)
 
     return test
 
@@ -125,20 +128,20 @@ def index_test(k: Value, limit: Any, comparison: str) -> Test:
 # ---- entries of arrays ----------------------------------------------------------------------------------------
 
 
-def read_entry(b: Any, stack: Value, i: Value) -> Value:
+def read_entry(b: StablehloBuilder, stack: Value, i: Value) -> Value:
     """Entry i of a stack."""
     sizes = shape(stack)[1:]
     start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)  # type: ignore[no-any-return]
+    return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)
 
 
-def filled(b: Any, type_: Any, x: Value) -> Value:
+def filled(b: Any, type_: ir.Type, x: Value) -> Value:
     """A stack with `x` in every entry."""
     return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
 
 
-def write_entry(b: Any, stack: Value, x: Value, i: Value) -> Value:
+def write_entry(b: StablehloBuilder, stack: Value, x: Value, i: Value) -> Value:
     """The stack with `x` as entry i."""
     sizes = shape(x)
     start = [i] + [b.constant(0, i.type)] * len(sizes)
-    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)  # type: ignore[no-any-return]
+    return b.dynamic_update_slice(stack, b.reshape(x, [1, *sizes]), start)

@@ -16,8 +16,8 @@ from harness.compare import compare
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
+from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.graph.builder import Builder
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.dialect.ops.verify import TERMINATOR
@@ -224,7 +224,7 @@ ENGINE = (
     "passes/linearize.py",
     "passes/linear_transpose.py",
     "passes/rules/registry.py",
-    "dialect/graph/builder.py",
+    "dialect/emitters/builder.py",
 )
 DIALECTS = ("stablehlo", "chlo", "vhlo", "mhlo", "func.", "arith.", "math.", "tensor.", "linalg.", "scf.")
 MNEMONICS = {

@@ -42,7 +42,7 @@ class _Sizes(Emitter):
         self._known[x] = list(sizes)
         return x
 
-    def sizes(self, x: Any) -> list[Any]:
+    def numbers(self, x: Any) -> list[Any]:
         """The sizes in a tensor that holds a shape."""
         if x not in self._known:
             count = x.type.shape[0]
@@ -256,7 +256,7 @@ def _num_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 def _broadcast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
     """The broadcast of shapes: per dimension the constant that is not 1, else the dynamic size, else 1."""
-    shapes = [b.sizes(x)[::-1] for x in operands]
+    shapes = [b.numbers(x)[::-1] for x in operands]
     sizes = []
     for met in zip_longest(*shapes, fillvalue=1):
         numbers = [n for n in met if isinstance(n, int) and n != 1]

@@ -185,7 +185,7 @@ def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
 def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     """An array of these sizes with the scalar x in each place."""
     if all(isinstance(n, int) for n in sizes):
-        return b.broadcast_in_dim(x, [], sizes)
+        return b.broadcast_in_dim(x, [], list(sizes))
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
 
 

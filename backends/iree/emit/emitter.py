@@ -12,7 +12,8 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import FAULTS
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.emitters.bodies import Fill, RegionBuilder
+from tiduc.dialect.emitters.bodies import IrEmitter
+from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import functions
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
@@ -32,9 +33,6 @@ NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
 
 DEFAULT = Settings()
-
-_NUMBERS = int, float
-"""The types of operands that `Emitter.emit` makes constants of."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +82,11 @@ def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
     return register
 
 
-class Emitter(RegionBuilder):
+class Emitter(IrEmitter):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
     def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
-        self.constants = {}
-        self.location = location
+        super().__init__(ip, location)
         self.emitted: list[Any] = []
         self.settings = settings
         self.cpu, self.fused, self.lapack = settings.cpu, settings.fused, settings.calls_lapack
@@ -117,15 +114,6 @@ class Emitter(RegionBuilder):
         results = super().emit_all(name, operands, types, attributes, regions)
         self.emitted.append(results[0].owner if results else None)
         return results
-
-    def emit(
-        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Emits an op of one result. A number among the operands is a splat with the type of the last array."""
-        if any(isinstance(x, _NUMBERS) for x in operands):
-            *_, array = (x for x in operands if isinstance(x, ir.Value))
-            operands = [self.constant(x, array) if isinstance(x, _NUMBERS) else x for x in operands]
-        return super().emit(name, operands, type_, attributes)
 
     def clone(
         self,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.dialect.emitters.bodies import Fill, reducer
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.shapes.types import dims, is_complex, shape, with_shape
 
 _STEPS = 2**12

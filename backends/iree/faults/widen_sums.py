@@ -17,7 +17,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.emitters.stablehlo import combiner
+from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.functions import replace, within
 from tiduc.dialect.shapes.types import element, with_element
 

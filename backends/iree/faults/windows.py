@@ -13,9 +13,9 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.staged_reductions import in_stages
 from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.dialect.emitters.bodies import RegionBuilder, reducer
+from tiduc.dialect.emitters.bodies import IrEmitter, reducer
+from tiduc.dialect.emitters.windows import reduce_window as windows_over
 from tiduc.dialect.facts.windows import Layout, dilated, padding, window_of, window_of_convolution
-from tiduc.dialect.facts.windows import reduce_window as windows_over
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape, with_element, with_shape
 from tiduc.passes.rules.selection import selected
 
@@ -35,7 +35,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     if not np.prod(shape(source)) or not count:
         return [b.broadcast_in_dim(init, [], x.type)]
 
-    def prefers(body: RegionBuilder, u: Any, v: Any) -> Any:
+    def prefers(body: IrEmitter, u: Any, v: Any) -> Any:
         return mapped(b, op.regions[0], [u, v]) if body is b else body.inlined(op.regions[0], [u, v])[0]
 
     window = window_of(op)

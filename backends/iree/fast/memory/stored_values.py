@@ -68,7 +68,7 @@ def _store_beside_another(op: Any) -> None:
     """Puts the constant integer of a barrier into an array of two integers."""
     (x,) = op.operands if len(op.operands) == 1 else (None,)
     value = None if x is None or shape(x) else integer_in(x.owner.attributes["value"])
-    if value is None or element(x).width < 8:
+    if x is None or value is None or element(x).width < 8:
         return
     with rewriting(op) as b:
         (pair,) = b.barrier(b.table([value, value ^ 1], element(x)))

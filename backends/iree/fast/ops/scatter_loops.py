@@ -75,6 +75,7 @@ def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
     # A single element is a scalar: in kernels, IREE does not compile the broadcast of a scalar predicate to an array.
     sizes = [] if math.prod(places.window) == 1 else places.window
     old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
+    assert inside is not None, "a scatter has an index"
     new = b.select(inside, _combined(b, op.regions[0].blocks[0], old, new), old)
     return b.dynamic_update_slice(x, b.reshape(new, places.window), at)
 

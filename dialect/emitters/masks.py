@@ -16,21 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tiduc.dialect.emitters.stablehlo_ops import RecordEmitter
 from tiduc.dialect.facts.matchers import defined_by, splat
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ELEMENTWISE, FUNCTIONS
 from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predicate, rank, with_shape
 
 _SELECT = "stablehlo.select"
-
-_MOVING = "cotangents whose masks move"
-"""The key of a set of values in a builder's notes."""
-
-_INFINITE = "whether slopes may be infinite"
-"""The key of a dictionary by value, so that each slope is looked at once."""
-
-_STEEP = "inputs with infinite slopes outside"
-"""The key of the set of the inputs of a closed graph for which a slope outside may be infinite."""
 
 _DEEPEST = 4
 """The most masks, one around the other, that move."""
@@ -49,7 +41,7 @@ class Masked:
     zero: Any
 
 
-def masked(y: Any) -> Masked | None:
+def masked(y: Value) -> Masked | None:
     """The parts of y, if it is a select between a value and zero; else None."""
     op = defined_by(_SELECT, y)
     if op is None:
@@ -60,20 +52,20 @@ def masked(y: Any) -> Masked | None:
     return Masked(predicate, False, other, x) if splat(x) == 0 else None
 
 
-def apply_mask(b: Any, mask: Masked, moves: bool) -> Any:
+def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
     """Emits a mask; with `moves`, it moves behind the ops that the result is given to."""
     y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
     if moves:
-        b.notes.setdefault(_MOVING, set()).add(y)
+        b.notes.moving.add(y)
     return y
 
 
-def moves(b: Any, y: Any) -> bool:
+def moves(b: RecordEmitter, y: Value) -> bool:
     """Whether y has a mask that moves."""
-    return y in b.notes.get(_MOVING, ())
+    return y in b.notes.moving
 
 
-def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
+def unless_masked(b: RecordEmitter, ct: Value, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
     """function(ct), for a linear elementwise function; a mask that moves is applied to the result instead."""
     mask = masked(ct) if depth and moves(b, ct) else None
     if mask is None:
@@ -82,7 +74,7 @@ def unless_masked(b: Any, ct: Any, function: Callable[[Any], Any], depth: int = 
     return apply_mask(b, Masked(mask.predicate, mask.keeps, x, b.zeros_like(x)), True)
 
 
-def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[Any]:
+def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
     """Fewer terms of one sum: those that one predicate masks are added up before they are masked."""
     if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # as in most sums
         return terms
@@ -110,7 +102,7 @@ def add_masked(b: Any, terms: Sequence[Any], depth: int = _DEEPEST) -> Sequence[
     return summands
 
 
-def mask_of(b: Any, y: Any) -> Any | None:
+def mask_of(b: RecordEmitter, y: Value) -> Value | None:
     """The predicate, of y's shape or a scalar, of the elements that the masks around y keep; None without a mask."""
     kept: Any | None = None
     x = y
@@ -123,14 +115,14 @@ def mask_of(b: Any, y: Any) -> Any | None:
     return kept
 
 
-def _broadcast(b: Any, scalar: Any, like: Any) -> Any:
+def _broadcast(b: RecordEmitter, scalar: Any, like: Value) -> Any:
     """A scalar in the shape of `like`; any other value as it is."""
     return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
 
 
-def set_steep(b: Any, inputs: Iterable[Any]) -> None:
+def set_steep(b: RecordEmitter, inputs: Iterable[Any]) -> None:
     """Says for which inputs of the graph that is transposed a slope outside may be infinite."""
-    b.notes[_STEEP] = set(inputs)
+    b.notes.steep = set(inputs)
 
 
 def reached(b: Any, ct: Any) -> Any:
@@ -159,12 +151,12 @@ def mask_with(b: Any, where: Any, ct: Any) -> Any:
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
-def add(b: Any, terms: Iterable[Any]) -> Any:
+def add(b: RecordEmitter, terms: Iterable[Value]) -> Any:
     """The sum of one or more values, one after the other."""
     return functools.reduce(b.add, terms)
 
 
-def _joined(b: Any, predicate: Any, x: Any, y: Any) -> Any:
+def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
     """select(predicate, x, y), under the mask of both x and y if they have the same one."""
     mask, other = masked(x), masked(y)
     if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
@@ -172,10 +164,10 @@ def _joined(b: Any, predicate: Any, x: Any, y: Any) -> Any:
     return apply_mask(b, replace(mask, x=b.select(predicate, mask.x, other.x)), moves(b, x) or moves(b, y))
 
 
-def has_infinite_slope(b: Any, branch: Any) -> bool:
+def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
     """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
-    known = b.notes.setdefault(_INFINITE, {})
-    waiting, seen, steep = [branch], set[Definition](), b.notes.get(_STEEP, ())
+    known = b.notes.infinite
+    waiting, seen, steep = [branch], set[Definition](), b.notes.steep
     while waiting:
         x = waiting.pop()
         if x in steep:
@@ -200,7 +192,7 @@ def has_infinite_slope(b: Any, branch: Any) -> bool:
     return False
 
 
-def _may_be_infinite(slope: Any) -> bool:
+def _may_be_infinite(slope: Value) -> bool:
     """Whether some elements of a value may be infinite while others are not.
 
     A value that is broadcast is not looked into: an infinite one reaches the chosen elements, too.
@@ -226,7 +218,7 @@ def _may_be_infinite(slope: Any) -> bool:
     return False
 
 
-def _may_be_zero(x: Any) -> bool:
+def _may_be_zero(x: Value) -> bool:
     """Whether some elements of a divisor may be zero while others are not."""
     return x.definition is None or x.definition.name not in (
         "stablehlo.constant",

@@ -1,40 +1,39 @@
 """Emitters of ops with dynamic result shapes, which take the shape as an operand."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Never
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch_mlir import ir
 
 from tiduc.dialect.dynamic.known import carry_sizes
+from tiduc.dialect.emitters.builder import Builder
+from tiduc.dialect.emitters.protocol import Dims, Emits, Extent, N, V
 from tiduc.dialect.errors import UnknownSize
-from tiduc.dialect.graph.builder import Builder
 from tiduc.dialect.graph.graph import Definition, Graph, Value, operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.sizes import Atom, Key, Size, known_equal
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"
 
 
-class DynamicShapes(Builder):
-    """Emits sizes, and ops that take sizes as operands. Sizes are i32, the type of `get_dimension_size`."""
+class DynamicShapes(Emits[V, N]):
+    """Emits lists of sizes, and ops that take sizes as operands. Sizes are i32, the type of `get_dimension_size`."""
 
-    constant: Any
-    concatenate: Any
+    @abstractmethod
+    def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
+        """A constant; see `StablehloOps`."""
 
-    # ---- sizes ------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def concatenate(self, parts: Sequence[V], dimension: int) -> V:
+        """The parts concatenated along a dimension."""
 
-    def size(self, n: Any) -> Any:
-        """A size as an i32 scalar; each size is emitted once per graph."""
-        key = n.key if isinstance(n, Size) else ((), int(n))
-        constant = self.constants.get(("size", key))
-        if constant is None:
-            constant = self.constants["size", key] = self._size(key)
-        return constant
-
-    def sizes(self, shape_: Sequence[Any]) -> Any:
+    def sizes(self, shape_: Sequence[Extent]) -> V:
         """A list of sizes as an i32 vector, the shape operand of the ops below."""
-        parts: list[Any] = []
+        parts: list[V] = []
         known: list[int] = []
         for n in [*shape_, None]:
             if n is not None and not isinstance(n, Size):
@@ -47,7 +46,62 @@ class DynamicShapes(Builder):
                 parts.append(self.emit("stablehlo.reshape", (self.size(n),), _vector(1)))
         return parts[0] if len(parts) == 1 else self.concatenate(parts, 0)
 
-    def _size(self, key: Key) -> Any:
+    def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: V) -> V:
+        """A number broadcast to the shape of a value."""
+        type_ = with_element(like.type, element_type)
+        if is_dynamic(type_):
+            scalar = self.constant(value, with_shape(type_, []))
+            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
+        return self.constant(value, type_)
+
+    def dynamic_broadcast_in_dim(self, x: V, dimensions: Dims, type_: ir.Type, sizes: Sequence[Extent]) -> V:
+        """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
+
+        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` are set as far as sizes are
+        known, because some targets require them.
+        """
+        attributes = {
+            "broadcast_dimensions": dims(dimensions),
+            **expanding(shape(x), [sizes[int(d)] for d in dimensions]),
+        }
+        return self.emit(BROADCAST, (x, self.sizes(sizes)), type_, attributes)
+
+    def dynamic_iota(self, dimension: int, type_: ir.Type, sizes: Sequence[Extent]) -> V:
+        """0, 1, 2, ... along a dimension of an array of these sizes."""
+        attributes = {"iota_dimension": i64(dimension)}
+        return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
+
+    def dynamic_pad(self, x: V, value: V, paddings: Sequence[Sequence[Extent]], type_: ir.Type) -> V:
+        """x padded; low, high and interior paddings are sizes."""
+        operands = (x, value, *(self.sizes(list(p)) for p in paddings))
+        return self.emit("stablehlo.dynamic_pad", operands, type_)
+
+    def dynamic_reshape(self, x: V, type_: ir.Type, sizes: Sequence[Extent]) -> V:
+        """x reshaped to these sizes. If this only adds dimensions of size 1, a broadcast, which more targets have."""
+        places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
+        own = shape(x)
+        if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):
+            return self.dynamic_broadcast_in_dim(x, places, type_, sizes)
+        return self.emit("stablehlo.dynamic_reshape", (x, self.sizes(sizes)), type_)
+
+    def real_dynamic_slice(self, x: V, bounds: Sequence[Sequence[Extent]], type_: ir.Type) -> V:
+        """x sliced by `bounds`: starts, limits (exclusive) and strides, each a list of sizes."""
+        operands = (x, *(self.sizes(list(bound)) for bound in bounds))
+        return self.emit("stablehlo.real_dynamic_slice", operands, type_)
+
+
+class Sizes(DynamicShapes[Value, Never], Builder):
+    """Emits sizes into a graph."""
+
+    def size(self, n: Extent) -> Value:
+        """A size as an i32 scalar; each size is emitted once per graph."""
+        key = n.key if isinstance(n, Size) else ((), int(n))
+        constant = self.constants.get(("size", key))
+        if constant is None:
+            constant = self.constants["size", key] = self._size(key)
+        return constant
+
+    def _size(self, key: Key) -> Value:
         terms, constant = key
         total = None
         for atom, factor in terms:
@@ -63,7 +117,7 @@ class DynamicShapes(Builder):
             return self.constant(constant, _scalar())
         return self._on_sizes("add", total, self.size(constant)) if constant else total
 
-    def _atom(self, atom: Atom) -> Any:
+    def _atom(self, atom: Atom) -> Value:
         kind, of, where = atom
         if kind == "dimension":
             if of.definition is not None and of.definition.active is not None:
@@ -84,7 +138,7 @@ class DynamicShapes(Builder):
             return self._quotient(of, a, where, by)
         return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
-    def _quotient(self, key: Key, a: Any, divisor: Key, by: Any) -> Any:
+    def _quotient(self, key: Key, a: Value, divisor: Key, by: Value) -> Value:
         """floor(a / by), where `divide` rounds toward zero. A dynamic divisor is clamped to at least 1."""
         if divisor[0]:
             by = self._on_sizes("maximum", by, self.size(1))
@@ -93,10 +147,10 @@ class DynamicShapes(Builder):
             a = self._on_sizes("subtract", a, self._on_sizes("remainder", rest, by))
         return self._on_sizes("divide", a, by)
 
-    def _on_sizes(self, name: str, a: Any, b: Any) -> Any:
+    def _on_sizes(self, name: str, a: Value, b: Value) -> Value:
         return self.emit(f"stablehlo.{name}", (a, b), _scalar())
 
-    def _as_i32(self, x: Any) -> Any:
+    def _as_i32(self, x: Value) -> Value:
         """Integers or indices, in a tensor or as plain scalars, converted to a tensor of i32."""
         integer = ir.IntegerType.get_signless(32)
         if not isinstance(x.type, ir.RankedTensorType):
@@ -108,53 +162,8 @@ class DynamicShapes(Builder):
         name = "arith.index_cast" if isinstance(element(x), ir.IndexType) else "stablehlo.convert"
         return self.emit(name, (x,), with_element(x.type, integer))
 
-    def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
-        """A number broadcast to the shape of a value."""
-        type_ = with_element(like.type, element_type)
-        if is_dynamic(type_):
-            scalar = self.constant(value, with_shape(type_, []))
-            return self.dynamic_broadcast_in_dim(scalar, [], type_, shape(like))
-        return self.constant(value, type_)
 
-    # ---- ops --------------------------------------------------------------------------------------------------
-
-    def dynamic_broadcast_in_dim(self, x: Any, dimensions: Any, type_: Any, sizes: Sequence[Any]) -> Any:
-        """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
-
-        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` are set as far as sizes are
-        known, because some targets require them.
-        """
-        attributes = {
-            "broadcast_dimensions": dims(dimensions),
-            **expanding(shape(x), [sizes[int(d)] for d in dimensions]),
-        }
-        return self.emit(BROADCAST, (x, self.sizes(sizes)), type_, attributes)
-
-    def dynamic_iota(self, dimension: int, type_: Any, sizes: Sequence[Any]) -> Any:
-        """0, 1, 2, ... along a dimension of an array of these sizes."""
-        attributes = {"iota_dimension": i64(dimension)}
-        return self.emit("stablehlo.dynamic_iota", (self.sizes(sizes),), type_, attributes)
-
-    def dynamic_pad(self, x: Any, value: Any, paddings: Sequence[Any], type_: Any) -> Any:
-        """x padded; low, high and interior paddings are sizes."""
-        operands = (x, value, *(self.sizes(list(p)) for p in paddings))
-        return self.emit("stablehlo.dynamic_pad", operands, type_)
-
-    def dynamic_reshape(self, x: Any, type_: Any, sizes: Sequence[Any]) -> Any:
-        """x reshaped to these sizes. If this only adds dimensions of size 1, a broadcast, which more targets have."""
-        places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
-        own = shape(x)
-        if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):
-            return self.dynamic_broadcast_in_dim(x, places, type_, sizes)
-        return self.emit("stablehlo.dynamic_reshape", (x, self.sizes(sizes)), type_)
-
-    def real_dynamic_slice(self, x: Any, bounds: Sequence[Any], type_: Any) -> Any:
-        """x sliced by `bounds`: starts, limits (exclusive) and strides, each a list of sizes."""
-        operands = (x, *(self.sizes(list(bound)) for bound in bounds))
-        return self.emit("stablehlo.real_dynamic_slice", operands, type_)
-
-
-def unknown_sizes(type_: Any) -> UnknownSize:
+def unknown_sizes(type_: ir.Type) -> UnknownSize:
     """The error for a type with dynamic dimensions, if no value has these sizes."""
     return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
@@ -162,7 +171,7 @@ def unknown_sizes(type_: Any) -> UnknownSize:
     )
 
 
-def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
+def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.DenseI64ArrayAttr]:
     """The attributes of a broadcast that list the dimensions known to expand, and those known not to expand."""
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
@@ -171,18 +180,18 @@ def expanding(sizes: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
     return {name: dims(which) for name, which in attributes.items() if which}
 
 
-def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
+def say_expanding(function: IrOp, inputs: Sequence[Value]) -> None:
     """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function, also in regions.
 
     `inputs` are the inputs of the graph that the function was lowered from; the graph may know more about their sizes.
     """
-    graph, values = Graph(""), dict[Any, Value]()
+    graph, values = Graph(""), dict[IrValue, Value]()
 
-    def enter(block: Any) -> None:
+    def enter(block: ir.Block) -> None:
         for x in block.arguments:
             values[x] = Value(x.type, graph, key=str(len(values)))
 
-    def visit(block: Any) -> None:
+    def visit(block: ir.Block) -> None:
         for op in operations(block):
             operands, given = tuple(values[x] for x in op.operands), op.attributes
             definition = Definition(op.name, operands, graph, given={name: given[name] for name in given})
@@ -192,7 +201,7 @@ def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
                 into = shape(definition.result)
                 along = [into[d] for d in given["broadcast_dimensions"]]
                 for name, which in expanding(shape(operands[0]), along).items():
-                    said = given[name] if name in given else ()
+                    said: Sequence[int] = given[name] if name in given else ()
                     given[name] = dims(sorted({*said, *which}))
             for inner in [inner for region in op.regions for inner in region.blocks]:
                 enter(inner)
@@ -204,9 +213,9 @@ def say_expanding(function: Any, inputs: Sequence[Value]) -> None:
     visit(body)
 
 
-def _scalar() -> Any:
+def _scalar() -> ir.RankedTensorType:
     return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
 
 
-def _vector(length: int) -> Any:
+def _vector(length: int) -> ir.RankedTensorType:
     return ir.RankedTensorType.get([length], ir.IntegerType.get_signless(32))

@@ -4,21 +4,40 @@ The builder names no op. An op set derives from it, and adds its vector space (`
 emitters that its rules use (`dialect/emitters/stablehlo.py`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, Never
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.protocol import Emits, Extent, Fill
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.ir_types import Attributes
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 """The masks of two operands, shared between ops to save time and memory: most ops have one or two operands."""
 
 
-class Builder:
+@dataclass
+class Notes:
+    """What the rules of one graph tell each other.
+
+    `moving` are the cotangents whose masks move, `steep` the inputs for which a slope outside may be infinite, and
+    `infinite` says of values whether they may be infinite (`masks.py`). `readers` are the names of the ops that read
+    each value of a graph. `factors` has, for the second result of a `geqrf`, what `orgqr` needs.
+    """
+
+    moving: set[Value] = field(default_factory=set)
+    steep: set[Value] = field(default_factory=set)
+    infinite: dict[Value, bool] = field(default_factory=dict)
+    readers: dict[Graph, Mapping[Value, set[str]]] = field(default_factory=dict)
+    factors: dict[Value, tuple[Value, Value, Value]] = field(default_factory=dict)
+
+
+class Builder(Emits[Value, Never]):
     """Builds one graph; `finish` adds the graph to the view.
 
     Operands may be values of any graph. Emitted ops get the location `location`, which is the location of the op that
@@ -29,16 +48,16 @@ class Builder:
         self.view = view
         self.graph = Graph(name)
         self.graph.held = (view,)
-        self.location: Any = ir.Location.unknown()
-        self.constants: dict[Any, Any] = {}  # for op sets: each constant is emitted once per graph
+        self.location: ir.Location = ir.Location.unknown()
+        self.constants: dict[Any, Value] = {}  # for op sets: each constant is emitted once per graph
         self.engine: Any = None  # services of a stage for rules of ops that call graphs
-        self.notes: dict[Any, Any] = {}  # notes from one rule to another, by primal value or graph
+        self.notes = Notes()
         self.tangents: Collection[Value] = ()  # inputs of a graph under transposition, not to be read
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
-    def input(self, key: str, type_: Any, linear: bool = False) -> Value:
+    def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
         """The input of that key. A linear input is new and active, and so is every value computed from it.
 
         Raises `RequestError` if the view has an input of that key and `linear` is set or the types differ.
@@ -69,11 +88,11 @@ class Builder:
     def emit_all(
         self,
         name: str,
-        operands: Sequence[Any],
-        types: Sequence[Any],
-        attributes: Mapping[str, Any] | None = None,
-        regions: Sequence[Callable[[Any], None]] = (),
-    ) -> tuple[Any, ...]:
+        operands: Sequence[Value],
+        types: Sequence[ir.Type],
+        attributes: Attributes | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[Value, ...]:
         """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing.
 
         The regions that a tuple of functions makes are cached, so the functions are called once.
@@ -83,8 +102,8 @@ class Builder:
         return self._emit(op, types)
 
     def emit(
-        self, name: str, operands: Sequence[Any], type_: Any, attributes: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, name: str, operands: Sequence[Value], type_: ir.Type, attributes: Attributes | None = None
+    ) -> Value:
         """Emits an op of one result and no regions, and returns the result."""
         graph, operands = self.graph, tuple(operands)
         active = self._mask(operands)
@@ -97,8 +116,8 @@ class Builder:
         return result
 
     def reapply(
-        self, op: Definition, replaced: Mapping[int, Any], attributes: Mapping[str, Any] | None = None
-    ) -> tuple[Any, ...]:
+        self, op: Definition, replaced: Mapping[int, Value], attributes: Attributes | None = None
+    ) -> tuple[Value, ...]:
         """Emits a copy of an op, regions and attributes included, with some operands replaced; its results."""
         operands = list(op.operands)
         for i, x in replaced.items():
@@ -112,8 +131,8 @@ class Builder:
         return self._emit(copy, [y.type for y in op.results])
 
     def copy(
-        self, op: Definition, operands: tuple[Any, ...], captures: tuple[Any, ...] = ()
-    ) -> tuple[Any, ...]:
+        self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()
+    ) -> tuple[Value, ...]:
         """Copies an op of another graph, with its active mask, onto values of this graph; the copy's results."""
         graph = self.graph
         copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)
@@ -121,11 +140,11 @@ class Builder:
         graph.definitions.append(copy)
         return copy.results
 
-    def sum(self, terms: Iterable[Any]) -> Any:
+    def sum(self, terms: Iterable[Value]) -> Value:
         """The sum of one or more values of one type; a single value is returned as it is."""
         return reduce(self.add, terms)
 
-    def _emit(self, definition: Definition, types: Sequence[Any]) -> tuple[Any, ...]:
+    def _emit(self, definition: Definition, types: Sequence[ir.Type]) -> tuple[Value, ...]:
         graph = self.graph
         definition.active = self._mask(definition.operands)
         results = definition.results = tuple([Value(type_, graph, definition) for type_ in types])
@@ -134,11 +153,15 @@ class Builder:
             self._linear.update(results)
         return results
 
-    def is_linear(self, x: Any) -> bool:
+    def size(self, n: Extent) -> Value:
+        """A size as an i32 scalar, which an op set with dynamic shapes supplies."""
+        raise NotImplementedError
+
+    def is_linear(self, x: Value) -> bool:
         """Whether x is a tangent or cotangent, or computed from one."""
         return x in self._linear
 
-    def _mask(self, operands: tuple[Any, ...]) -> tuple[bool, ...] | None:
+    def _mask(self, operands: tuple[Value, ...]) -> tuple[bool, ...] | None:
         """Flags of the linear operands; None if no operand is linear."""
         linear = self._linear
         if len(operands) == 1:
@@ -152,26 +175,26 @@ class Builder:
     # ---- the vector space, which an op set supplies -----------------------------------------------------------
 
     @staticmethod
-    def tangent_type(type_: Any) -> Any | None:
+    def tangent_type(type_: ir.Type) -> ir.Type | None:
         """The tangent type of a type; None for a type without tangents, such as integers."""
         raise NotImplementedError
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Value, y: Value) -> Value:
         """x + y."""
         raise NotImplementedError
 
-    def zero(self, type_: Any) -> Any:
+    def zero(self, type_: ir.Type) -> Value:
         """The zero of a type."""
         raise NotImplementedError
 
-    def zeros_like(self, x: Any) -> Any:
+    def zeros_like(self, x: Value) -> Value:
         """A zero of a value's type, with the value's dynamic sizes."""
         return self.zero(x.type)
 
-    def multiply(self, x: Any, y: Any) -> Any:
+    def multiply(self, x: Value, y: Value) -> Value:
         """x * y, elementwise."""
         raise NotImplementedError
 
-    def conj(self, x: Any) -> Any:
+    def conj(self, x: Value) -> Value:
         """The complex conjugate; the identity on real types."""
         raise NotImplementedError

@@ -1,0 +1,69 @@
+"""`Emits`: what every emitter has, whether it emits records of a graph or MLIR's operations.
+
+    Emits[V, N]             emit, emit_all, size                 the protocol
+      Elementwise[V, N]     add, multiply, compare, ...          methods that emit one op each, for both carriers
+        StablehloOps[V, N]  reshape, reduce, dot_general, ...
+    Builder                 emits records into a graph           the carriers
+    IrEmitter               emits operations at a place in MLIR
+
+A rule or a pass takes an emitter with a carrier: `StablehloBuilder`, whose values are `Value`s, or `IrEmitter`, whose
+values are `IrValue`s and whose operands may be numbers, too. A function for both takes `StablehloOps[V, Never]`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.dialect.ops.ir_types import Typed
+from tiduc.dialect.shapes.sizes import Size
+
+V = TypeVar("V", bound=Typed)
+"""The values that an emitter emits."""
+
+N = TypeVar("N", contravariant=True)
+"""What an operand may be other than a value: numbers, for some carriers."""
+
+Extent = int | Size
+"""The size of a dimension: a number, or a `Size` if the dimension is dynamic."""
+
+Dims = Sequence[int] | NDArray[np.int64]
+"""Numbers of dimensions, or of places along dimensions."""
+
+Fill = Callable[[ir.Region], None]
+"""A function that fills a region of a new op."""
+
+
+class Emits(Protocol[V, N]):
+    """An emitter of ops. `constants` holds the constants that it has emitted, each of which it emits once."""
+
+    constants: dict[Any, V]
+    location: ir.Location
+
+    @abstractmethod
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[V | N],
+        type_: ir.Type,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> V:
+        """Emits an op of one result and no regions, and returns the result."""
+
+    @abstractmethod
+    def emit_all(
+        self,
+        name: str,
+        operands: Sequence[V | N],
+        types: Sequence[ir.Type],
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[V, ...]:
+        """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing."""
+
+    @abstractmethod
+    def size(self, n: Extent) -> V:
+        """A size as an i32 scalar."""

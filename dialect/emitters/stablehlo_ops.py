@@ -1,0 +1,322 @@
+"""`StablehloOps`: one thin method for each op that a rule emits; elementwise ones are in `elementwise.py`.
+
+The wheel has attribute builders for StableHLO, but no op classes, so the emitters create ops by name.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Never
+
+from numpy.typing import ArrayLike
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.emitters.dynamic_shapes import Sizes, unknown_sizes
+from tiduc.dialect.emitters.elementwise import Elementwise
+from tiduc.dialect.emitters.protocol import Dims, Extent, Fill, N, V
+from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.mlir.constants import dense, integer_splat
+from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.ops.ir_types import Attributes
+from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
+from tiduc.dialect.shapes.sizes import any_dynamic, known_equal
+from tiduc.dialect.shapes.types import (
+    along,
+    dims,
+    element,
+    i64,
+    is_complex,
+    is_dynamic,
+    is_float,
+    permuted,
+    reduced,
+    shape,
+    with_element,
+    with_shape,
+)
+
+
+@functools.cache
+def _contraction(
+    x_type: ir.RankedTensorType,
+    y_type: ir.RankedTensorType,
+    batching: tuple[tuple[int, ...], ...],
+    contracting: tuple[tuple[int, ...], ...],
+    given: tuple[tuple[str, ir.Attribute], ...],
+) -> tuple[ir.Type, dict[str, ir.Attribute]]:
+    """The result type of a `dot_general`, and its attributes: the given ones and the dimension numbers."""
+    of_x, of_y = zip(batching, contracting, strict=True)
+    sizes = [sizes_in(x_type)[i] for i in of_x[0]]
+    for type_, taken in ((x_type, of_x), (y_type, of_y)):
+        sizes += [n for i, n in enumerate(sizes_in(type_)) if i not in taken[0] and i not in taken[1]]
+    return with_shape(x_type, sizes), {
+        **dict(given),
+        NUMBERS: Contraction.new(batching, contracting).attribute,
+    }
+
+
+class StablehloOps(Elementwise[V, N]):
+    """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
+
+    # ---- the vector space -------------------------------------------------------------------------------------
+
+    @staticmethod
+    @functools.cache
+    def tangent_type(type_: ir.Type) -> ir.Type | None:
+        """The type if its elements are float or complex, else None.
+
+        `Unsupported` for floats in no ranked tensor, and for complex numbers that StableHLO lacks.
+        """
+        if not isinstance(type_, ir.RankedTensorType):
+            if _holds_floats(type_):
+                raise Unsupported(
+                    f"a value of type {type_} cannot be differentiated; only ranked tensors can"
+                )
+            return None
+        # f8E8M0FNU, an exponent alone, has neither zero nor sign, so its values form no vector space.
+        if isinstance(type_.element_type, ir.Float8E8M0FNUType):
+            return None
+        if is_complex(type_) and type_.element_type.element_type.width not in (32, 64):
+            raise Unsupported(
+                f"a value of type {type_} cannot be differentiated; its parts must be f32 or f64"
+            )
+        return type_ if is_float(type_) or is_complex(type_) else None
+
+    def zero(self, type_: ir.Type) -> V:
+        return self.constant(0, type_)
+
+    def zeros_like(self, x: V) -> V:
+        return self.constant(0, x)
+
+    # ---- constants --------------------------------------------------------------------------------------------
+
+    def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
+        """A constant with the type and sizes of `like`, a tensor type or a value: a splat, or an array of its shape."""
+        type_ = like if isinstance(like, ir.Type) else like.type
+        if is_dynamic(type_):
+            if isinstance(like, ir.Type):
+                raise unknown_sizes(like)
+            return self.repeated(value, element(type_), like)
+        attribute = integer_splat(value, type_) if type(value) is int else dense(value, type_)
+        constant_op = self.constants.get(attribute)
+        if constant_op is None:
+            constant_op = self.constants[attribute] = self.emit(
+                "stablehlo.constant", (), type_, {"value": attribute}
+            )
+        return constant_op
+
+    def iota(self, dimension: int, type_: ir.Type, sizes: Sequence[Extent] | None = None) -> V:
+        """0, 1, 2, ... along a dimension of the type; a dynamic type requires `sizes`."""
+        if is_dynamic(type_):
+            if sizes is None:
+                raise unknown_sizes(type_)
+            return self.dynamic_iota(dimension, type_, sizes)
+        return self.emit("stablehlo.iota", (), type_, {"iota_dimension": i64(dimension)})
+
+    # ---- shapes -----------------------------------------------------------------------------------------------
+
+    def broadcast_in_dim(self, x: V, dimensions: Dims, like: V | ir.Type | list[Extent]) -> V:
+        """x broadcast; dimension i of x becomes dimension `dimensions[i]` of the result.
+
+        `like` is the result type, a value with the result's shape, or a list of sizes.
+        """
+        if isinstance(like, ir.Type):
+            type_ = like
+        elif isinstance(like, list):
+            type_ = with_shape(x.type, like)
+        else:
+            type_ = with_element(like.type, element(x))
+        if is_dynamic(type_):
+            if isinstance(like, ir.Type):
+                raise unknown_sizes(like)
+            sizes = like if isinstance(like, list) else shape(like)
+            return self.dynamic_broadcast_in_dim(x, dimensions, type_, sizes)
+        return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
+
+    def concatenate(self, parts: Sequence[V], dimension: int) -> V:
+        """The parts concatenated along a dimension."""
+        sizes = shape(parts[0])
+        sizes[dimension] = sum(shape(x)[dimension] for x in parts)
+        attributes = {"dimension": i64(dimension)}
+        return self.emit("stablehlo.concatenate", parts, with_shape(parts[0].type, sizes), attributes)
+
+    def pad(
+        self,
+        x: V,
+        value: V,
+        low: Sequence[Extent],
+        high: Sequence[Extent],
+        interior: Sequence[Extent],
+    ) -> V:
+        """x with `low` and `high` values added at its ends (removed if negative), and `interior` between elements."""
+        sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
+        type_ = with_shape(x.type, sizes)
+        if any_dynamic(low, high, interior):
+            return self.dynamic_pad(x, value, (low, high, interior), type_)
+        attributes = {
+            "edge_padding_low": dims(low),
+            "edge_padding_high": dims(high),
+            "interior_padding": dims(interior),
+        }
+        return self.emit("stablehlo.pad", (x, value), type_, attributes)
+
+    def reshape(self, x: V, sizes: Sequence[Extent]) -> V:
+        """x reshaped to these sizes; x itself if it has them.
+
+        The op reads x even if x is a reshape: a rule that linearizes an expansion knows the tangent of x, but not the
+        tangent of the operand of x. Merging composes the two reshapes.
+        """
+        type_ = with_shape(x.type, sizes)
+        if is_dynamic(type_) or is_dynamic(x.type):
+            own = shape(x)
+            if len(own) == len(sizes) and all(map(known_equal, own, sizes)):
+                return x
+        elif type_ == x.type:
+            return x
+        if is_dynamic(type_):
+            return self.dynamic_reshape(x, type_, sizes)
+        return self.emit("stablehlo.reshape", (x,), type_)
+
+    def reverse(self, x: V, dimensions: Dims) -> V:
+        """x with its elements reversed along the dimensions."""
+        return self.emit("stablehlo.reverse", (x,), x.type, {"dimensions": dims(dimensions)})
+
+    def slice(self, x: V, start: Sequence[Extent], limit: Sequence[Extent], strides: Sequence[Extent]) -> V:
+        """x[start:limit:strides], along all dimensions."""
+        if any_dynamic(start, limit, strides):
+            counts = [-((lo - hi) // s) for lo, hi, s in zip(start, limit, strides, strict=True)]
+            return self.real_dynamic_slice(x, (start, limit, strides), with_shape(x.type, counts))
+        sizes = [-(-(int(hi) - int(lo)) // int(s)) for lo, hi, s in zip(start, limit, strides, strict=True)]
+        attributes = {"start_indices": dims(start), "limit_indices": dims(limit), "strides": dims(strides)}
+        return self.emit("stablehlo.slice", (x,), with_shape(x.type, sizes), attributes)
+
+    def transpose(self, x: V, permutation: Dims) -> V:
+        """x with dimension i taken from dimension `permutation[i]`; x itself for the identity."""
+        order = tuple([int(i) for i in permutation])
+        if order == tuple(range(len(order))):
+            return x
+        return self.emit("stablehlo.transpose", (x,), permuted(x.type, order), along("permutation", order))
+
+    # ---- ops with a reducer or with dimension numbers -----------------------------------------------------------
+
+    def reduce(self, x: V, init: V, dimensions: Dims, reducer: str = "stablehlo.add") -> V:
+        """x reduced along the dimensions by the op named `reducer`, starting with `init`."""
+        dimensions = tuple([int(i) for i in dimensions])
+        return self.emit_all(
+            "stablehlo.reduce",
+            (x, init),
+            (reduced(x.type, dimensions),),
+            along("dimensions", dimensions),
+            (combiner(reducer, element(x)),),
+        )[0]
+
+    def reduce_sum(self, x: V, dimensions: Dims) -> V:
+        """The sum of x along the dimensions; x itself if there are none."""
+        if not len(dimensions):
+            return x
+        return self.reduce(x, self.zero(with_shape(x.type, [])), dimensions)
+
+    def dot_general(
+        self,
+        x: V,
+        y: V,
+        batching: Sequence[Sequence[int]],
+        contracting: Sequence[Sequence[int]],
+        attributes: Attributes,
+    ) -> V:
+        """The `dot_general` of x and y. Dimensions of the result: batching, then x's free, then y's free.
+
+        `batching` and `contracting` are pairs: a list of x's dimensions and a list of y's dimensions. x and y have
+        equal element types.
+        """
+        pairs = tuple(map(tuple, batching)), tuple(map(tuple, contracting))
+        type_, given = _contraction(x.type, y.type, *pairs, tuple(attributes.items()))
+        return self.emit("stablehlo.dot_general", (x, y), type_, given)
+
+    def dynamic_slice(self, x: V, start: Sequence[V], sizes: Sequence[int]) -> V:
+        """The slice of x of these sizes at `start`, scalars that are clamped so that the slice is in bounds."""
+        attributes = {"slice_sizes": dims(sizes)}
+        return self.emit("stablehlo.dynamic_slice", (x, *start), with_shape(x.type, sizes), attributes)
+
+    def dynamic_update_slice(self, x: V, update: V, start: Sequence[V]) -> V:
+        """x with `update` written at `start`, which is clamped as in `dynamic_slice`."""
+        return self.emit("stablehlo.dynamic_update_slice", (x, update, *start), x.type)
+
+    def gather(
+        self,
+        operand: V,
+        indices: V,
+        numbers: hlo.GatherDimensionNumbers,
+        sizes: Sequence[Extent],
+        type_: ir.Type,
+        sorted_: bool = False,
+    ) -> V:
+        """Slices of the operand of the given sizes, at indices that are clamped to be in bounds."""
+        attributes: dict[str, ir.Attribute] = {
+            "dimension_numbers": numbers,
+            "indices_are_sorted": ir.BoolAttr.get(sorted_),
+        }
+        if any_dynamic(sizes):
+            operands = (operand, indices, self.sizes(list(sizes)))
+            return self.emit("stablehlo.dynamic_gather", operands, type_, attributes)
+        attributes["slice_sizes"] = dims(sizes)
+        return self.emit("stablehlo.gather", (operand, indices), type_, attributes)
+
+    def scatter(
+        self,
+        operand: V,
+        indices: V,
+        updates: V,
+        numbers: hlo.ScatterDimensionNumbers,
+        reducer: str | None = "stablehlo.add",
+        sorted_: bool = False,
+        unique: bool = False,
+    ) -> V:
+        """The operand with the updates combined into it at the indices; updates out of bounds are dropped.
+
+        `reducer` names an op of two scalars; with None, the update replaces the operand's element.
+        """
+        attributes: dict[str, ir.Attribute] = {
+            "scatter_dimension_numbers": numbers,
+            "indices_are_sorted": ir.BoolAttr.get(sorted_),
+            "unique_indices": ir.BoolAttr.get(unique),
+        }
+        body = [combiner(reducer, element(operand))]
+        operands = (operand, indices, updates)
+        return self.emit_all("stablehlo.scatter", operands, (operand.type,), attributes, body)[0]
+
+
+class RecordEmitter(StablehloOps[Value, Never], Sizes):
+    """Emits StableHLO into a graph."""
+
+
+def _holds_floats(type_: ir.Type) -> bool:
+    """Whether a type that is not a ranked tensor holds floats or complex numbers."""
+    if isinstance(type_, ir.TupleType):
+        return any(_holds_floats(type_.get_type(i)) for i in range(type_.num_types))
+    inner = type_.element_type if isinstance(type_, ir.ShapedType) else type_
+    return isinstance(inner, ir.FloatType | ir.ComplexType)
+
+
+@functools.cache
+def combiner(name: str | None, element_type: ir.Type) -> Fill:
+    """A function that fills a reducer's region: one op of two scalars, or for None, the second scalar."""
+
+    def fill(region: ir.Region) -> None:
+        scalar = ir.RankedTensorType.get([], element_type)
+        block = region.blocks.append(scalar, scalar)
+        ip = ir.InsertionPoint(block)
+        combined = block.arguments[1]
+        if name is not None:
+            combined = ir.Operation.create(name, [scalar], list(block.arguments), ip=ip).result
+        ir.Operation.create("stablehlo.return", operands=[combined], ip=ip)
+
+    return fill
+
+
+def _padded(n: Extent, low: Extent, high: Extent, interior: Extent) -> int:
+    """The size of a padded dimension for a type; `DYNAMIC` if an argument is a `Size`."""
+    if any_dynamic((n, low, high, interior)):
+        return DYNAMIC
+    return int(low + high + n + max(n - 1, 0) * interior)

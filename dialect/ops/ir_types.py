@@ -1,0 +1,39 @@
+"""Names for types of MLIR's bindings, for signatures.
+
+The bindings give each value's type and each attribute the class that it has, such as `RankedTensorType`, so that its
+fields can be read. A checker of types does not know this class.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from torch_mlir import ir
+
+IrValue = ir.Value[Any]
+"""A value of MLIR: the result of an operation, or the argument of a block."""
+
+IrOp = ir.Operation | ir.OpView
+"""An operation of MLIR, perhaps as the view that its dialect has of it."""
+
+Attributes = Mapping[str, ir.Attribute]
+"""Attributes by name, to create an operation with."""
+
+
+class Typed(Protocol):
+    """A value with a type: a `Value` of a graph, or an `IrValue`."""
+
+    @property
+    def type(self) -> Any: ...
+
+
+class AnyOp(Protocol):
+    """An op: a `Definition` of a graph, or an `IrOp`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def attributes(self) -> Any: ...
+    @property
+    def operands(self) -> Any: ...
+    @property
+    def results(self) -> Any: ...
