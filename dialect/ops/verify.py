@@ -28,6 +28,9 @@ FROZEN = "tidu.frozen"
 """Attribute of an argument that is a weight, as `tidu.held`; the model itself says that the weight has no gradient.
 Derivatives leave out the argument too, unless it is named."""
 
+ROLE = "tidu.role"
+"""Attribute of an argument of a training step: what the argument is; tiduc/training/roles.py lists the roles."""
+
 CHECKPOINT = "tidu.checkpoint"
 """Attribute of a function: reverse mode recomputes its values from its arguments, as by `jax.checkpoint`. Import puts
 it on the ops of the function, but for those that give its results."""

@@ -8,10 +8,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.verify import ROLE
 from tiduc.ports import Function, Port, with_attributes
-
-ROLE = "tidu.role"
-"""The attribute of an input."""
 
 PARAMETER, OPTIMIZER, BUFFER, SEED = "parameter", "optimizer", "buffer", "seed"
 FROZEN, INPUT, TARGET, RATE = "frozen", "input", "target", "rate"

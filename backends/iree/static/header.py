@@ -12,6 +12,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import Lowered
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.verify import ROLE
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 C_TYPES = {
@@ -55,11 +56,20 @@ def c_names(names: Sequence[str]) -> list[str]:
     return found
 
 
+def roles(program: Lowered) -> dict[int, str]:
+    """The roles of the inputs of a training step, by number; empty for other programs."""
+    found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(program))}
+    return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
+
+
+def _attributes(program: Lowered) -> Sequence[ir.Attribute]:
+    function = functions_in(program.module)[0]
+    return list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else ()
+
+
 def donations(program: Lowered) -> dict[int, int]:
     """The donated inputs by number, each with the number of the output that is written into its memory."""
-    function = functions_in(program.module)[0]
-    given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
-    found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(given)}
+    found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(_attributes(program))}
     return {i: int(output.value) for i, output in found.items() if output is not None}
 
 
@@ -70,6 +80,7 @@ class Interface:
     name: str
     signature: Signature
     donated: Mapping[int, int]
+    roles: Mapping[int, str]
 
     def values(self) -> list[Value]:
         """The inputs and outputs that are parameters: all but the outputs that are written into an input."""
@@ -97,8 +108,11 @@ class Interface:
         return f"int {self.name}({', '.join(self.parameters())})"
 
 
-def header_of(interface: Interface, heap: int | None) -> str:
-    """The header; `heap` is the most bytes that a call takes from malloc, None if unknown."""
+def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
+    """The header; `heap` is the most bytes that a call takes from malloc, None if unknown.
+
+    `structs` declares the interface of a training step.
+    """
     name, guard = interface.name, f"TIDUC_{interface.name.upper()}_H"
     values = interface.values()
     lines = [
@@ -116,7 +130,7 @@ def header_of(interface: Interface, heap: int | None) -> str:
 extern "C" {{
 #endif
 
-{most}// {name}{interface.signature}
+{most}{structs}// {name}{interface.signature}
 //
 {described}
 //

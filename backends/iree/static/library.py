@@ -18,8 +18,9 @@ from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name
+from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name, roles
 from tiduc.backends.iree.static.host import Function, Host, global_name
+from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.errors import CompileError, RequestError
@@ -55,7 +56,7 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in C_TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-    interface = Interface(name, program.signature, donations(program))
+    interface = Interface(name, program.signature, donations(program), roles(program))
     failed = None
     for source in Prepared(_renamed(program, name), options, flags).applicable():
         try:
@@ -93,7 +94,9 @@ def _compiled(source: Source, target: Target, interface: Interface, limits: Limi
             query = re.search(r"\w+_library_query", header.read())
             assert query is not None
             host, heap = _host_code(text, source.name, query[0], interface)
-            return Library(file.read(), host, header_of(interface, heap))
+            state = State(interface)
+            structs = state.declarations() if state.exists else ""
+            return Library(file.read(), host, header_of(interface, heap, structs))
 
 
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
@@ -171,6 +174,7 @@ def _host_code(text: bytes, program: str, query: str, interface: Interface) -> t
             *initializers,
             *functions,
             _entry(interface, len(initializers), bool(host.called)),
+            *((state.definitions(), _shared("state.c")) if (state := State(interface)).exists else ()),
         )
     )
     return code, host.heap
