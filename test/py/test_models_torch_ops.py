@@ -110,6 +110,25 @@ def test_functions_of_integers() -> None:
         np.testing.assert_array_equal(got, wanted.numpy(), err_msg=str(i))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "bool"])
+def test_functions_of_floats_take_integers(dtype: str) -> None:
+    """A model divides by a count of patches, or takes the mean of a mask."""
+    x = torch.tensor([[1, 2, 0], [4, 0, 1]]).to(getattr(torch, dtype))
+
+    def function(x: Any) -> Any:
+        means = (
+            x.mean(dtype=torch.float32),
+            x.mean(1, dtype=torch.float64),
+            x.mean(0, True, dtype=torch.float32),
+        )
+        return *means, torch.reciprocal(x), 1.5 / x, torch.special.ndtri(x), torch.special.erfcx(x)
+
+    compiled = tiduc.from_torch(Inner(function), (x,)).compile()
+    for i, (got, wanted) in enumerate(zip(compiled(x.numpy()), function(x), strict=True)):
+        assert got.dtype == wanted.numpy().dtype
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, err_msg=str(i))
+
+
 def test_remainders_and_tolerances() -> None:
     x = torch.tensor([2.5, -2.5, float("nan"), float("inf")])
 

@@ -1,4 +1,7 @@
-"""Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance."""
+"""Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance.
+
+Functions of floats take integers too; torch-mlir does not lower some of them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +38,21 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     if not x.is_floating_point():
         x, y = x.double(), y.double()
     return close | (torch.isfinite(y) & (torch.abs(x - y) <= atol + rtol * torch.abs(y)))
+
+
+@decomposes(aten.reciprocal.default)
+def reciprocal(x: Any) -> Any:
+    if x.is_floating_point() or x.is_complex():
+        return NotImplemented
+    return torch.reciprocal(x.to(torch.get_default_dtype()))
+
+
+@decomposes(aten.mean.default, aten.mean.dim)
+def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean in another type than that of x."""
+    if dtype in (None, x.dtype):
+        return NotImplemented
+    return x.to(dtype).mean(dim, keepdim)
 
 
 for _overload in (aten.__lshift__.Scalar, aten.__lshift__.Tensor):

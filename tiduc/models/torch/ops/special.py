@@ -34,7 +34,7 @@ for _name in ("acos", "acosh", "asin", "asinh", "atanh", "erf", "erfc"):
     TABLE[getattr(aten, _name).default] = _unary(f"chlo.{_name}")
 TABLE[aten.erfinv.default] = _unary("chlo.erf_inv")
 TABLE[aten.special_zeta.default] = lambda x, y: _binary("chlo.zeta", x, y)
-TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2 * p - 1) * 2**0.5
+TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1) * 2**0.5
 
 
 @decomposes(aten.digamma.default)
