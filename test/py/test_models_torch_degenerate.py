@@ -164,7 +164,23 @@ def overwritten(x: Any) -> Any:
     return y + x
 
 
+def rows(x: Any, row: Any, lead: Any) -> Any:
+    """Every place of the mask gets one number, row or matrix, as embeddings of special tokens do."""
+    places, firsts, seconds = x[..., 0] > 0, x[:, 0, 0] > 0, x[0, :, 0] > 0
+    y = [x * factor for factor in range(1, 9)]
+    y[0][places] = row
+    y[1][firsts] = x[0] * row
+    y[2][:, seconds] = row
+    y[3][:, seconds] = lead
+    y[4][:, :, x[0, 0] > 0] = 2.5
+    y[5][places] = row[None]
+    y[6] = y[6].index_put((places,), row, accumulate=True)
+    y[7][x > 0] = row[:1]
+    return torch.stack(y)
+
+
 MASKED = {
+    "rows": (rows, [draw(4, 2, 3), draw(3), draw(4, 1, 3)]),
     "inter_union": (inter_union, [draw(4, 3), draw(5, 3)[1:]]),
     "kept": (kept, [draw(6, 3)]),
     "overwritten": (overwritten, [draw(4, 3)]),

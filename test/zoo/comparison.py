@@ -21,6 +21,7 @@ from entries import Loss
 from reference import wide
 
 import tiduc
+from tiduc.models.torch.faults import quiet
 
 TIMES, TOLERANCE, FLOOR, WIDE = 10, 1e-5, 1e-6, 1e-8
 SEED = np.array([1, 2], np.uint64)
@@ -165,7 +166,8 @@ def _norm(x: Any) -> float:
 def _own_failure(loss: Loss, inputs: Sequence[Any]) -> str:
     """Why `torch.export` itself fails; empty if it works."""
     try:
-        torch.export.export(loss, tuple(inputs), strict=False)
+        with quiet():
+            torch.export.export(loss, tuple(inputs), strict=False)
     except Exception as error:  # PyTorch raises exceptions of any kind
         return f"{type(error).__name__}: {_short(error)}"
     return ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
+from tiduc.models.torch.ops.masks import assigned
 
 # ---- arrays without values ----------------------------------------------------------------------------------
 
@@ -381,13 +382,7 @@ def index(x: Any, indices: Any) -> Any:
 
 @decomposes(aten.index_put.default)
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """y[mask] = number is a select."""
+    """y[mask] = number or row is a select."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return _from_start(aten.index_put.default, x, indices, values, accumulate)
-    if len(indices) > 1 or values.numel() != 1:
-        raise Unsupported(
-            "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
-        )
-    mask = indices[0].reshape(*indices[0].shape, *[1] * (x.dim() - indices[0].dim()))
-    value = values.reshape([])
-    return torch.where(mask, x + value if accumulate else value, x)
+    return assigned(x, indices, values, accumulate)

@@ -1,4 +1,4 @@
-"""Rewrites assignments to a mask whose values are computed from elements of that mask, before decompositions.
+"""Assignments to a mask. Before decompositions, those whose values are computed from elements of that mask:
 
     r[m] = f(x[m])    ->    r = where(m, f(x), r)
 
@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import aten, torch
 
 _PARTS = (aten.index.Tensor, aten.masked_select.default)
@@ -36,6 +37,22 @@ def select_masked(exported: Any) -> None:
             graph.eliminate_dead_code()
             _remove_checks(graph)
             module.recompile()
+
+
+def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """x after x[:, mask] = values, where every place of the mask gets equal values, such as a number or a row."""
+    lead = next(d for d, index in enumerate(indices) if index is not None)
+    mask = indices[lead]
+    trail = x.dim() - lead - mask.dim()
+    rows = values.dim() - trail  # the dimensions of x before the mask, and that of the places of the mask
+    if any(index is not None for index in indices[lead + 1 :]) or (rows > 0 and values.shape[rows - 1] != 1):
+        raise Unsupported(
+            "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
+        )
+    if rows > 0:
+        values = values.reshape(*values.shape[: rows - 1], *[1] * mask.dim(), *values.shape[rows:])
+    mask = mask.reshape(*mask.shape, *[1] * trail)
+    return torch.where(mask, x + values if accumulate else values, x)
 
 
 def _rewrite(graph: Any, node: Any) -> bool:
