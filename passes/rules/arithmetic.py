@@ -10,6 +10,7 @@ from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.elementwise import difference
+from tiduc.passes.rules.expansion import of_present
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
@@ -101,9 +102,7 @@ def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
 
 @linearize("stablehlo.optimization_barrier")  # by hand: only active operands have tangents
 def optimization_barrier(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    held = [tangent for tangent in dx if tangent is not None]
-    results = iter(b.emit_all(op.name, held, [tangent.type for tangent in held]))
-    return [None if tangent is None else next(results) for tangent in dx]
+    return of_present(b, op.name, dx, op.results, {})
 
 
 @transpose("stablehlo.optimization_barrier")

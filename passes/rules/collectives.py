@@ -8,7 +8,7 @@ read, and ops may share one.
 Source: the StableHLO specification, "Distribution".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
 from tiduc.dialect.shapes.types import element, i64, is_empty, shape, with_shape
-from tiduc.passes.rules.expansion import expanded
+from tiduc.passes.rules.expansion import expanded, of_present
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import EXTREMA, even_share
@@ -117,8 +117,7 @@ def reduce_scatter_transpose(
 @linearize("stablehlo.cross-replica-sum")
 def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The op itself, on the operands that have a tangent."""
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    return of_present(b, op.name, dx, op.results, attributes)
+    return of_present(b, op.name, dx, op.results, op.attributes)
 
 
 @transpose("stablehlo.all_gather")
@@ -134,10 +133,8 @@ def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequen
 @transpose("stablehlo.all_to_all")
 def all_to_all(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
     """The reverse exchange: split and concat dimensions are swapped."""
-    swapped = {
-        "split_dimension": op.attributes["concat_dimension"],
-        "concat_dimension": op.attributes["split_dimension"],
-    }
+    names = "split_dimension", "concat_dimension"
+    swapped = dict(zip(names, [op.attributes[name] for name in reversed(names)], strict=True))
     attributes = {**among(op), "split_count": op.attributes["split_count"], **swapped}
     return of_present(b, op.name, ct, op.operands, attributes)
 
@@ -175,21 +172,6 @@ def cross_replica_sum(
 
 
 # ---- emitting ----------------------------------------------------------------------------------------------------
-
-
-def of_present(
-    b: StablehloBuilder,
-    name: str,
-    values: Tangents,
-    like: Sequence[Value],
-    attributes: Mapping[str, ir.Attribute],
-    *body: Any,
-) -> list[Value | None]:
-    """A collective of the values that are not None, with results typed as in `like`; None for the others."""
-    at = [i for i, x in enumerate(values) if x is not None]
-    types = [like[i].type for i in at]
-    results = dict(zip(at, b.emit_all(name, [values[i] for i in at], types, attributes, body), strict=True))
-    return [results.get(i) for i in range(len(values))]
 
 
 def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[Value]) -> list[Any]:

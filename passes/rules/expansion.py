@@ -1,7 +1,9 @@
 """Linearizes an op as its expansion into other ops that have rules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
@@ -33,3 +35,18 @@ def expanded(
                     tangents[y] = dy
     b.engine.tangent = outside
     return [tangents.get(y) for y in results]
+
+
+def of_present(
+    b: StablehloBuilder,
+    name: str,
+    values: Tangents,
+    like: Sequence[Value],
+    attributes: Mapping[str, ir.Attribute],
+    *body: Any,
+) -> list[Value | None]:
+    """An op on the values that are not None, with results typed as in `like`; None for the others."""
+    at = [i for i, x in enumerate(values) if x is not None]
+    types = [like[i].type for i in at]
+    results = dict(zip(at, b.emit_all(name, [values[i] for i in at], types, attributes, body), strict=True))
+    return [results.get(i) for i in range(len(values))]

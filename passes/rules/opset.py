@@ -13,12 +13,7 @@ NAMED_BY = {
 }
 
 OPSET = OpSet(
-    StablehloBuilder,
-    STATEFUL,
-    COMMUTATIVE,
-    NAMED_BY,
-    IDENTITIES,
-    complete=frozenset({"stablehlo", "chlo"}),
+    StablehloBuilder, STATEFUL, COMMUTATIVE, NAMED_BY, IDENTITIES, complete=frozenset({"stablehlo", "chlo"})
 )
 
 inactive = OPSET.inactive

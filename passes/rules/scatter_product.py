@@ -59,12 +59,9 @@ def _sorted(b: StablehloBuilder, keys: Any) -> tuple[Any, Any]:
         x, y, *_ = body.arguments
         body.returns(body.compare(x, y, "LT"))
 
-    attributes = {
-        "dimension": i64(0),
-        "is_stable": ir.BoolAttr.get(True),
-    }
-    sorted_ = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])
-    return sorted_[0], sorted_[1]
+    attributes = {"dimension": i64(0), "is_stable": ir.BoolAttr.get(True)}
+    places, order = b.emit_all("stablehlo.sort", (keys, where), (keys.type, keys.type), attributes, [fill])
+    return places, order
 
 
 def _differs(b: StablehloBuilder, v: Value, step: int) -> Any:

@@ -1,5 +1,6 @@
 """Each op of StableHLO and CHLO has a rule, is inactive, or is refused with a reason."""
 
+import ast
 import importlib
 from pathlib import Path
 
@@ -102,10 +103,17 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 16 lines, docstrings included; the registry and its checks are not counted."""
+    """A declaration averages less than 14.25 lines, docstrings included; the registry and imports are not counted."""
     files = [file for file in RULES.glob("*.py") if file.stem not in ("guard", "linearity", "registry")]
-    lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
-    average = len(lines) / len(OPSET.forms)
-    assert average < 16, (
+    average = sum(map(lines_of, files)) / len(OPSET.forms)
+    assert average < 14.25, (
         "move code that rules share into a form (docs/rules.md) or the builder (dialect/emitters/stablehlo.py)"
     )
+
+
+def lines_of(file: Path) -> int:
+    """The lines of a file that are neither blank nor part of an import, which the formatter breaks by name."""
+    text = file.read_text()
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {line for node in imports for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    return sum(bool(line.strip()) for n, line in enumerate(text.splitlines(), 1) if n not in imported)

@@ -96,7 +96,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(
         "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
     ),
-    # Fails where StableHLO leaves a choice to engines, so that a person reads its failures: only in full runs.
+    # A failure may be a choice that StableHLO leaves to engines, so that a person reads it: only in full runs.
     Sweep("target_rules", (), (*_RULES, "target_rules", "test/py/rules")),
     _sweep("torch_degenerate", "{journal} --only ^torch.std", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),

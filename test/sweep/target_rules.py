@@ -4,7 +4,7 @@
 
 The VJP of each program in all its differentiable inputs, whose first outputs are those of the program, is compiled
 for the target and compared with the reference interpreter, or with XLA for ops that the interpreter lacks. A test is
-skipped if tiduc refuses the program for the target: the reason names the op.
+skipped if tiduc refuses the program for the target: the reason names the op. A test in `CHOICES` may fail.
 """
 
 import os
@@ -19,8 +19,23 @@ from harness.compare import compare
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.program import load
 
+_INITIAL = "StableHLO lets an engine leave out an initial value, and this one is not neutral"
+CHOICES = {
+    "test_eigh.py::test_as_jax": "eigenvectors are unique up to their sign, or phase",
+    "test_reduce.py::test_affine_maps": _INITIAL,
+    "test_reduce_window.py::test_any_body": _INITIAL,
+}
+"""Tests whose results the specification leaves to an engine: they may differ, and the reason."""
+
 TARGET = os.environ.get("TARGET", "cpu")
 RTOL = 1e-9
+
+
+def pytest_collection_modifyitems(items: Any) -> None:
+    for item in items:
+        name = item.nodeid.rpartition("/")[2].partition("[")[0]
+        if name in CHOICES:
+            item.add_marker(pytest.mark.xfail(raises=AssertionError, reason=CHOICES[name]))
 
 
 def on_target(text: str, *arguments: Any, rtol: float = 0, seed: int = 0, **options: Any) -> None:
