@@ -20,7 +20,16 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
-from tiduc.dialect.shapes.types import element, is_dynamic, is_float, rank, shape, with_shape
+from tiduc.dialect.shapes.types import (
+    dims,
+    element,
+    is_dynamic,
+    is_float,
+    rank,
+    shape,
+    with_element,
+    with_shape,
+)
 from tiduc.ports import Port, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose
@@ -49,8 +58,8 @@ def with_loss(model: Program, loss: str | Program) -> Program:
     if loss not in LOSSES:
         raise RequestError(f"unknown loss {loss!r}; there are {', '.join(LOSSES)}, and none")
     (y,) = given
-    if not is_float(y.type) or is_dynamic(y.type):
-        raise RequestError(f"the loss {loss} needs floats of static shape; {y.name!r} is {y.type}")
+    if not is_float(y.type):
+        raise RequestError(f"the loss {loss} needs floats; {y.name!r} is {y.type}")
     b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
     target_type, value = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
     b.finish([value])
@@ -70,15 +79,24 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
         raise RequestError(
             f"the loss softmax-cross-entropy needs a dimension of classes; the output is {y.type}"
         )
-    y, sizes, last = _widened(b, y), shape(y), rank(y) - 1
-    rows, i32 = range(last), ir.IntegerType.get_signless(32)
-    target = b.input(key, ir.RankedTensorType.get(sizes[:-1], i32))
-    table = ir.RankedTensorType.get(sizes, i32)
+    y, last, i32 = _widened(b, y), rank(y) - 1, ir.IntegerType.get_signless(32)
+    rows, table = range(last), with_element(y.type, i32)
+    target = b.input(key, with_shape(table, shape(y)[:-1]))
     largest = b.reduce(y, b.constant(-np.inf, with_shape(y.type, [])), [last], "stablehlo.maximum")
-    shifted = b.subtract(y, b.broadcast_in_dim(largest, rows, y.type))
-    is_target = b.compare(b.iota(last, table), b.broadcast_in_dim(target, rows, table), "EQ")
+    shifted = b.subtract(y, b.broadcast_in_dim(largest, rows, y))
+    classes = b.iota(last, table, shape(y))
+    is_target = b.compare(classes, _along_classes(b, target, y, table), "EQ")
     of_target = b.reduce_sum(b.select(is_target, shifted, b.zeros_like(y)), [last])
     return target.type, _mean(b, b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target))
+
+
+def _along_classes(b: Any, target: Any, y: Any, table: ir.Type) -> Any:
+    """The targets repeated for each class; the number of targets must be that of the rows, even if it is 1."""
+    rows = range(rank(y) - 1)
+    if not is_dynamic(table):
+        return b.broadcast_in_dim(target, rows, y)
+    attributes = {"broadcast_dimensions": dims(rows), "known_nonexpanding_dimensions": dims(rows)}
+    return b.emit("stablehlo.dynamic_broadcast_in_dim", (target, b.sizes(shape(y))), table, attributes)
 
 
 def wide(type_: Any) -> Any:
@@ -91,8 +109,14 @@ def _widened(b: Any, x: Any) -> Any:
 
 
 def _mean(b: Any, x: Any) -> Any:
+    """The mean of all elements; x may have dynamic dimensions."""
     total = b.reduce_sum(x, range(rank(x)))
-    return b.divide(total, b.constant(float(prod(shape(x))), total))
+    known = [n for n in shape(x) if isinstance(n, int)]
+    count = b.constant(float(prod(known)), total)
+    for n in shape(x):
+        if not isinstance(n, int):
+            count = b.multiply(count, b.convert(b.size(n), element(total)))
+    return b.divide(total, count)
 
 
 LOSSES: dict[str, Callable[[Any, Any, str], tuple[Any, Any]]] = {
