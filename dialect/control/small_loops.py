@@ -14,10 +14,10 @@ from torch_mlir import ir
 
 from tiduc.dialect.control.control import Loop, control, is_control
 from tiduc.dialect.facts.costs import computed, size_in_bytes
-from tiduc.dialect.facts.matchers import defined_by
 from tiduc.dialect.facts.updates import updated
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
 
@@ -63,7 +63,7 @@ def _of_op(view: View, op: Definition) -> float:
         if not isinstance(record, Loop):
             return sum(_on_stack(view, graph) for graph in record.graphs)
         arrays = sum(
-            size_in_bytes(x) for x in record.inits if defined_by("stablehlo.constant", x) is not None
+            size_in_bytes(x) for x in record.inits if defined_by(x, "stablehlo.constant") is not None
         )
         return arrays + sum(
             _on_stack(view, graph) for graph in (record.body, record.cond) if graph is not None

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.dialect.emitters.stablehlo_ops import RecordEmitter
-from tiduc.dialect.facts.matchers import defined_by, splat
+from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.traits import ELEMENTWISE, FUNCTIONS
 from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predicate, rank, with_shape
 
@@ -43,7 +44,7 @@ class Masked:
 
 def masked(y: Value) -> Masked | None:
     """The parts of y, if it is a select between a value and zero; else None."""
-    op = defined_by(_SELECT, y)
+    op = defined_by(y, _SELECT)
     if op is None:
         return None
     predicate, x, other = op.operands
@@ -136,9 +137,9 @@ def reached(b: Any, ct: Any) -> Any:
 
 def is_everywhere(reached: Any) -> bool:
     """Whether a result of `reached` is true everywhere."""
-    while (scalar := defined_by("stablehlo.broadcast_in_dim", reached)) is not None:
+    while (scalar := defined_by(reached, "stablehlo.broadcast_in_dim")) is not None:
         (reached,) = scalar.operands
-    return defined_by("stablehlo.constant", reached) is not None
+    return defined_by(reached, "stablehlo.constant") is not None
 
 
 def everywhere(b: Any, reached: Any) -> Any:

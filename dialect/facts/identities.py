@@ -1,4 +1,4 @@
-"""Algebraic identities that merging applies: a table from an op to a cheaper equal value or op.
+"""Algebraic identities that merging and lowering apply: a table from an op to a cheaper equal value or op.
 
     multiply x, 1 -> x      add x, 0 -> x           negate (negate x) -> x       add x, (negate y) -> subtract x, y
     divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
@@ -16,10 +16,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.facts.matchers import defined_by
-from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.graph.matching import defined_by, definition, instead
 from tiduc.dialect.mlir.constants import as_floats, is_splat
 from tiduc.dialect.ops import traits
+from tiduc.dialect.ops.ir_types import AnyOp, Typed
 from tiduc.dialect.shapes.types import dims, entries
 
 NEUTRAL = {
@@ -29,20 +30,22 @@ NEUTRAL = {
 }
 """By op: the neutral element, and the numbers of the operands that it may be."""
 
-Operands = Sequence[Value]
-Identity = Callable[[Definition, Operands], Value | Definition | None]
+Operands = Sequence[Typed]
+Replacement = Typed | AnyOp | None
+Identity = Callable[[Any, Operands], Any]
 """From an op of one result and its current operands to an equal value, or an equal op that is cheaper; else None."""
 
 
-def neutral(name: str) -> Identity:
+def neutral(name: str) -> Callable[[AnyOp, Operands], Replacement]:
     """The identity of an op in `NEUTRAL`: the operand beside a neutral element."""
     number, sides = NEUTRAL[name]
 
-    def rule(op: Definition, operands: Operands) -> Value | None:
+    def rule(_: AnyOp, operands: Operands) -> Replacement:
         for side in sides:
-            x = operands[side].definition  # inlined `defined_by`, for speed: most ops are products and sums
-            if x is not None and x.name == "stablehlo.constant":
-                if is_splat_of(x.attributes["value"], operands[side].type, number):
+            x = operands[side]
+            inner = x.definition if type(x) is Value else definition(x)  # `defined_by`, inlined for speed
+            if inner is not None and inner.name == "stablehlo.constant":
+                if is_splat_of(inner.attributes["value"], x.type, number):
                     return operands[1 - side]
         return None
 
@@ -52,71 +55,70 @@ def neutral(name: str) -> Identity:
 without_zero = neutral("stablehlo.add")
 
 
-def add(op: Definition, operands: Operands) -> Value | Definition | None:
+def add(op: AnyOp, operands: Operands) -> Replacement:
     """x + 0 is x, x + (-y) is x - y."""
-    y = operands[1].definition
-    if y is not None and y.name == "stablehlo.negate":
-        return op.instead("stablehlo.subtract", (operands[0], y.operands[0]))
+    if (y := defined_by(operands[1], "stablehlo.negate")) is not None:
+        return instead(op, "stablehlo.subtract", (operands[0], y.operands[0]))
     return without_zero(op, operands)
 
 
-def negate(op: Definition, operands: Operands) -> Value | None:
+def negate(op: AnyOp, operands: Operands) -> Replacement:
     """-(-x) is x."""
-    negated = defined_by("stablehlo.negate", operands[0])
+    negated = defined_by(operands[0], "stablehlo.negate")
     return None if negated is None else negated.operands[0]
 
 
-def convert(op: Definition, operands: Operands) -> Value | Definition | None:
+def convert(op: AnyOp, operands: Operands) -> Replacement:
     """Conversion to the type of x is x, of a splat constant of integers to floats a splat constant of floats."""
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
-    if (constant := defined_by("stablehlo.constant", x)) is not None:
+    if (constant := defined_by(x, "stablehlo.constant")) is not None:
         floats = as_floats(constant.attributes["value"], x.type, type_)
-        return None if floats is None else op.instead("stablehlo.constant", (), {"value": floats})
+        return None if floats is None else instead(op, "stablehlo.constant", (), {"value": floats})
     return None
 
 
-def broadcast_in_dim(op: Definition, operands: Operands) -> Value | Definition | None:
+def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
     """Broadcast to the shape of x is x, of a splat constant a larger splat; two broadcasts compose into one."""
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
         return x
-    if (constant := defined_by("stablehlo.constant", x)) is not None:
+    if (constant := defined_by(x, "stablehlo.constant")) is not None:
         wide = widened_splat(constant.attributes["value"], x.type, type_)
-        return None if wide is None else op.instead("stablehlo.constant", (), {"value": wide})
-    if (inner := defined_by(op.name, x)) is not None:
+        return None if wide is None else instead(op, "stablehlo.constant", (), {"value": wide})
+    if (inner := defined_by(x, op.name)) is not None:
         composed = picked(along, inner.attributes["broadcast_dimensions"])
-        return op.instead(op.name, inner.operands, {"broadcast_dimensions": composed})
+        return instead(op, op.name, inner.operands, {"broadcast_dimensions": composed})
     return None
 
 
-def dynamic_slice(op: Definition, operands: Operands) -> Value | None:
+def dynamic_slice(op: AnyOp, operands: Operands) -> Replacement:
     """A slice of the size of x is x, because starts are clamped."""
     return operands[0] if operands[0].type == op.result.type else None
 
 
-def reshape(op: Definition, operands: Operands) -> Value | Definition | None:
+def reshape(op: AnyOp, operands: Operands) -> Replacement:
     """Reshape to the shape of x is x, of a splat constant a splat constant; two reshapes compose into one."""
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
-    if (constant := defined_by("stablehlo.constant", x)) is not None:
+    if (constant := defined_by(x, "stablehlo.constant")) is not None:
         value = widened_splat(constant.attributes["value"], x.type, type_)
-        return None if value is None else op.instead("stablehlo.constant", (), {"value": value})
-    inner = defined_by(op.name, x)
-    return None if inner is None else op.instead(op.name, inner.operands)
+        return None if value is None else instead(op, "stablehlo.constant", (), {"value": value})
+    inner = defined_by(x, op.name)
+    return None if inner is None else instead(op, op.name, inner.operands)
 
 
-def transpose(op: Definition, operands: Operands) -> Value | Definition | None:
+def transpose(op: AnyOp, operands: Operands) -> Replacement:
     """Transpose by the identity permutation is x; two transposes compose into one."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
-    if (inner := defined_by(op.name, x)) is not None:
+    if (inner := defined_by(x, op.name)) is not None:
         composed = picked(inner.attributes["permutation"], order)
-        return op.instead(op.name, inner.operands, {"permutation": composed})
+        return instead(op, op.name, inner.operands, {"permutation": composed})
     return None
 
 
@@ -159,9 +161,9 @@ def is_splat_of(value: Any, type_: ir.RankedTensorType, number: int) -> bool:
     return bool(value.get_splat_value().value == number)
 
 
-def is_zeros(x: Value) -> bool:
+def is_zeros(x: Typed) -> bool:
     """Whether x is a constant of zeros, and not quantized."""
-    op = defined_by("stablehlo.constant", x)
+    op = defined_by(x, "stablehlo.constant")
     return op is not None and is_splat_of(op.attributes["value"], x.type, 0)
 
 

@@ -1,4 +1,4 @@
-"""Matchers of functions that a program computes by several ops; each starts from the last op.
+"""Matchers of functions that a program computes by several ops of a graph or a module; each starts from the last op.
 
 JAX exports `logistic` in this form, and `logaddexp` with the functions built on it, such as `softplus` and
 `cumlogsumexp`.
@@ -10,15 +10,16 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.constants import as_floats, is_splat
+from tiduc.dialect.ops.ir_types import AnyOp, Typed
 from tiduc.dialect.shapes.types import is_float
 
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 """The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
 
 
-def compares_equal(op: Definition) -> bool:
+def compares_equal(op: AnyOp) -> bool:
     """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
 
     Its operands must not be recomputed: a compiler that fuses a second run otherwise rounds it otherwise, and the
@@ -31,12 +32,12 @@ def compares_equal(op: Definition) -> bool:
 
 def splat(x: Any) -> float | None:
     """The number that fills a real x, if x is known to be a splat; else None."""
-    op = _moved(x).definition
+    op = definition(_moved(x))
     if op is None or not is_float(x):
         return None
     if op.name == "stablehlo.convert":
         of = _moved(op.operands[0])
-        if (known := defined_by("stablehlo.constant", of)) is None:
+        if (known := defined_by(of, "stablehlo.constant")) is None:
             return None
         scalar = ir.RankedTensorType.get([], x.type.element_type)
         converted = as_floats(known.attributes["value"], of.type, scalar)
@@ -47,78 +48,73 @@ def splat(x: Any) -> float | None:
     return float(value.get_splat_value().value) if is_splat(value) else None
 
 
-def _moved(x: Value) -> Value:
+def _moved(x: Typed) -> Typed:
     """The value whose elements those of x are."""
-    while (op := x.definition) is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+    while (op := defined_by(x, "stablehlo.broadcast_in_dim", "stablehlo.reshape")) is not None:
         (x,) = op.operands
     return x
 
 
-def logistic(op: Definition) -> Any | None:
+def logistic(op: AnyOp) -> Typed | None:
     """z, if the quotient is 1 / (1 + exp z); else None."""
     one, below = op.operands
-    total = defined_by("stablehlo.add", below)
+    total = defined_by(below, "stablehlo.add")
     if total is None or splat(one) != 1:
         return None
     for x, y in (total.operands, total.operands[::-1]):
-        power = defined_by("stablehlo.exponential", y)
+        power = defined_by(y, "stablehlo.exponential")
         if power is not None and splat(x) == 1:
-            return power.operands[0]
+            z: Typed = power.operands[0]
+            return z
     return None
 
 
-def log_add_exp(op: Definition) -> tuple[Any, Any, Any] | None:
+def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
     """u, v and u - v, if the sum is max(u, v) + log1p(exp(-|u - v|)); else None.
 
     If v is 0, |u| may stand for |u - v|, as in softplus.
     """
     for x, y in (op.operands, op.operands[::-1]):
-        if (larger := defined_by("stablehlo.maximum", x)) is None:
+        if (larger := defined_by(x, "stablehlo.maximum")) is None:
             continue
-        size = defined_by("stablehlo.log_plus_one", y)
+        size = defined_by(y, "stablehlo.log_plus_one")
         for name in ("exponential", "negate", "abs"):
-            size = None if size is None else defined_by(f"stablehlo.{name}", size.operands[0])
+            size = None if size is None else defined_by(size.operands[0], f"stablehlo.{name}")
         if size is None:
             continue
         u, v = larger.operands
         (gap,) = size.operands
         for a, b in ((u, v), (v, u)):
-            if gap is a and splat(b) == 0:
+            if gap == a and splat(b) == 0:
                 return a, b, gap
-        difference = defined_by("stablehlo.subtract", gap)
+        difference = defined_by(gap, "stablehlo.subtract")
         if difference is not None and all(map(_are_equal, larger.operands, difference.operands)):
             return u, v, gap
     return None
 
 
-def guards_call(op: Definition) -> bool:
+def guards_call(op: AnyOp) -> bool:
     """Whether a select takes a result of a custom call, or NaN where an integer result says that the call failed.
 
     JAX exports each factorization with such selects.
     """
     predicate, x, other = op.operands
-    compare, constant = (_moved(y).definition for y in (predicate, other))
+    compare, constant = (definition(_moved(y)) for y in (predicate, other))
     if compare is None or compare.name != "stablehlo.compare" or not _is_nan(constant):
         return False
-    if (parts := defined_by("stablehlo.complex", x)) is not None:  # eigenvalues of real matrices
+    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # eigenvalues of real matrices
         x = parts.operands[0]
-    info: Definition | None = _moved(compare.operands[0]).definition
-    return info is not None and info.name == "stablehlo.custom_call" and x.definition is info
+    info = defined_by(_moved(compare.operands[0]), "stablehlo.custom_call")
+    return info is not None and bool(definition(x) == info)
 
 
-def _is_nan(op: Definition | None) -> bool:
+def _is_nan(op: AnyOp | None) -> bool:
     """Whether an op is a constant that is a splat of NaN, or of a complex number with NaN as its real part."""
     if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
         return False
     return _NAN.match(str(op.attributes["value"])) is not None
 
 
-def defined_by(name: str, x: Value) -> Definition | None:
-    """The defining op of x if it has that name, else None."""
-    op: Definition | None = x.definition
-    return op if op is not None and op.name == name else None
-
-
 def _are_equal(x: Any, y: Any) -> bool:
     """Whether x and y are one value, or equal splats of one type."""
-    return x is y or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))
+    return bool(x == y) or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))

@@ -35,19 +35,6 @@ def behind(x: IrValue) -> tuple[IrValue, ...]:
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
-def defined_by(x: Any, *names: str) -> Any | None:
-    """The op that computes a value, if the op has one of these names; else None."""
-    return x.owner if _is_result(x) and x.owner.name in names else None
-
-
-def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
-    """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
-    yield x
-    while _is_result(x) and x.owner.name in names:
-        x = x.owner.operands[x.result_number]
-        yield x
-
-
 def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
     """Whether a value is computed from an op for which `wanted` holds, by way of ops for which `through` holds."""
     values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())

@@ -15,8 +15,8 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.facts.identities import is_splat_of
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction, Pair
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
@@ -26,7 +26,7 @@ _PLACES = "broadcast_dimensions"
 # ---- products with the identity matrix -----------------------------------------------------------------------
 
 
-def multiplies_identity(op: IrOp, unit: IrOp) -> bool:
+def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
     """Whether an op contracts one of the two dimensions of a broadcast identity matrix."""
     contracting, _ = _contracting(op, unit)
     types = [x.type.element_type for x in (*op.operands, op.result)]
@@ -80,10 +80,13 @@ def _counts_along(x: Any) -> int | None:
     return int(dimension) if count == x.type.shape[dimension] else None
 
 
-def without_identity(ip: ir.InsertionPoint, op: Any, unit: Any) -> Any:
+def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
     """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
+    if not _multiplies_identity(op, unit):
+        return None
+    ip = ir.InsertionPoint(op)
     (summed,), (at,) = _contracting(op, unit)
-    x, is_left = _other(op, unit), op.operands[0] == unit.result
+    x, is_left = other_operand(op, unit), op.operands[0] == unit.result
     rest = [d for d in range(x.type.rank) if d != at]
     free = [d for d in range(unit.result.type.rank) if d != summed]
     (kept,) = (free.index(d) for d in _dimensions_of_unit(unit) if d != summed)
@@ -98,17 +101,12 @@ def without_identity(ip: ir.InsertionPoint, op: Any, unit: Any) -> Any:
     return ir.Operation.create(name, [op.result.type], [y], spread, loc=op.location, ip=ip).result
 
 
-def _other(op: Any, inner: Any) -> Any:
+def other_operand(op: Any, inner: Any) -> Any:
     """The operand of a product that is not the result of the inner op."""
     return op.operands[int(op.operands[0] == inner.result)]
 
 
 # ---- batches -------------------------------------------------------------------------------------------------
-
-
-def has_equal_batches(op: IrOp, spread: IrOp) -> bool:
-    """Whether batches of a product's second operand are equal, and rows of the first one follow them in the result."""
-    return bool(_equal_batches(op, spread))
 
 
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
@@ -132,9 +130,12 @@ def _full_dimensions(spread: IrOp) -> dict[int, int]:
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 
 
-def without_equal_batches(ip: ir.InsertionPoint, op: IrOp, spread: IrOp) -> IrValue:
-    """The product whose second operand is not repeated along batches."""
+def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
+    """The product whose second operand is not repeated along batches, if its rows follow these in the result."""
     equal = _equal_batches(op, spread)
+    if not equal:
+        return None
+    ip = ir.InsertionPoint(op)
     of = Contraction.of(op)
     dropped = [of.batches[1][i] for i in equal]
     remaining = [d for d in range(spread.result.type.rank) if d not in dropped]
@@ -156,7 +157,7 @@ def without_equal_batches(ip: ir.InsertionPoint, op: IrOp, spread: IrOp) -> IrVa
     return _copy(ip, op, [op.operands[0], x], op.result.type, Contraction.new(batches, summed))
 
 
-def adds_batches(op: IrOp, product: IrOp) -> bool:
+def _adds_batches(op: IrOp, product: IrOp) -> bool:
     """Whether a reduction adds up batches of a product that nothing else reads, starting from zero."""
     zero = defined_by(op.operands[1], "stablehlo.constant")
     if (
@@ -176,8 +177,11 @@ def adds_batches(op: IrOp, product: IrOp) -> bool:
     )
 
 
-def contracting_batches(ip: ir.InsertionPoint, op: IrOp, product: IrOp) -> IrValue:
+def contracting_batches(op: IrOp, product: IrOp) -> IrValue | None:
     """The product that contracts the batches that a reduction adds up."""
+    if not _adds_batches(op, product):
+        return None
+    ip = ir.InsertionPoint(op)
     reduced, of = list(op.attributes["dimensions"]), Contraction.of(product)
     batches = [[d for i, d in enumerate(own) if i not in reduced] for own in of.batches]
     summed = [[*(own[i] for i in reduced), *more] for own, more in zip(of.batches, of.summed, strict=True)]

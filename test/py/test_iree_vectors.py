@@ -23,7 +23,7 @@ from tiduc.backends.iree.fast.memory.select_reruns import select_reruns
 from tiduc.backends.iree.fast.products import products_in_tiles
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.dialect.graph.dependences import traced
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.mlir.context import parse
 from tiduc.program import load
 from tiduc.runtime.run import Executable

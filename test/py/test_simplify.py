@@ -1,12 +1,19 @@
 """simplify: each pattern, and similar ops that it must not change."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import F64, V, body, function
 
-from tiduc.dialect.mlir.context import parse
+from tiduc.dialect.facts.identities import IDENTITIES
+from tiduc.dialect.facts.matchers import log_add_exp, logistic
+from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.graph.matching import defined_by, definition, traced
+from tiduc.dialect.mlir.context import context, parse
 from tiduc.passes.lower.simplify import simplify
 from tiduc.program import load
 
@@ -78,3 +85,90 @@ def test_simplify_in_regions() -> None:
     )
     assert "multiply" not in text
     compare(run(load(text), [np.arange(3.0)]), [3.0])
+
+
+# ---- one matcher for graphs and modules ----------------------------------------------------------------------
+
+TWO = f"x: {V}; y: {V}"
+
+
+def last_in_graph(lines: list[str]) -> tuple[Any, list[Any], Any]:
+    """The op that computes the result of a program, as a record, the inputs of its graph, and the program."""
+    program = load(function(*lines, inputs=TWO, output=f"%r: {V}"))
+    graph = program.view.graphs[program.name]
+    return graph.outputs[0].definition, list(graph.inputs.values()), program
+
+
+def last_in_module(lines: list[str]) -> tuple[Any, list[Any], Any]:
+    """The op that computes the result of a function, as an operation, the function's arguments, and the module."""
+    module = parse(function(*lines, inputs=TWO, output=f"%r: {V}"))
+    block = next(iter(module.body.operations)).regions[0].blocks[0]
+    return terminator(block).operands[0].owner.operation, list(block.arguments), module
+
+
+def identity(op: Any) -> Any:
+    return IDENTITIES[op.name](op, op.operands)
+
+
+ONE = constant("c", "1.0")
+POWER = f"%0 = stablehlo.exponential %x : {V}"
+GAP = [
+    f"%0 = stablehlo.subtract %x, %y : {V}",
+    f"%1 = stablehlo.abs %0 : {V}",
+    f"%2 = stablehlo.negate %1 : {V}",
+]
+LARGER = [
+    *GAP,
+    f"%3 = stablehlo.exponential %2 : {V}",
+    f"%4 = stablehlo.log_plus_one %3 : {V}",
+    f"%5 = stablehlo.maximum %x, %y : {V}",
+    f"%r = stablehlo.add %5, %4 : {V}",
+]
+
+
+@pytest.mark.parametrize("last", [last_in_graph, last_in_module])
+@pytest.mark.parametrize(
+    ("lines", "pattern", "expected"),
+    [
+        ([ONE, f"%r = stablehlo.multiply %c, %x : {V}"], identity, 0),
+        ([ONE, f"%r = stablehlo.add %c, %x : {V}"], identity, None),
+        ([f"%0 = stablehlo.negate %y : {V}", f"%r = stablehlo.negate %0 : {V}"], identity, 1),
+        (
+            [f"%0 = stablehlo.negate %y : {V}", f"%r = stablehlo.add %x, %0 : {V}"],
+            identity,
+            "stablehlo.subtract",
+        ),
+        (
+            [ONE, POWER, f"%1 = stablehlo.add %c, %0 : {V}", f"%r = stablehlo.divide %c, %1 : {V}"],
+            logistic,
+            0,
+        ),
+        ([POWER, f"%1 = stablehlo.add %y, %0 : {V}", f"%r = stablehlo.divide %y, %1 : {V}"], logistic, None),
+        (LARGER, lambda op: (log_add_exp(op) or (None,) * 3)[1], 1),
+    ],
+)
+def test_a_pattern_matches_records_and_operations(
+    last: Callable[[list[str]], tuple[Any, list[Any], Any]],
+    lines: list[str],
+    pattern: Callable[[Any], Any],
+    expected: int | str | None,
+) -> None:
+    op, inputs, _held = last(lines)
+    with context():
+        result = pattern(op)
+    if isinstance(expected, int):
+        assert result == inputs[expected]
+    else:
+        assert (result and result.name) == expected
+
+
+@pytest.mark.parametrize("last", [last_in_graph, last_in_module])
+def test_the_defining_op_of_a_value(last: Callable[[list[str]], tuple[Any, list[Any], Any]]) -> None:
+    op, inputs, _held = last(
+        [f"%0 = stablehlo.reshape %x : ({V}) -> {V}", f"%r = stablehlo.reshape %0 : ({V}) -> {V}"]
+    )
+    assert definition(inputs[0]) is None
+    assert definition(op.result) == op
+    assert defined_by(op.result, "stablehlo.negate", "stablehlo.reshape") == op
+    assert defined_by(op.result, "stablehlo.negate") is None
+    assert list(traced(op.result, ("stablehlo.reshape",))) == [op.result, op.operands[0], inputs[0]]

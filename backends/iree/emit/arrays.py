@@ -17,8 +17,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import broadcast, read
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.shapes.origins import DYNAMIC
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, with_element

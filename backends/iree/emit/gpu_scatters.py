@@ -18,7 +18,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo_ops import combiner
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, shape
 
 _FEWEST = 8

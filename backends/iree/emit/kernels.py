@@ -16,7 +16,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.sizes import Size, read
 from tiduc.dialect.emitters.protocol import Fill
-from tiduc.dialect.graph.dependences import defined_by, traced
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.shapes.types import element, i64
 

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import repeated, sizes_of
 from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, is_boolean, is_unsigned, signless
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, is_complex
 
 BARRIER = "stablehlo.optimization_barrier"

@@ -12,7 +12,7 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import read
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 

@@ -8,8 +8,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.marks import BARRIER, marked
-from tiduc.dialect.graph.dependences import in_block, reached, traced
+from tiduc.dialect.graph.dependences import in_block, reached
 from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.traits import FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
 

@@ -12,8 +12,9 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.updates import copied, is_carry, is_table
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.facts.lapack import check_call
-from tiduc.dialect.graph.dependences import behind, reached, read_by, traced
+from tiduc.dialect.graph.dependences import behind, reached, read_by
 from tiduc.dialect.graph.graph import operations, terminator
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.ops.traits import CONTROL, VIEWS
 from tiduc.dialect.shapes.types import is_dynamic

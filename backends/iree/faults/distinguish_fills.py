@@ -21,7 +21,7 @@ from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.facts.windows import window_of
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.traits import COMPLEX_PARTS
 from tiduc.dialect.shapes.types import bits
 

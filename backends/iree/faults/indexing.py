@@ -10,7 +10,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
-from tiduc.dialect.graph.dependences import RESHAPES, is_constant, traced
+from tiduc.dialect.graph.dependences import RESHAPES, is_constant
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 

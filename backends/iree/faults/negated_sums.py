@@ -12,7 +12,7 @@ from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
 from tiduc.backends.iree.emit.known import is_no_negative_zero
 from tiduc.backends.iree.fault import crash
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.traits import VIEWS
 from tiduc.dialect.shapes.types import is_complex, shape
 

@@ -20,7 +20,8 @@ from tiduc.backends.iree.emit.arrays import behind_barrier
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.graph.dependences import computed_from, is_constant, reached, traced
+from tiduc.dialect.graph.dependences import computed_from, is_constant, reached
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL
 from tiduc.dialect.shapes.types import element

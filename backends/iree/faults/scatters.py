@@ -16,7 +16,7 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import smaller
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.traits import COMMUTATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
 

@@ -17,7 +17,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
-from tiduc.dialect.graph.dependences import defined_by, reached
+from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}

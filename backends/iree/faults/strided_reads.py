@@ -12,7 +12,7 @@ from typing import Any
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.graph.dependences import defined_by, traced
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.shapes.types import shape
 
 _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"

@@ -16,7 +16,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.graph.dependences import RESHAPES, traced
+from tiduc.dialect.graph.dependences import RESHAPES
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4

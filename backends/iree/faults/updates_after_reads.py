@@ -44,9 +44,10 @@ from tiduc.backends.iree.emit.updates import (
 )
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.errors import ParseError
-from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reached, read_by, traced
+from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reached, read_by
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, within
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import stage
 from tiduc.models.legalize import floor_divide

@@ -17,7 +17,7 @@ from tiduc.dialect.facts.windows import (
     reversal,
     window_of_convolution,
 )
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, shape
 
 BATCH, FEATURES = -2, -1

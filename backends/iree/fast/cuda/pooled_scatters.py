@@ -21,7 +21,8 @@ from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.facts.windows import Window, window_of
-from tiduc.dialect.graph.dependences import RESHAPES, defined_by, traced
+from tiduc.dialect.graph.dependences import RESHAPES
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.passes.rules.gather import type_range
 from tiduc.passes.rules.selection import selects

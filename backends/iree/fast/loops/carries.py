@@ -15,8 +15,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.arrays import restored, stored
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
 from tiduc.backends.iree.emit.known import splat
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, with_element
 
 

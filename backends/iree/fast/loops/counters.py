@@ -7,8 +7,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.known import splat
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element
 
 _WIDTH = 32

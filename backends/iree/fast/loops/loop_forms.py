@@ -30,9 +30,10 @@ from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.counters import counter_of, loop_counter, trip_count
 from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
-from tiduc.dialect.graph.dependences import defined_by, reached
+from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import captured, operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.shapes.types import element, shape

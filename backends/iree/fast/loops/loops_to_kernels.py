@@ -33,9 +33,9 @@ from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_betwe
 from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.shapes.types import element, shape
 

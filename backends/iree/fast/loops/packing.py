@@ -17,9 +17,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, within
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fast.loops.carries import updates_between
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.functions import replace
 from tiduc.dialect.graph.graph import captured, operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_shape
 
 _SLICE = "stablehlo.dynamic_slice"

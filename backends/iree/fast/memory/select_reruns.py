@@ -23,9 +23,10 @@ from tiduc.backends.iree.emit.emitter import STORED, Emitter, is_static, rewriti
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.costs import stored_bytes
-from tiduc.dialect.graph.dependences import defined_by, read_by
+from tiduc.dialect.graph.dependences import read_by
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.verify import RECOMPUTED

@@ -23,8 +23,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import STORED, rewriting, within
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.dependences import defined_by
 from tiduc.dialect.graph.functions import functions_in, replace
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import context, stage
 from tiduc.dialect.shapes.types import element, shape, with_shape

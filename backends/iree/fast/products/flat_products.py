@@ -22,7 +22,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rew
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph import functions
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.shapes.types import shape, with_shape

@@ -21,7 +21,7 @@ from tiduc.backends.iree.fast.products import tiles
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.shapes.types import shape

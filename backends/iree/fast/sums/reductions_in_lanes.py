@@ -28,7 +28,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.known import is_no_negative_zero
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.graph.dependences import defined_by
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, shape

@@ -1,0 +1,50 @@
+"""One way to match: ops are found from the values that they compute, in graphs and in modules alike.
+
+    defined_by(x, "stablehlo.negate")                       the op that computes x, if it is a negation
+    traced(x, ("stablehlo.reshape",))                       x, and what it is a reshape of, and so on
+    instead(op, "stablehlo.subtract", (x, y))               another op in the place of `op`
+
+A value is a `Value` of a graph or an `ir.Value`; both are `Typed`. An op is a `Definition` or an `ir.Operation`; both
+are an `AnyOp`. A pattern is therefore written once: the identities (`facts/identities.py`) and the formulas
+(`facts/matchers.py`) apply to graphs when graphs are merged, and to functions when a program is lowered.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import AnyOp, Typed
+
+
+def definition(x: Any) -> Any | None:
+    """The op that computes a value; None for an input of a graph, and for an argument of a block."""
+    if type(x) is Value:
+        return x.definition
+    op = x.owner
+    return None if isinstance(op, ir.Block) else op
+
+
+def defined_by(x: Typed, *names: str) -> Any | None:
+    """The op that computes a value, if the op has one of these names; else None."""
+    op = x.definition if type(x) is Value else definition(x)
+    return op if op is not None and op.name in names else None
+
+
+def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
+    """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
+    yield x
+    while (op := defined_by(x, *names)) is not None:
+        x = op.operands[op.results.index(x) if type(x) is Value else x.result_number]
+        yield x
+
+
+def instead(op: AnyOp, name: str, operands: Sequence[Any], given: Mapping[str, Any] | None = None) -> AnyOp:
+    """Another op with the result type and the location of `op`; an operation is created in front of `op`."""
+    if isinstance(op, Definition):
+        return op.instead(name, tuple(operands), given)
+    assert isinstance(op, ir.Operation | ir.OpView)
+    types, before = [op.result.type], ir.InsertionPoint(op)
+    created: AnyOp = ir.Operation.create(name, types, list(operands), given, loc=op.location, ip=before)
+    return created
