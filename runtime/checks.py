@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array, refuse_masked
+from tiduc.runtime.devices import DeviceArray
 from tiduc.runtime.signature import Signature, TensorType, Value
 
 
-def check_arguments(entry: str, signature: Signature, arguments: Sequence[Any]) -> list[Array]:
+def check_arguments(entry: str, signature: Signature, arguments: Sequence[NDArray[Any]]) -> list[Array]:
     """The arguments as arrays. Raises InputError, like a call, if they do not match the signature."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
@@ -48,7 +50,7 @@ def checked(argument: Any, value: Value, index: int) -> Array:
     return array
 
 
-def check_type(array: Any, value: Value, index: int) -> None:
+def check_type(array: NDArray[Any] | DeviceArray, value: Value, index: int) -> None:
     """Raises InputError if an array's dtype or shape is not that of the input `value`."""
     expected = value.type
     called = f"argument {index} ({value.name})"
@@ -60,7 +62,7 @@ def check_type(array: Any, value: Value, index: int) -> None:
         raise InputError(f"{called}: expected {expected}, got {TensorType.of(array)}")
 
 
-def check_sizes(signature: Signature, arrays: Sequence[Any]) -> None:
+def check_sizes(signature: Signature, arrays: Sequence[NDArray[Any]]) -> None:
     """Raises InputError for the first dynamic size that contradicts the other sizes."""
     shapes = [array.shape for array in arrays]
     for known in signature.sizes:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
+from numpy.typing import NDArray
 
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.arrays import refuse_masked
@@ -117,7 +118,7 @@ class Executable:
         """
         return self._run(arguments, self._device.lend, self._arrays)
 
-    def _arrays(self, results: Any, given: Sequence[Any]) -> tuple[Array, ...]:
+    def _arrays(self, results: Any, given: Sequence[NDArray[Any]]) -> tuple[Array, ...]:
         array, view_type = Results(self._device, given).array, rt.HalBufferView
         try:
             return tuple(
@@ -131,7 +132,7 @@ class Executable:
         # A result may be an argument, which stays here.
         return self._run(arguments, self._device.upload, self._kept)
 
-    def _kept(self, results: Any, given: Sequence[Any]) -> tuple[DeviceArray, ...]:
+    def _kept(self, results: Any, given: Sequence[DeviceArray]) -> tuple[DeviceArray, ...]:
         # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
@@ -222,7 +223,7 @@ class Executable:
             return InputError(f"{self.entry}: {match[1]}")
         return TiducError(f"{self.entry} failed while running: {told}")
 
-    def _fitting(self, argument: Any, index: int) -> Any:
+    def _fitting(self, argument: Any, index: int) -> NDArray[Any] | DeviceArray:
         """The argument as an array that `checked` accepts, or as an array on this device."""
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
@@ -236,7 +237,7 @@ class Executable:
         check_type(argument, value, index)
         return argument
 
-    def _check_donated(self, arrays: Sequence[Any]) -> None:
+    def _check_donated(self, arrays: Sequence[NDArray[Any] | DeviceArray]) -> None:
         """Raises InputError if an array on the device is donated and is also another argument."""
         on_device = [(i, x.view().get_buffer()) for i, x in enumerate(arrays) if type(x) is DeviceArray]
         for i, buffer in on_device:

@@ -7,6 +7,7 @@ IREE's runtime, in C or Python, maps a parameter archive into memory. `.safetens
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
         raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
 
 
-def _safetensors(module: str) -> Any:
+def _safetensors(module: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError:

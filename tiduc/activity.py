@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import operations, terminator
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPH_CALLS, call_target
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.ops.verify import ACTIVE, INPUT_OF
 from tiduc.passes.rules import OPSET
@@ -41,7 +42,7 @@ class Activity:
         return "linear" if x in self.linear else "active" if x in self.active else "inactive"
 
 
-def functions(module: Any) -> dict[str, Any]:
+def functions(module: ir.Module) -> dict[str, Any]:
     """The functions and graphs of a module that have a body, by symbol."""
     return {
         str(ir.StringAttr(op.attributes["sym_name"]).value): op
@@ -50,7 +51,7 @@ def functions(module: Any) -> dict[str, Any]:
     }
 
 
-def callees(op: Any) -> list[str]:
+def callees(op: IrOp) -> list[str]:
     """The names of the functions or graphs that an op calls."""
     if op.name in ("func.call", "call"):
         return [str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)]
@@ -59,7 +60,7 @@ def callees(op: Any) -> list[str]:
     return []
 
 
-def name_of(op: Any) -> str:
+def name_of(op: IrOp) -> str:
     """The name of an op; for an op of tidu that is written as a custom call, the name of the op of tidu."""
     target = call_target(op)
     return str(target if target in GRAPH_CALLS else op.name)
@@ -95,14 +96,14 @@ def find_activity(
 class _Walk:
     """A fixed-point iteration: walks all bodies until no further value becomes active."""
 
-    def __init__(self, functions: dict[str, Any], opset: OpSet) -> None:
+    def __init__(self, functions: dict[str, IrOp], opset: OpSet) -> None:
         self.functions = functions
         self.opset = opset
         self.result = Activity()
         self.grew = True
         self.named = {name: named_values(op) for name, op in functions.items() if op.name == "tidu.graph"}
 
-    def block(self, block: Any) -> None:
+    def block(self, block: ir.Block) -> None:
         for op in operations(block):
             if len(op.results):
                 self.op(op)
@@ -137,7 +138,7 @@ class _Walk:
         else:
             self.result.why[op] = NO_INPUT
 
-    def control(self, op: Any, bodies: Sequence[Any], called: Sequence[Any]) -> None:
+    def control(self, op: IrOp, bodies: Sequence[ir.Block], called: Sequence[IrOp]) -> None:
         """Propagates activity from operands into bodies, from returned values into results, and around loops."""
         if op.name == "stablehlo.while":
             for block in bodies:
@@ -162,7 +163,7 @@ class _Walk:
                 self.mark(block.arguments, op.operands)
                 self.mark(op.results, op.operands)
 
-    def aligned(self, to: Sequence[Any], of: Sequence[Any]) -> None:
+    def aligned(self, to: Sequence[IrValue], of: Sequence[IrValue]) -> None:
         for y, x in zip(to, of, strict=False):
             self.mark([y], [x])
 
@@ -174,13 +175,13 @@ class _Walk:
         elif any(x in self.result.active for x in because_of):
             self.grow(results, self.result.active)
 
-    def grow(self, results: Iterable[Any], into: set[Any]) -> None:
+    def grow(self, results: Iterable[IrValue], into: set[IrValue]) -> None:
         for y in results:
             if y not in into and self.has_tangent(y):
                 into.add(y)
                 self.grew = True
 
-    def has_tangent(self, x: Any) -> bool:
+    def has_tangent(self, x: IrValue) -> bool:
         """Whether a value has a tangent, or is a tuple with an element that has one."""
         waiting = [x.type]
         while waiting:
@@ -192,7 +193,7 @@ class _Walk:
         return False
 
 
-def named_values(graph: Any) -> dict[str, Any]:
+def named_values(graph: IrOp) -> dict[str, IrValue]:
     """The values of a graph, by the names that references use."""
     block = graph.regions[0].blocks[0]
     keys = [str(ir.FlatSymbolRefAttr(key).value) for key in graph.attributes["inputs"]]

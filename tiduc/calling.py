@@ -7,12 +7,15 @@ gradient.on("cuda")(a, x)    compiled for another target, once
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.backends.backend import Runnable
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import HINT, is_random_seed
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,7 @@ class Call:
         results = self.compiled(*self.ordered(arguments, named))
         return results[0] if len(results) == 1 else results
 
-    def ordered(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    def ordered(self, arguments: "Sequence[torch.Tensor]", named: Mapping[str, Any]) -> list[Any]:
         """The arguments of the compiled program, in the order of its inputs."""
         names = [value.name for value in self.compiled.signature.inputs]
         listed = ", ".join(names) or "none"

@@ -20,12 +20,13 @@ from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import read, stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.shardy import MESH
 from tiduc.passes.resolve import check, resolve
 
 
 @stage
-def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> Any:
+def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> ir.Module:
     """A new module with the contents of `modules`, pairs of file name and module; it has the first one's attributes.
 
     `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference that is
@@ -49,12 +50,14 @@ def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] =
     return linked
 
 
-def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list[tuple[str, Any]]:
+def _searched(
+    modules: Sequence[ir.Module | IrOp], search_path: Sequence[str | Path]
+) -> list[tuple[str, Any]]:
     """The files NAME.mlir of functions @NAME that are declared but not defined, in the modules or in such files."""
     known: set[str] = set()
     declared: list[str] = []
 
-    def look(module: Any) -> None:
+    def look(module: ir.Module | IrOp) -> None:
         for function in functions_in(module):
             (declared.append if _is_declaration(function) else known.add)(symbol(function))
 
@@ -73,7 +76,7 @@ def _searched(modules: Sequence[Any], search_path: Sequence[str | Path]) -> list
     return files
 
 
-def _make_distinct(copies: Iterable[tuple[str, Any]]) -> None:
+def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
     """Renames private functions whose names are taken; `ResolveError` where two public symbols have one name."""
     public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
@@ -111,7 +114,7 @@ def _rename(module: Any, op: Any, name: str) -> None:
     ir.SymbolTable.set_symbol_name(op, name)
 
 
-def _drop_declarations(linked: Any) -> None:
+def _drop_declarations(linked: ir.Module) -> None:
     """Erases declarations; `ResolveError` where the function is not defined, or has another type."""
     defined = {
         symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
@@ -130,12 +133,12 @@ def _drop_declarations(linked: Any) -> None:
         op.erase()
 
 
-def _is_private(op: Any) -> bool:
+def _is_private(op: IrOp) -> bool:
     return (
         "sym_visibility" in op.attributes
         and ir.StringAttr(op.attributes["sym_visibility"]).value == "private"
     )
 
 
-def _is_declaration(op: Any) -> bool:
+def _is_declaration(op: IrOp) -> bool:
     return bool(op.name == "func.func" and not len(op.regions[0].blocks))

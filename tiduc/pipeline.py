@@ -76,16 +76,16 @@ def _merge(program: Function, _: Any, separated: Sequence[Any]) -> Graph:
     return graph
 
 
-def _structure(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
+def _structure(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
     return structure(program.view, flat, program.opset, program.loop_memory, separated)
 
 
-def _rematerialize(program: Function, flat: Graph, separated: Sequence[Any]) -> Graph:
+def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
     """The graph within the program's budget; loops whose memory is "auto" keep less where the budget asks for it."""
     return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 
-def loops_of(program: Function, separated: Sequence[Any] = ()) -> Loops:
+def loops_of(program: Function, separated: Sequence[str] = ()) -> Loops:
     """The loops of a program, which a budget lets keep less if their memory is "auto"."""
     view, opset, is_free = program.view, program.opset, program.loop_memory == "auto"
 
@@ -96,7 +96,7 @@ def loops_of(program: Function, separated: Sequence[Any] = ()) -> Loops:
     return Loops(view, is_free, choices, structured)
 
 
-def _lower(program: Function, flat: Graph, separated: Sequence[Any]) -> Any:
+def _lower(program: Function, flat: Graph, separated: Sequence[str]) -> Any:
     return lower(flat, program.view.module_attributes, program.beside, program.view)
 
 
@@ -153,7 +153,7 @@ def lowering(until: str) -> list[Stage]:
 
 
 def run_stages(
-    program: Function, stages: Sequence[Stage], result: Any = None, separated: Sequence[Any] = ()
+    program: Function, stages: Sequence[Stage], result: Graph | None = None, separated: Sequence[str] = ()
 ) -> Any:
     """The result of consecutive stages of `LOWERING`; `result` is the result of the stage before the first one."""
     for stage in stages:

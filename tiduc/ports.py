@@ -174,7 +174,7 @@ ALIASED = "tf.aliasing_output"
 """On an argument: the number of the output that may reuse the buffer of the argument, which is donated."""
 
 
-def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> Any:
+def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
     """The attributes of a signature: those of the source, and each name other than `default` and the position.
 
     `same` are the positions of outputs that are unchanged from the source; an alias with any other output is
@@ -207,7 +207,7 @@ def ports_of(graph: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     return with_ports((), inputs), with_ports((), outputs)
 
 
-def result_name(attributes: Any, position: int, location: Any) -> str:
+def result_name(attributes: ir.DictAttr | None, position: int, location: ir.Location) -> str:
     """The name of a result: its `tidu.name`, else the path that JAX gives in `jax.result_info`, else `resultN`.
 
     JAX's path of the output "loss" of a dictionary is `result['loss']`. Paths without names, such as `result[0]`, only

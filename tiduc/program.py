@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from torch_mlir import ir
+
 from tiduc.backends.backend import LOOPS, CompileOptions, Lowered, Options, Runnable, compile_program
 from tiduc.calling import Call
 from tiduc.derivatives.jacobians import Sparsity, hessian, jacobian, laplacian
@@ -371,7 +373,7 @@ def load(
 
 @stage
 def from_module(
-    module: Any,
+    module: ir.Module,
     entry: str | None = None,
     opset: OpSet = OPSET,
     inline: bool = False,

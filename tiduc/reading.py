@@ -73,7 +73,7 @@ def _is_text(source: str) -> bool:
     return "\n" in source or "{" in source
 
 
-def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
+def entry_in(module: ir.Module, entry: str | None) -> tuple[ir.Module, str]:
     """The module that holds the function or graph to load, and its name: the requested one, `main`, or the only one.
 
     A function in a nested module is named `module::function`, or `function` if no other module has one of this
@@ -99,7 +99,7 @@ def entry_in(module: Any, entry: str | None) -> tuple[Any, str]:
     raise RequestError(f"{how_many} @{entry or 'main'}; there are {names}{choose}")
 
 
-def _public(block: Any) -> list[str]:
+def _public(block: ir.Block) -> list[str]:
     """The names of the public functions and graphs in a module's block."""
     return [
         str(ir.StringAttr(op.attributes["sym_name"]).value)

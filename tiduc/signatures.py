@@ -9,7 +9,7 @@ from tiduc.dialect.dynamic.bounds import COUNT
 from tiduc.dialect.dynamic.checks import ModuleSizes
 from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
-from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.graph import Value, operations
 from tiduc.dialect.mlir.context import stage
 from tiduc.ports import Function, Port, described
 from tiduc.runtime.required_sizes import RequiredSize
@@ -50,7 +50,7 @@ def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
     return tuple(requirements)
 
 
-def _size(form: Form, atoms: Atoms, number: dict[Any, int]) -> Any:
+def _size(form: Form, atoms: Atoms, number: dict[Value, int]) -> Any:
     def atom(i: int) -> Any:
         kind, of, where = atoms.listed[i]
         if kind in READ:

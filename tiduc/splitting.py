@@ -20,6 +20,7 @@ from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.facts.costs import stored_bytes
 from tiduc.dialect.graph.graph import captured, operations, terminator
 from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CHEAP, VIEWS
 from tiduc.dialect.ops.verify import NAME
 from tiduc.models.constants import entry_of
@@ -111,7 +112,7 @@ class _Cut:
                 values.update(op.results)
         return numbers
 
-    def _read(self) -> list[Any]:
+    def _read(self) -> list[IrValue]:
         """The residuals: the forward values that the backward part reads, in the order of their definition."""
         cotangents = set(list(self._block.arguments)[self._inputs :])
         waiting = list(self._return.operands)[self._outputs :]
@@ -135,7 +136,7 @@ class _Cut:
                 values.add(x)
         return sorted(self._without_remade(values), key=self._places.__getitem__)
 
-    def _without_remade(self, values: set[Any]) -> set[Any]:
+    def _without_remade(self, values: set[IrValue]) -> set[IrValue]:
         """The values that cheap ops cannot recompute from the others."""
         kept, at_hand = set(values), set(values)
         for i, op in enumerate(self._ops):
@@ -146,7 +147,7 @@ class _Cut:
                 kept.difference_update(op.results)
         return kept
 
-    def kind_of(self, x: Any) -> str:
+    def kind_of(self, x: IrValue) -> str:
         """A description of a residual."""
         number, i = self._places[x]
         if number < 0:
@@ -156,7 +157,7 @@ class _Cut:
             return f"output {self.vjp.outputs[results.index(x)].name}"
         return str(self._ops[number].name)
 
-    def place(self, x: Any) -> str:
+    def place(self, x: IrValue) -> str:
         """The source location of the op that computes a residual; empty for an argument."""
         number = self._places[x][0]
         return describe(self._ops[number].location) if number >= 0 else ""
@@ -171,7 +172,7 @@ class _Cut:
             names.append(f"{name}.residual" if kind in ("input", "output") else f"residual{len(names)}")
         return names
 
-    def forward(self) -> Any:
+    def forward(self) -> ir.Module:
         """The module of the forward part."""
         module, function, values, ops = self._copy()
         block, last = function.regions[0].blocks[0], ops.pop()
@@ -205,7 +206,7 @@ class _Cut:
         _sign(function, [*_name_attributes(self.names()), *seeds], results)
         return _without_duplicates(module)
 
-    def _copy(self) -> tuple[Any, Any, dict[tuple[int, int], Any], list[Any]]:
+    def _copy(self) -> tuple[ir.Module, ir.Operation, dict[tuple[int, int], IrValue], list[ir.Operation]]:
         """A copy of the module, its function, its values by their places, and its ops."""
         module = ir.Module.create(loc=self._module.operation.location)
         for name in self._module.operation.attributes:
@@ -229,16 +230,16 @@ def _mixed(op: Any) -> TiducError:
     return error
 
 
-def _reads(op: Any) -> tuple[Any, ...]:
+def _reads(op: IrOp) -> tuple[IrValue, ...]:
     return (*op.operands, *captured(op))
 
 
-def _return(old: Any, operands: Sequence[Any]) -> None:
+def _return(old: IrOp, operands: Sequence[IrValue]) -> None:
     ir.Operation.create("func.return", operands=operands, loc=old.location, ip=ir.InsertionPoint(old))
     old.erase()
 
 
-def _without_duplicates(module: Any) -> Any:
+def _without_duplicates(module: ir.Module) -> ir.Module:
     run_passes(module.operation, "builtin.module(cse,symbol-dce)", verify=True)
     return module
 
@@ -246,15 +247,15 @@ def _without_duplicates(module: Any) -> Any:
 # ---- the signature -----------------------------------------------------------------------------------------
 
 
-def _attributes(function: Any, side: str, count: int) -> list[Any]:
+def _attributes(function: IrOp, side: str, count: int) -> list[ir.DictAttr]:
     return list(function.attributes[side]) if side in function.attributes else [ir.DictAttr.get({})] * count
 
 
-def _name_attributes(names: Sequence[str]) -> list[Any]:
+def _name_attributes(names: Sequence[str]) -> list[ir.DictAttr]:
     return [ir.DictAttr.get({NAME: ir.StringAttr.get(name)}) for name in names]
 
 
-def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+def _sign(function: IrOp, inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> None:
     """Sets the function's type to that of its block, and its argument and result attributes."""
     block = function.regions[0].blocks[0]
     results = [x.type for x in terminator(block).operands]
@@ -267,7 +268,7 @@ def _sign(function: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
 # ---- sizes -------------------------------------------------------------------------------------------------
 
 
-def _keeps_elements(op: Any) -> bool:
+def _keeps_elements(op: IrOp) -> bool:
     """Whether an op only arranges or converts the elements of its only operand."""
     return len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
 

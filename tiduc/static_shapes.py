@@ -49,7 +49,7 @@ def _refined(program: Program, shapes: Sequence[Sequence[int]]) -> Program:
 
 
 @stage
-def refine(module: Any, shapes: Sequence[Sequence[int]]) -> None:
+def refine(module: ir.Module, shapes: Sequence[Sequence[int]]) -> None:
     """Makes all shapes static, in place, in a module whose only public function is `main`.
 
     `RequestError` where a dynamic dimension remains.

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.ops.shardy import shardings_among
@@ -83,7 +84,7 @@ def _axis(option: str, port: Port, axis: int | None) -> int | None:
     return axis % (rank(port) + 1)
 
 
-def _input(program: Function, b: Any, port: Port, key: str, size: int, axis: int | None) -> Port:
+def _input(program: Function, b: StablehloBuilder, port: Port, key: str, size: int, axis: int | None) -> Port:
     """An input with its new dimension at `axis`, which the batched graph reads under `key`."""
     assert axis is not None
     type_ = stacked(port.type, size)
@@ -96,7 +97,7 @@ def _input(program: Function, b: Any, port: Port, key: str, size: int, axis: int
     return Port(port.name, x.type, own)
 
 
-def _output(b: Any, port: Port, value: Any, size: int, axis: int | None) -> Port:
+def _output(b: StablehloBuilder, port: Port, value: Any, size: int, axis: int | None) -> Port:
     """An output with its new dimension at `axis`; `value` is None for a zero."""
     batched = value is not None and value.type != port.type
     if axis is None:

@@ -13,6 +13,7 @@ from tiduc.dialect.errors import InputError
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 _LEGAL = (
     "builtin.module(func.func("
@@ -71,7 +72,7 @@ def run(text: str, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...
     return interpreted(text)(arguments)
 
 
-def _symbol(op: Any) -> str:
+def _symbol(op: IrOp) -> str:
     return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
 
 
@@ -99,7 +100,7 @@ def _split_complex(module: Any, function: Any, type_: Any) -> None:
         whole.append(_emit(ip, "stablehlo.complex", values, t) if len(pair) == 2 else values[0])
     callee = {"callee": ir.FlatSymbolRefAttr.get("complex_main")}
     call = ir.Operation.create("func.call", list(type_.results), whole, callee, ip=ip)
-    returned = []
+    returned: list[Any] = []
     for t, y in zip(type_.results, call.results, strict=True):
         pair = _parts(t)
         names = ("stablehlo.real", "stablehlo.imag")
@@ -109,14 +110,14 @@ def _split_complex(module: Any, function: Any, type_: Any) -> None:
     ir.Operation.create("func.return", operands=returned, ip=ip)
 
 
-def _reorder_convolutions(module: Any) -> None:
+def _reorder_convolutions(module: ir.Module) -> None:
     """Makes batch, spatial dimensions, features the order of every convolution's result, and transposes that.
 
     The interpreter aborts the process where the features come before the batch.
     """
     convolutions: list[Any] = []
 
-    def note(op: Any) -> Any:
+    def note(op: IrOp) -> ir.WalkResult:
         if op.operation.name == "stablehlo.convolution":
             convolutions.append(op.operation)
         return ir.WalkResult.ADVANCE
@@ -151,11 +152,11 @@ def _reorder_convolutions(module: Any) -> None:
         op.erase()
 
 
-def _fill_empty_products(module: Any) -> None:
+def _fill_empty_products(module: ir.Module) -> None:
     """Makes zeros of products that sum over nothing, at which the interpreter aborts the process."""
     products: list[Any] = []
 
-    def note(op: Any) -> Any:
+    def note(op: IrOp) -> ir.WalkResult:
         if op.operation.name == "stablehlo.dot_general":
             sizes = ir.RankedTensorType(op.operands[0].type).shape
             if any(sizes[d] == 0 for d in Contraction.of(op).summed[0]):
@@ -173,17 +174,17 @@ def _fill_empty_products(module: Any) -> None:
         op.erase()
 
 
-def _parts(type_: Any) -> list[Any]:
+def _parts(type_: ir.RankedTensorType) -> list[ir.RankedTensorType]:
     if not isinstance(type_.element_type, ir.ComplexType):
         return [type_]
     return [ir.RankedTensorType.get(type_.shape, type_.element_type.element_type)] * 2
 
 
-def _emit(ip: Any, name: str, operands: list[Any], type_: Any) -> Any:
+def _emit(ip: ir.InsertionPoint, name: str, operands: list[IrValue], type_: ir.RankedTensorType) -> IrValue:
     return ir.Operation.create(name, [type_], operands, ip=ip).result
 
 
-def _attribute(x: NDArray[Any]) -> Any:
+def _attribute(x: NDArray[Any]) -> ir.DenseElementsAttr:
     x = np.array(x, order="C")
     if x.dtype == np.bool_:
         boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
 from tiduc.runtime.arrays import Array
@@ -95,7 +96,7 @@ class XlaExecutable:
 
         return GSPMDSharding(self._devices, of_xla)
 
-    def _put(self, array: Any, index: int) -> Any:
+    def _put(self, array: NDArray[Any], index: int) -> Any:
         where = self._shardings[index] if len(self._devices) > 1 else self._devices[0]
         if self._processes > 1 and not isinstance(array, self._jax.Array):
             # Each process copies only the parts for its own devices.

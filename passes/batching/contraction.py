@@ -16,7 +16,7 @@ from tiduc.passes.batching.table import batch
 
 @batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
-def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
     """Both operands batched: a batching dimension. One: a free dimension, moved to the front of the result."""
     d = Contraction.of(op)
     batches, summed = (
@@ -38,7 +38,9 @@ def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Seque
 
 
 @batch("stablehlo.convolution")
-def convolution(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def convolution(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """The batch goes into the images (lhs batched), the kernel's output features (rhs batched), or groups (both).
 
     Groups are contiguous: in a grouped dimension, the batch of one operand goes between the group and the

@@ -55,7 +55,7 @@ refuse(
 @batch("stablehlo.optimization_barrier")
 def optimization_barrier(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
-) -> list[Any]:
+) -> list[Value | Unbatched]:
     y = emit_batched(b, op, x, [v.type for v in x])
     return [v if flag else Unbatched(v) for v, flag in zip(y, at, strict=True)]
 

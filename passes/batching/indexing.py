@@ -71,7 +71,7 @@ def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 @batch("stablehlo.dynamic_slice")
-def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
     """Batched starts give a gather, which clamps starts into range as dynamic_slice does."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
@@ -89,7 +89,7 @@ def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) 
 @batch("stablehlo.dynamic_update_slice")
 def dynamic_update_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
-) -> Sequence[Any]:
+) -> Sequence[Value]:
     """Batched starts give a scatter; since a scatter drops what is out of range, starts are clamped first."""
     operand, update, *starts = x
     n = rank(op.operands[0])

@@ -60,7 +60,7 @@ def get_dimension_size(
 
 
 @batch("stablehlo.pad")
-def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
     """Batched padding values are selected where a mask shows padding."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}

@@ -97,7 +97,7 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
-) -> tuple[dict[str, Any], dict[str, int]]:
+) -> tuple[dict[str, ir.Operation], dict[str, int]]:
     """Copies, with all calls inlined, of the functions called in regions that cannot hold calls, and their sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers before callees

@@ -23,7 +23,7 @@ def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [y if x is None else x if y is None else b.add(x, y)]
 
 
-def _log_add_exp(b: StablehloBuilder, u: Value, v: Value, gap: Any) -> Any | None:
+def _log_add_exp(b: StablehloBuilder, u: Value, v: Value, gap: Value) -> Value | None:
     """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v); w is 1/2 where u - v is NaN.
 
     The terms of the expansion each have a kink at u = v, which their sum has not.

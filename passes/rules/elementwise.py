@@ -196,7 +196,7 @@ def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.clamp")
-def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangent of minimum(maximum(low, x), high); scalar bounds are broadcast."""
     x = op.operands[1]
     low, x, high = (_spread(b, v, x) for v in op.operands)

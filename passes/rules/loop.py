@@ -229,7 +229,7 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
     return [of.get(i) for i in range(len(active))]
 
 
-def _false(b: StablehloBuilder, type_: Any, like: Any) -> Any:
+def _false(b: StablehloBuilder, type_: Any, like: Value) -> Value:
     """The predicate that is false everywhere, of the given type, and of the sizes of `like` if it is not a scalar."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar

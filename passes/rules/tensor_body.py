@@ -1,7 +1,6 @@
 """Applies a region of scalar ops to whole tensors, for map and for ops that combine elements by a body."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.dialect.emitters.bodies import returned
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -22,7 +21,7 @@ def of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -
     """
     sizes = shape(operands[0])
 
-    def spread(scalar: Value) -> Any:
+    def spread(scalar: Value) -> Value:
         return b.broadcast_in_dim(scalar, [], sizes) if sizes else scalar
 
     block = op.regions[0].blocks[0]

@@ -11,6 +11,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control.control import Branches, Loop, calls_function, control, draws, is_control
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value
@@ -197,9 +198,9 @@ _SUMS = Cache[Any, Graph]()
 """Bodies of loops that add two sequences, by the type of the sequences."""
 
 
-def _sum(b: Any, type_: ir.Type) -> Graph:
+def _sum(b: StablehloBuilder, type_: ir.Type) -> Graph:
     terms = [b.input(f"{b.graph.name}.{j}", type_) for j in range(2)]
-    return b.finish([b.add(*terms)])  # type: ignore[no-any-return]
+    return b.finish([b.add(*terms)])
 
 
 def _site_key(record: Branches | Loop) -> tuple[int | Value | tuple[Value, ...] | None, ...]:

@@ -96,7 +96,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, step: Step, records: Records)
     used = [cluster.is_used(at) for at in places] + [True] * len(before)
     following = inner.subtract(j, one) if is_reverse else inner.add(j, one)
 
-    def is_before(test: Any, of: dict[Value, Value]) -> Any:
+    def is_before(test: StablehloBuilder, of: dict[Value, Value]) -> Value:
         begun = test.multiply(of[j], test.constant(size, j.type))
         return test.compare(begun, of[loop.read(total_count)], "LT")
 

@@ -11,7 +11,9 @@ only if they take no more bytes than the sum.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.control.trip_count import integer
 from tiduc.dialect.facts.costs import stored_bytes
@@ -150,7 +152,7 @@ class MovedSums:
         )
         return {self._filled[x] for x in rows if x in self._filled}
 
-    def types(self) -> list[Any]:
+    def types(self) -> list[ir.RankedTensorType]:
         """The types of the stacks of `rows`."""
         return [sequence_type(x.type, self._count) for x in self.rows]
 
@@ -207,7 +209,7 @@ def _varying(step: Step) -> set[Value]:
     return varying
 
 
-def _with_iterations(product: Definition) -> Any:
+def _with_iterations(product: Definition) -> hlo.DotDimensionNumbers:
     """The dimension numbers of a product of stacks, which also contracts the first dimension of both."""
     d = Contraction.of(product)
     batches, summed = ([[i + 1 for i in places] for places in pair] for pair in (d.batches, d.summed))

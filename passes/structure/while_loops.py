@@ -135,9 +135,9 @@ def read_entry(b: StablehloBuilder, stack: Value, i: Value) -> Value:
     return b.reshape(b.dynamic_slice(stack, start, [1, *sizes]), sizes)
 
 
-def filled(b: Any, type_: ir.Type, x: Value) -> Value:
+def filled(b: StablehloBuilder, type_: ir.Type, x: Value) -> Value:
     """A stack with `x` in every entry."""
-    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)  # type: ignore[no-any-return]
+    return b.broadcast_in_dim(x, range(1, 1 + len(shape(x))), type_)
 
 
 def write_entry(b: StablehloBuilder, stack: Value, x: Value, i: Value) -> Value:

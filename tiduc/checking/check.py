@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.checking.comparisons import (
     Comparison,
@@ -89,7 +90,7 @@ def in_double(program: Program) -> Program:
     return wide.rematerialize(program.memory)
 
 
-def _accepted(program: Program, wide: Program, arguments: Sequence[Any]) -> list[Array]:
+def _accepted(program: Program, wide: Program, arguments: Sequence[NDArray[Any]]) -> list[Array]:
     """The arguments, converted to the input types of `wide`; each may have the type of its input in either program."""
     check_count(program.name, program.signature, arguments)
     accepted = []

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from torch_mlir import ir
 
 from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, JSON, OUTPUT, write, write_binary, write_json
@@ -89,7 +90,7 @@ def _derivative(
     (write if kind == "text" else write_binary)(data, output)
 
 
-def _as_data(program: Program, module: Any) -> dict[str, Any]:
+def _as_data(program: Program, module: ir.Module) -> dict[str, Any]:
     """A derivative for JSON: its function, its inputs and outputs, and its text."""
     ports = {"inputs": program.inputs, "outputs": program.outputs}
     listed = {
@@ -110,7 +111,7 @@ def _remark_on_order(file: str, program: Program, positions: Any) -> None:
 
 def derived(
     program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
-) -> tuple[Program, Any]:
+) -> tuple[Program, ir.Module]:
     """A derivative up to a stage: its program, and the module that the stage gives."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)

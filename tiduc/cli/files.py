@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import click
+from torch_mlir import ir
 
 from tiduc.cli.colours import is_coloured
 from tiduc.cli.models import imported, is_model, model_options, with_choices
@@ -93,7 +94,7 @@ def read_input(file: str) -> bytes:
     return contents
 
 
-def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> Any:
+def read_module(file: str, contents: bytes | None = None, dialects: Collection[str] = ()) -> ir.Module:
     """The `ir.Module` in a file or in standard input; `contents` are its bytes if they were read before.
 
     It may have ops of `dialects` that MLIR does not know. A model of PyTorch, ONNX or JAX is imported.
@@ -108,7 +109,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 
 
 @stage
-def _with_calls(module: Any) -> Any:
+def _with_calls(module: ir.Module) -> ir.Module:
     """The module with the calls that stand for Shardy's ops, which have rules."""
     shardy.fold(module)
     return module

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
 from tiduc.models import MODELS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tiduc.models.model import Model
 
 
-def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def _keep(context: click.Context, parameter: click.Parameter, value: bool | Sequence[str] | None) -> Any:
     """Stores an option's value for `imported`; the command's function does not get the value."""
     context.meta[f"{__name__}.{parameter.name}"] = value
 
@@ -89,7 +90,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(EQUAL_WITHIN(command)))))))
 
 
-def with_choices(module: Any) -> Any:
+def with_choices(module: ir.Module) -> ir.Module:
     """The module of functions, marked as the options `--relu` and `--equal-within` of the running command say."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(f"{__name__}.relu"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+from torch_mlir import ir
 
 from tiduc.cli.diagnostics import about, report
 from tiduc.cli.expected import disagreement
@@ -226,7 +227,7 @@ def _parts(contents: str) -> Iterator[str]:
         line += part.count("\n") + 1
 
 
-def _check_roundtrip(module: Any, dialects: Collection[str]) -> None:
+def _check_roundtrip(module: ir.Module, dialects: Collection[str]) -> None:
     """Raises `InvalidIR` if the module's text or bytecode is read back as another module."""
     before = text(module)
     for kind, written in (("text", before), ("bytecode", bytecode(module))):

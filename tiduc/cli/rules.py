@@ -29,7 +29,7 @@ def opset(where: str | None) -> OpSet:
 
 def read_with(
     opset: OpSet, file: str, contents: bytes | None = None, dialects: Collection[str] | None = None
-) -> Any:
+) -> ir.Module:
     """The `ir.Module` in a file, as `read_module` reads it; warns of rules whose names look misspelt.
 
     Ops of `dialects`, by default those of the op set, may be unregistered.
@@ -42,7 +42,7 @@ def read_with(
     return module
 
 
-def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
+def _misspelt(module: ir.Module, opset: OpSet) -> Iterator[tuple[str, str]]:
     """The rules for call targets that the module lacks, each with a similar target that the module has."""
     rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
     if not rules:
@@ -63,7 +63,7 @@ def _misspelt(module: Any, opset: OpSet) -> Iterator[tuple[str, str]]:
             yield rule, others[name]
 
 
-def _read(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+def _read(ctx: click.Context, parameter: click.Parameter, value: str | None) -> OpSet:
     return opset(value)
 
 

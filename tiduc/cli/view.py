@@ -1,9 +1,11 @@
 """view: draws a program, or the result of a stage."""
 
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
 import click
+from torch_mlir import ir
 
 from tiduc.activity import find_activity, functions
 from tiduc.cli.derivatives import LOOP_MEMORY, WRT, derived, parse_wrt
@@ -12,6 +14,7 @@ from tiduc.cli.files import ENTRY, FILE, OUTPUT, write, write_binary
 from tiduc.cli.rules import RULES, read_with
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.explain import find_peaks
 from tiduc.passes.jet import MAX_ORDER
 from tiduc.passes.rules.registry import OpSet
@@ -26,7 +29,7 @@ from tiduc.view.html import page
 from tiduc.view.listing import listing
 from tiduc.view.png import picture_in_png, png_of
 from tiduc.view.read import read_picture
-from tiduc.view.scene import Picture
+from tiduc.view.scene import Picture, Scene
 from tiduc.view.text import text
 
 FORMATS = ("svg", "png", "html", "dot", "txt")
@@ -199,7 +202,7 @@ def _without_derivative(program: Program, stop_after: str) -> Any:
     return program.module_after(stop_after)
 
 
-def _public(module: Any, entry: str | None) -> dict[str, Any]:
+def _public(module: ir.Module, entry: str | None) -> dict[str, ir.Operation]:
     """The functions and graphs that are not private, or the requested one."""
     public = functions(module)
     if entry is not None and entry not in public:
@@ -211,7 +214,7 @@ def _public(module: Any, entry: str | None) -> dict[str, Any]:
     }
 
 
-def _differentiable(op: Any, opset: OpSet) -> list[int]:
+def _differentiable(op: IrOp, opset: OpSet) -> list[int]:
     arguments = op.regions[0].blocks[0].arguments
     return [i for i, x in enumerate(arguments) if opset.builder.tangent_type(x.type) is not None]
 
@@ -228,7 +231,7 @@ def _shown(picture: Picture, name: str | None) -> list[str]:
     raise RequestError(f"no graph {name}; there are {_listed(picture.scenes)}")
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Mapping[str, Scene | IrOp]) -> str:
     return ", ".join(name if name.startswith("@") else f"@{name}" for name in names) or "none"
 
 

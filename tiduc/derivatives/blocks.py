@@ -7,6 +7,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
@@ -73,7 +74,7 @@ def blocks_of(
 
 
 def sparse_blocks(
-    program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Any]
+    program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Value]
 ) -> list[Block]:
     """One block per output, with the dimensions that are aligned with those of one input."""
     (dx,) = linear.inputs.values()
@@ -184,7 +185,7 @@ def on_basis_vectors(
     wanted: Sequence[Any],
     mapping: Callable[..., Graph] = batch,
     diagonal: int | None = None,
-) -> tuple[Any, list[Any]]:
+) -> tuple[StablehloBuilder, list[Value]]:
     """The wanted values of a linear graph for each basis vector along the free dimensions of its input ports.
 
     Also gives a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
@@ -260,7 +261,7 @@ def _along_diagonal(
     return b, [None if x is None else of[x] for x in wanted]
 
 
-def _basis(b: Any, type_: Any, free: Sequence[int]) -> Any:
+def _basis(b: StablehloBuilder, type_: ir.RankedTensorType, free: Sequence[int]) -> Value:
     """The basis vectors along the free dimensions: 1 at one position and 0 elsewhere, stacked if there are several."""
     sizes = [type_.shape[d] for d in free]
     count = prod(sizes)
@@ -299,7 +300,7 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
     return Port(name, type_, array)
 
 
-def _dense(b: Any, block: Block, type_: Any) -> Any:
+def _dense(b: StablehloBuilder, block: Block, type_: ir.RankedTensorType) -> Value:
     """The whole derivative: the values of the block in place, and zeros elsewhere."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]

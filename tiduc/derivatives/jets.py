@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 
 from tiduc.derivatives.seeds import distinct_values
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
@@ -94,25 +95,25 @@ def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
 
 
 def coefficients(
-    program: Function, b: Any, given: Mapping[Value, Coefficients], order: int
-) -> dict[Any, Coefficients]:
+    program: Function, b: StablehloBuilder, given: Mapping[Value, Coefficients], order: int
+) -> dict[Value, Coefficients]:
     """The coefficients of each output's value, from order 0; `given` has those of inputs, from order 1."""
     values = distinct_values(program.outputs)
     return dict(zip(values, jet(program.view, values, given, order, program.opset, b), strict=True))
 
 
-def check_order(order: Any) -> None:
+def check_order(order: int) -> None:
     """Raises `RequestError` for an order that is not an integer from 1 to `MAX_ORDER`."""
     if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order <= MAX_ORDER:
         raise RequestError(f"order must be an integer from 1 to {MAX_ORDER}, not {order!r}")
 
 
-def scaled(b: Any, x: Any, factor: float) -> Any:
+def scaled(b: StablehloBuilder, x: Value, factor: float) -> Value:
     """A number times x."""
     return x if factor == 1 else b.multiply(b.constant(factor, x), x)
 
 
-def zero_like(b: Any, port: Port) -> Any:
+def zero_like(b: StablehloBuilder, port: Port) -> Any:
     """A zero of the type and sizes of a port."""
     if is_dynamic(port.type) and not isinstance(port.value, Zero):
         return b.zeros_like(port.value)

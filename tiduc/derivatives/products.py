@@ -8,7 +8,7 @@ from torch_mlir import ir
 from tiduc.derivatives.jacobians import batched
 from tiduc.derivatives.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -72,7 +72,7 @@ def _linearized(program: Function, ports: Sequence[Port]) -> tuple[Ports, Graph]
     return outputs, linearize(program.view, distinct_values(outputs), wrt, program.opset)
 
 
-def _aligned(program: Function, ports: Sequence[Port], values: Sequence[Any | None], suffix: str) -> Ports:
+def _aligned(program: Function, ports: Sequence[Port], values: Sequence[Value | None], suffix: str) -> Ports:
     """One result per port; an explicit zero where the value is a symbolic zero."""
     return [
         Port(

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
 
-def distinct_values(outputs: Sequence[Port]) -> list[Any]:
+def distinct_values(outputs: Sequence[Port]) -> list[Value]:
     """The distinct values of outputs, without zeros."""
     return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, is_complex, is_float, predicate, shape
 from tiduc.eager.graphs import element_type
 from tiduc.eager.record import EagerInput
@@ -44,7 +46,7 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
 
 
-def broadcast(b: Any, x: Any, sizes: Sequence[int]) -> Any:
+def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Any:
     """A graph value, broadcast to a shape by NumPy's rules."""
     own = shape(x)
     if own == list(sizes):
@@ -55,7 +57,7 @@ def broadcast(b: Any, x: Any, sizes: Sequence[int]) -> Any:
     return b.broadcast_in_dim(x, [first + d for d in kept], list(sizes))
 
 
-def converted(b: Any, x: Any, dtype: "np.dtype[Any]") -> Any:
+def converted(b: StablehloBuilder, x: Value, dtype: "np.dtype[Any]") -> Value:
     """A graph value, converted to another element type; to booleans, by comparison with zero."""
     if dtype.kind == "b" and element(x) != element_type(dtype):
         return b.compare(x, b.zeros_like(x), "NE")
@@ -80,7 +82,7 @@ def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
     return dtypes
 
 
-def _emit(name: str, dtypes: Dtypes, b: Any, *operands: Any) -> list[Any]:
+def _emit(name: str, dtypes: Dtypes, b: StablehloBuilder, *operands: Value) -> list[Value]:
     sizes = np.broadcast_shapes(*[tuple(shape(x)) for x in operands])
     values = [broadcast(b, converted(b, x, t), sizes) for x, t in zip(operands, dtypes, strict=False)]
     table = BOOLEAN if dtypes[0].kind == "b" and name in BOOLEAN else EMITTERS
@@ -110,7 +112,7 @@ def _op(name: str) -> Emitter:
 
 
 def _rounded(name: str) -> Emitter:
-    def emit(b: Any, x: Any) -> Any:
+    def emit(b: StablehloBuilder, x: Value) -> Any:
         if is_complex(x):
             return b.complex(emit(b, b.real(x)), emit(b, b.imag(x)))
         return b.emit(name, (x,), x.type) if is_float(x) else x
@@ -119,7 +121,7 @@ def _rounded(name: str) -> Emitter:
 
 
 def _compared(direction: str) -> Emitter:
-    def emit(b: Any, x: Any, y: Any) -> Any:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> Any:
         if is_complex(x) and direction not in ("EQ", "NE"):
             raise TypeError("complex values are not ordered: compare their parts")
         return b.compare(x, y, direction)
@@ -131,7 +133,7 @@ def _scaled(function: str, factor: float) -> Emitter:
     return lambda b, x: b.multiply(getattr(b, function)(x), b.constant(factor, x))
 
 
-def _is_finite(b: Any, x: Any) -> Any:
+def _is_finite(b: StablehloBuilder, x: Value) -> Value:
     if is_complex(x):
         return b.and_(_is_finite(b, b.real(x)), _is_finite(b, b.imag(x)))
     if is_float(x):
@@ -139,23 +141,23 @@ def _is_finite(b: Any, x: Any) -> Any:
     return b.compare(x, x, "EQ")
 
 
-def _is_unsigned(x: Any) -> bool:
+def _is_unsigned(x: Value) -> bool:
     return isinstance(element(x), ir.IntegerType) and element(x).is_unsigned
 
 
-def _is_infinite(b: Any, x: Any) -> Any:
+def _is_infinite(b: StablehloBuilder, x: Value) -> Value:
     if is_complex(x):
         return b.or_(_is_infinite(b, b.real(x)), _is_infinite(b, b.imag(x)))
     return b.compare(b.abs(x), b.constant(math.inf, x), "EQ") if is_float(x) else b.compare(x, x, "NE")
 
 
-def _remainder(b: Any, x: Any, y: Any) -> Any:
+def _remainder(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """The remainder with the sign of y."""
     rest = b.remainder(x, y)
     return b.select(_is_across(b, rest, y), b.add(rest, y), rest)
 
 
-def _is_across(b: Any, rest: Any, y: Any) -> Any:
+def _is_across(b: StablehloBuilder, rest: Value, y: Value) -> Value:
     """Where a remainder with the sign of the dividend has the sign opposite to y's."""
     zero = b.zeros_like(y)
     below, above = (
@@ -164,7 +166,7 @@ def _is_across(b: Any, rest: Any, y: Any) -> Any:
     return b.or_(below, above)
 
 
-def _floor_divide(b: Any, x: Any, y: Any) -> Any:
+def _floor_divide(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """The floor of the quotient; floats divided by zero give x / y, as in NumPy."""
     rest = b.remainder(x, y)
     whole = b.divide(b.subtract(x, rest), y)
@@ -175,7 +177,7 @@ def _floor_divide(b: Any, x: Any, y: Any) -> Any:
     return b.round_nearest_even(b.select(is_zero, b.divide(x, y), quotient))
 
 
-def _log_add_exp(b: Any, x: Any, y: Any) -> Any:
+def _log_add_exp(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """log(exp x + exp y), with the larger operand taken out where it is finite; smooth where both are equal."""
     larger = b.maximum(x, y)
     base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))

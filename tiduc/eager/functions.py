@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.typing import NDArray
 
 from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
 from tiduc.eager.indexing import Positions, get
+from tiduc.eager.record import EagerInput
 from tiduc.eager.registry import FUNCTIONS, implements
 from tiduc.eager.session import constant
 from tiduc.eager.totals import REDUCTIONS
@@ -179,7 +181,7 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
 def _split(function: Any) -> Callable[..., list[Array]]:
     """An implementation that gives views, as NumPy does; NumPy finds the positions and refuses uneven parts."""
 
-    def implementation(x: Any, parts: Any, axis: int = 0) -> list[Array]:
+    def implementation(x: Array, parts: int | NDArray[Any] | Sequence[int], axis: int = 0) -> list[Array]:
         x = array(x)
         axis = normalize_axis_index(axis, x.ndim)
         positions = function(np.arange(x.shape[axis]), _plain(parts))
@@ -195,7 +197,7 @@ FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_sp
 # ---- selection ---------------------------------------------------------------------------------------------
 
 
-def _alike(*operands: Any) -> tuple[list[Any], "np.dtype[Any]"]:
+def _alike(*operands: Any) -> tuple[list[EagerInput], "np.dtype[Any]"]:
     """The operands as values, and their common NumPy type; Python's numbers adopt the type of the others."""
     refuse_masked(operands)
     known = [
@@ -229,17 +231,17 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds
     return Array.of(movement.clip(of, below, above, dtype))
 
 
-def _at(x: Any, positions: Any) -> Array:
+def _at(x: Array, positions: NDArray[Any]) -> Array:
     """The elements at flat positions."""
     return Array.of(get(valued(x), Positions(np.ascontiguousarray(positions, np.int64))))
 
 
-def _every(x: Any) -> Any:
+def _every(x: Array) -> NDArray[Any]:
     """The flat position of each element of x, in the shape of x."""
     return np.arange(array(x).size).reshape(array(x).shape)
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: int | NDArray[Any] | Array | Sequence[int]) -> Any:
     return x.data if isinstance(x, Array) else x
 
 
@@ -285,7 +287,7 @@ def tile(x: Any, reps: Any) -> Array:
 
 
 def _triangle(function: Any) -> Callable[..., Array]:
-    def implementation(x: Any, k: int = 0) -> Array:
+    def implementation(x: Array, k: int = 0) -> Array:
         inside = function(np.ones(array(x).shape[-2:], np.bool_), k)
         return where(inside, x, 0)
 
@@ -299,7 +301,7 @@ FUNCTIONS.update({np.tril: _triangle(np.tril), np.triu: _triangle(np.triu)})
 
 
 def _by_numpy(function: Any) -> Callable[..., Any]:
-    def implementation(*args: Any, **kwargs: Any) -> Any:
+    def implementation(*args: Array, **kwargs: Any) -> Any:
         return function(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
 
     return implementation

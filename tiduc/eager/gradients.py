@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager.array import Array, operand
@@ -38,7 +39,7 @@ def grad(
     *,
     retain: bool = False,
     create_graph: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The cotangents of these inputs, leaves or not; explicit zeros where the outputs do not depend on an input.
 
     An array for one input, else a tuple. Sets no `grad`. `RequestError` where an input does not require grad,
@@ -57,5 +58,5 @@ def grad(
     return tuple(Array.of(by_key.get(key, zero)) for key, zero in zip(keys, zeros, strict=True))
 
 
-def _operands(seeds: Sequence[Any] | None) -> list[Operand] | None:
+def _operands(seeds: Sequence[NDArray[Any]] | None) -> list[Operand] | None:
     return None if seeds is None else [operand(seed) for seed in seeds]

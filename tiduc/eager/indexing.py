@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.eager.elementwise import convert
 from tiduc.eager.movement import broadcast_to, reshape
@@ -109,7 +111,7 @@ def get(x: EagerInput, index: Index) -> EagerInput:
         return reshape(x, index.result)
     sizes, result = index.sizes, index.result
 
-    def emit(b: Any, x: Any, *start: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, *start: Value) -> list[Any]:
         return [b.reshape(b.dynamic_slice(x, start, sizes), result)]
 
     return apply(("slice", sizes, result), emit, x, *map(constant, np.array(index.start, np.int64)))
@@ -127,7 +129,7 @@ def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
     if box == x.data.shape:
         return reshape(new, box)
 
-    def emit(b: Any, x: Any, new: Any, *start: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, new: Value, *start: Value) -> list[Any]:
         return [b.dynamic_update_slice(x, b.reshape(new, box), start)]
 
     return apply(("update", box), emit, x, new, *map(constant, np.array(index.start, np.int64)))
@@ -144,7 +146,7 @@ def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
 def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
     """An array without elements, which depends on x."""
 
-    def emit(b: Any, x: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
         line = b.reshape(x, [math.prod(shape(x))])
         return [b.reshape(b.slice(line, [0], [0], [1]), sizes)]
 
@@ -154,7 +156,7 @@ def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
 def _gathered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]") -> EagerInput:
     rank = flat.ndim
 
-    def emit(b: Any, x: Any, positions: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, positions: Value) -> list[Any]:
         line = b.reshape(x, [math.prod(shape(x))])
         at = b.reshape(positions, [*shape(positions), 1])
         numbers = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], rank)
@@ -169,7 +171,7 @@ def _scattered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]", new: 
     if last.size < flat.size:
         flat, new = flat[last], _gathered(new, last)
 
-    def emit(b: Any, x: Any, positions: Any, new: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, positions: Value, new: Value) -> list[Any]:
         line = b.reshape(x, [math.prod(shape(x))])
         at = b.reshape(positions, [*shape(positions), 1])
         numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.eager.elementwise import broadcast, convert, converted
 from tiduc.eager.record import EagerInput
@@ -22,7 +24,7 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
     batch = np.broadcast_shapes(a[:-2], c[:-2])
     dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
 
-    def emit(b: Any, x: Any, y: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Any]:
         x, y = converted(b, x, dtype), converted(b, y, dtype)
         x = broadcast(b, x, [*batch, *shape(x)[-2:]]) if len(shape(x)) > 1 else x
         y = broadcast(b, y, [*batch, *shape(y)[-2:]]) if len(shape(y)) > 1 else y
@@ -47,7 +49,7 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
     if [x.data.shape[d] for d in pairs[0]] != [y.data.shape[d] for d in pairs[1]]:
         raise ValueError(f"tensordot of shapes {x.data.shape} and {y.data.shape} over {axes}: sizes differ")
 
-    def emit(b: Any, x: Any, y: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Any]:
         x, y = converted(b, x, dtype), converted(b, y, dtype)
         return [b.dot_general(x, y, ([], []), pairs, {})]
 
@@ -82,7 +84,9 @@ def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
     return labels, result
 
 
-def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, dtype: "np.dtype[Any]") -> Any:
+def _contracted(
+    b: StablehloBuilder, xs: Sequence[Value], labels: Sequence[str], result: str, dtype: "np.dtype[Any]"
+) -> Value:
     x, of = converted(b, xs[0], dtype), labels[0]
     for i in range(1, len(xs) + 1):
         later = set(result).union(*labels[i:])
@@ -103,7 +107,7 @@ def _contracted(b: Any, xs: Sequence[Any], labels: Sequence[str], result: str, d
     return b.transpose(x, [of.index(letter) for letter in result])
 
 
-def _sum_of_others(b: Any, x: Any, of: str, kept: set[str]) -> tuple[Any, str]:
+def _sum_of_others(b: StablehloBuilder, x: Value, of: str, kept: set[str]) -> tuple[Value, str]:
     """The sum over the letters that are not in `kept`, and the letters that remain."""
     x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
     return x, "".join(letter for letter in of if letter in kept)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.eager.elementwise import broadcast, converted
 from tiduc.eager.record import EagerInput
@@ -47,7 +49,7 @@ def variance(
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     result_type = _reduced_type("mean", x.data.dtype)
 
-    def emit(b: Any, x: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
         x = converted(b, x, result_type)
         (mean,) = _reduce("mean", axes, True, result_type, b, x)
         deviation = b.subtract(x, broadcast(b, mean, shape(x)))
@@ -76,8 +78,8 @@ _REDUCERS = {
 
 
 def _reduce(
-    name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: Any, x: Any
-) -> list[Any]:
+    name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: StablehloBuilder, x: Value
+) -> list[Value]:
     wide = converted(b, x, dtype)
     if not axes:  # nothing to reduce; a reduce over no dimensions differs between the interpreter and IREE
         return [wide]
@@ -91,11 +93,11 @@ def _reduce(
     return [_with_kept_dimensions(b, result, x, axes, keepdims)]
 
 
-def _scalar(x: Any) -> Any:
+def _scalar(x: Value) -> Any:
     return type(x.type).get([], x.type.element_type)
 
 
-def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
+def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
     """The value below all numbers of a type, or, if `negated`, above them."""
     if dtype.kind == "b":
         return int(negated)
@@ -104,7 +106,9 @@ def _lowest(dtype: "np.dtype[Any]", negated: bool) -> Any:
     return math.inf if negated else -math.inf
 
 
-def _with_kept_dimensions(b: Any, result: Any, x: Any, axes: Sequence[int], keepdims: bool) -> Any:
+def _with_kept_dimensions(
+    b: StablehloBuilder, result: Value, x: Value, axes: Sequence[int], keepdims: bool
+) -> Value:
     """A reduced value; with `keepdims`, reduced dimensions have size 1."""
     return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 
@@ -114,7 +118,7 @@ def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
     result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 
-    def emit(b: Any, x: Any) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
         x, step = converted(b, x, result_type), 1
         zero = b.constant(0, _scalar(x))
         while step < count:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.typing import NDArray
 
 from tiduc.eager.array import Array, valued
 from tiduc.eager.elementwise import convert
@@ -16,7 +17,7 @@ from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import Axes, cumulated, reduce, variance
 
 
-def _source(function: str, x: Any, dtype: Any, out: Any) -> EagerInput:
+def _source(function: str, x: Array, dtype: Any, out: Any) -> EagerInput:
     """The operand of a reduction, converted to `dtype` if there is one."""
     if out is not None:
         raise TypeError(f"np.{function} of eager arrays gives a new array, and takes no out=")
@@ -31,7 +32,7 @@ def _with_name(function: str, implementation: Callable[..., Array]) -> Callable[
 
 def _reduction(name: str) -> Callable[..., Array]:
     def implementation(
-        a: Any, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+        a: Array, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Array:
         return Array.of(reduce(name, _source(name, a, dtype, out), axis, keepdims, dtype))
 
@@ -39,7 +40,9 @@ def _reduction(name: str) -> Callable[..., Array]:
 
 
 def _choice(name: str) -> Callable[..., Array]:
-    def implementation(a: Any, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Array:
+    def implementation(
+        a: Array, axis: Axes = None, out: NDArray[Any] | Array | None = None, keepdims: bool = False
+    ) -> Array:
         return Array.of(reduce(name, _source(name, a, None, out), axis, keepdims))
 
     return _with_name(name, implementation)
@@ -47,10 +50,10 @@ def _choice(name: str) -> Callable[..., Array]:
 
 def _spread(name: str) -> Callable[..., Array]:
     def implementation(
-        a: Any,
+        a: Array,
         axis: Axes = None,
-        dtype: Any = None,
-        out: Any = None,
+        dtype: type | None = None,
+        out: NDArray[Any] | Array | None = None,
         ddof: float = 0,
         keepdims: bool = False,
     ) -> Array:

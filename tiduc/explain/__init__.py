@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.activity import REACHED, find_activity, functions, name_of
 from tiduc.derivatives.jets import check_order
 from tiduc.dialect.errors import TiducError, Unsupported, describe
@@ -290,7 +292,7 @@ def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> In
     return Input(port.name, type_name(port.type), why == REACHED, why)
 
 
-def _reasons(module: Any, activity: Any) -> list[Reason]:
+def _reasons(module: ir.Module, activity: Any) -> list[Reason]:
     """The ops of a module, grouped by why they are active or inactive; active ones first."""
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}

@@ -91,7 +91,7 @@ class Kink:
     times: int
 
 
-def find_kinks(module: Any, activity: Activity) -> list[Kink]:
+def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
     """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
     places_of: dict[tuple[str, Choice], list[str]] = {}
 

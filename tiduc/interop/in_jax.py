@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from numpy.typing import NDArray
 
 from tiduc.dialect.errors import InputError
 from tiduc.interop.derived import batched, cotangents, differentiable_outputs, tangents
@@ -53,7 +54,7 @@ def _abstract(*avals: Any, program: Program) -> list[Any]:
 
 
 def _by_callback(*arguments: Any, program: Program) -> list[Any]:
-    def run(*arrays: Any) -> list[Any]:
+    def run(*arrays: Any) -> list[NDArray[Any]]:
         return list(program.on("cpu").compiled(*map(np.asarray, arrays)))
 
     results: list[Any] = jax.pure_callback(run, _types(program), *arguments)
@@ -89,7 +90,7 @@ def _transpose(cts: Sequence[Any], *arguments: Any, program: Program) -> list[An
     return [next(results) if i in linear else None for i in range(len(arguments))]
 
 
-def _batch(arguments: Sequence[Any], axes: Sequence[Any], program: Program) -> tuple[Any, list[int]]:
+def _batch(arguments: Sequence[Any], axes: Sequence[int | None], program: Program) -> tuple[Any, list[int]]:
     where = tuple(axes)  # None for an argument that is not batched
     size = next(x.shape[axis] for x, axis in zip(arguments, where, strict=True) if axis is not None)
     results = call.bind(*arguments, program=batched(program, where, size))

@@ -1,6 +1,6 @@
 """A program as a PyTorch function: `backward` and `vmap` call programs that tiduc derives, as functions again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +14,7 @@ from tiduc.program import Program
 def function(program: Program) -> Callable[..., Any]:
     """The program as a function of tensors; the errors are those of `Program.__call__`."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any) -> torch.Tensor:
         results = _Call.apply(program, *arguments)
         return results[0] if len(results) == 1 else results
 
@@ -26,12 +26,14 @@ class _Call(torch.autograd.Function):
     """One call of a program; a derivative of the call is a call of the derived program."""
 
     @staticmethod
-    def forward(program: Program, *arguments: Any) -> tuple[Any, ...]:
+    def forward(program: Program, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         results = program.on("cpu").compiled(*map(to_numpy, arguments))
         return tuple([from_numpy(y) for y in results])
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(
+        ctx: Any, inputs: Sequence[Program | torch.Tensor], output: Sequence[torch.Tensor]
+    ) -> None:
         ctx.program, *arguments = inputs
         smooth = differentiable_outputs(ctx.program)
         ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in smooth))
@@ -39,7 +41,7 @@ class _Call(torch.autograd.Function):
         ctx.save_for_forward(*arguments)
 
     @staticmethod
-    def backward(ctx: Any, *cts: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *cts: torch.Tensor) -> tuple[Any, ...]:
         wrt = tuple([i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed])
         seeds = [cts[i] for i in differentiable_outputs(ctx.program)]
         results = dict(
@@ -48,14 +50,16 @@ class _Call(torch.autograd.Function):
         return None, *(results.get(i) for i in range(len(ctx.saved_tensors)))
 
     @staticmethod
-    def jvp(ctx: Any, _: Any, *given: Any) -> tuple[Any, ...]:
+    def jvp(ctx: Any, _: Any, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         active = tuple([i for i, dx in enumerate(given) if dx is not None])
         dy = _Call.apply(tangents(ctx.program, active), *ctx.saved_tensors, *(given[i] for i in active))
         of = dict(zip(differentiable_outputs(ctx.program), dy, strict=True))
         return tuple([of.get(i) for i in range(len(ctx.program.outputs))])
 
     @staticmethod
-    def vmap(info: Any, axes: Any, program: Program, *arguments: Any) -> tuple[Any, Any]:
+    def vmap(
+        info: Any, axes: Sequence[int | None], program: Program, *arguments: torch.Tensor
+    ) -> tuple[Any, Any]:
         results = _Call.apply(batched(program, tuple(axes[1:]), info.batch_size), *arguments)
         return results, (0,) * len(results)
 
@@ -68,7 +72,7 @@ def to_numpy(x: Any) -> Any:
     return x.resolve_conj().resolve_neg().numpy()
 
 
-def from_numpy(x: Any) -> Any:
+def from_numpy(x: Any) -> torch.Tensor:
     """A NumPy array as a tensor that shares its memory."""
     if x.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)

@@ -20,6 +20,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.constants import constants_in, dense, is_splat, resource_name
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
@@ -31,7 +32,7 @@ _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
 _ALIGNMENT = 4  # bytes in front of a resource's data that state its alignment
 
 
-def entry_of(module: Any) -> Any:
+def entry_of(module: ir.Module) -> ir.Operation:
     """The program's entry function: `main`, or the only public function. `RequestError` where there is neither."""
     public = [op for op in functions_in(module) if _is_public(op)]
     named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
@@ -45,13 +46,13 @@ def _is_public(function: Any) -> bool:
     return bool(len(function.regions[0].blocks)) and (visibility is None or visibility.value == "public")
 
 
-def _argument_attributes(function: Any) -> list[Any]:
+def _argument_attributes(function: IrOp) -> list[ir.DictAttr]:
     if "arg_attrs" in function.attributes:
         return [ir.DictAttr(each) for each in function.attributes["arg_attrs"]]
     return [ir.DictAttr.get({}) for _ in function.regions[0].blocks[0].arguments]
 
 
-def _resign(function: Any, attributes: Sequence[Any]) -> None:
+def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
     """Sets the function's input types from its block, and its argument attributes to these."""
     inputs = [x.type for x in function.regions[0].blocks[0].arguments]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
@@ -63,7 +64,7 @@ def _resign(function: Any, attributes: Sequence[Any]) -> None:
 
 
 @stage
-def freeze(module: Any, weights: Mapping[str, Array]) -> None:
+def freeze(module: ir.Module, weights: Mapping[str, Array]) -> None:
     """Turns the inputs with these names into constants, in place; large arrays are referred to, not copied."""
     function = entry_of(module)
     block = function.regions[0].blocks[0]
@@ -85,7 +86,7 @@ def freeze(module: Any, weights: Mapping[str, Array]) -> None:
     _resign(function, kept)
 
 
-def elements(array: Array, type_: Any, name: str) -> Any:
+def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
     """The array as a constant's attribute of this type; a resource with this name if the array is large."""
     refuse_masked(array, f"the array {name!r}")
     array = np.asarray(array, order="C")
@@ -103,7 +104,7 @@ def elements(array: Array, type_: Any, name: str) -> Any:
 
 
 @stage
-def lift(module: Any) -> dict[str, Array]:
+def lift(module: ir.Module) -> dict[str, Array]:
     """Turns the program's constants into inputs, in place; returns their arrays by name, in input order.
 
     Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named
@@ -134,13 +135,13 @@ def lift(module: Any) -> dict[str, Array]:
     return weights
 
 
-def _may_be_weight(value: Any, type_: Any) -> bool:
+def _may_be_weight(value: ir.DenseFPElementsAttr, type_: ir.RankedTensorType) -> bool:
     if not isinstance(type_.element_type, ir.FloatType | ir.ComplexType):
         return False
     return not is_splat(value)
 
 
-def _name(op: Any, value: Any, count: int) -> str:
+def _name(op: IrOp, value: ir.DenseFPElementsAttr, count: int) -> str:
     where = op.location
     if isinstance(where, ir.NameLoc) and where.child_loc == ir.Location.unknown():  # as `freeze` leaves it
         return str(where.name_str)
@@ -156,7 +157,7 @@ def _fresh(name: str, taken: set[str]) -> str:
     return fresh
 
 
-def _array(value: Any) -> Array:
+def _array(value: ir.DenseFPElementsAttr) -> Array:
     """The elements of a constant. A resource is read from its text, since the bindings give no other access."""
     type_ = ir.ShapedType(value.type)
     dtype = DTYPES.get(str(type_.element_type))

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
 """(custom call, module) -> the results that replace the call's; emits the replacement before the call."""
@@ -34,14 +35,14 @@ _ARITY = re.compile(r"_\d+_\d+$")
 _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 
 
-def replace_operators(module: Any, names: Mapping[str, Expansion]) -> None:
+def replace_operators(module: ir.Module, names: Mapping[str, Expansion]) -> None:
     """Replaces the operators with these names, in a module of the torch dialect, by custom calls.
 
     `Unsupported` where an operand or a result is not a tensor of known rank.
     """
     ops: list[Any] = []
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if op.name == _OPERATOR and _kind(op) in names:
             ops.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
@@ -51,7 +52,7 @@ def replace_operators(module: Any, names: Mapping[str, Expansion]) -> None:
         _replace_operator(op)
 
 
-def _kind(op: Any) -> str:
+def _kind(op: IrOp) -> str:
     """The operator's name, without the numbers of operands and results that may end the name."""
     return _ARITY.sub("", ir.StringAttr(op.attributes["name"]).value)
 
@@ -85,7 +86,7 @@ def _replace_operator(op: Any) -> None:
     op.erase()
 
 
-def _builtin(type_: Any, op: Any) -> Any:
+def _builtin(type_: ir.Type, op: IrOp) -> Any:
     match = _TENSOR.fullmatch(str(type_))
     if match is None:
         name = ir.StringAttr(op.attributes["name"]).value
@@ -96,11 +97,11 @@ def _builtin(type_: Any, op: Any) -> Any:
     return ir.Type.parse(f"tensor<{sizes}{match[2].replace('si', 'i')}>")
 
 
-def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
+def expand_calls(module: ir.Module, names: Mapping[str, Expansion]) -> None:
     """Replaces these custom calls by their expansions, in the module that torch-mlir or JAX returned."""
     calls: list[Any] = []
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if op.name == CUSTOM_CALL and call_target(op).startswith(PREFIX):
             calls.append(op.operation if hasattr(op, "operation") else op)
         return ir.WalkResult.ADVANCE
@@ -114,7 +115,7 @@ def expand_calls(module: Any, names: Mapping[str, Expansion]) -> None:
         op.erase()
 
 
-def detail(op: Any) -> dict[str, Any]:
+def detail(op: IrOp) -> dict[str, Any]:
     """The attributes of the original operator, without the prefixes of their names."""
     given = named_attributes(op.attributes[_DETAIL])
     return {name.rpartition(".")[2]: value for name, value in given.items() if name != _PRESENT}
@@ -125,7 +126,7 @@ def present(op: Any) -> list[int]:
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 
 
-def call_text(call: Any, module: Any) -> Sequence[Any]:
+def call_text(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
     """The expansion of an operator whose string is the text of a function: a call of this function."""
     text = ir.StringAttr(detail(call)[TEXT]).value
     symbol = f"{_SYMBOL.findall(text)[0]}.{len(list(module.body.operations))}"
@@ -136,7 +137,7 @@ def call_text(call: Any, module: Any) -> Sequence[Any]:
     return list(ir.Operation.create("func.call", types, list(call.operands), attributes).results)
 
 
-def _declarations(text: str, module: Any) -> str:
+def _declarations(text: str, module: ir.Module) -> str:
     """Declarations of the module's functions that a text calls, so that the text can be verified by itself."""
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
     lines = []

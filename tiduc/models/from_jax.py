@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from torch_mlir import ir
@@ -59,7 +60,7 @@ def from_jax(
 
 
 def _exported(
-    jax: Any,
+    jax: ModuleType,
     jitted: Any,
     example: Sequence[Any],
     keywords: Mapping[str, Any],
@@ -103,7 +104,7 @@ def _jax() -> Any:
     return jax
 
 
-def _names(jax: Any, function: Any, args: Any, keywords: Any) -> list[str]:
+def _names(jax: ModuleType, function: Any, args: Any, keywords: Any) -> list[str]:
     """The name of each leaf: its parameter's name and its path within the argument."""
     parameters = _parameters(function, len(args))
     leaves, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
@@ -168,7 +169,7 @@ def _model(
     return model_of(module, weights)
 
 
-def _with_derivatives(module: Any, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
+def _with_derivatives(module: ir.Module, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
     """The module with the functions that are the derivatives of others."""
     modules = [("", module)]
     for own, contents in derivatives.items():

@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
@@ -32,6 +33,9 @@ from tiduc.models.torch.dialect import import_in_worker, lower_torch
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
+
+if TYPE_CHECKING:
+    import onnx
 
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
@@ -98,7 +102,7 @@ def from_onnx(
     return assemble(written, [*weights, *inputs], outputs, weights, lift_constants, held=held)
 
 
-def _serialized(proto: Any) -> bytes:
+def _serialized(proto: "onnx.ModelProto") -> bytes:
     try:
         return bytes(proto.SerializeToString())
     except Exception as error:  # raised by protobuf where the model exceeds 2 GiB without its weights
@@ -138,7 +142,7 @@ def _onnx() -> Any:
     return onnx
 
 
-def _read(onnx: Any, path: Path) -> tuple[Any, str]:
+def _read(onnx: ModuleType, path: Path) -> "tuple[onnx.ModelProto, str]":
     """The model in a file, and the folder of its external arrays, which are not read yet."""
     try:
         model = onnx.load(path, load_external_data=False)
@@ -151,7 +155,7 @@ def _read(onnx: Any, path: Path) -> tuple[Any, str]:
     return model, os.path.dirname(path) or "."
 
 
-def _set_sizes(onnx: Any, proto: Any, sizes: Mapping[str, int]) -> None:
+def _set_sizes(onnx: ModuleType, proto: "onnx.ModelProto", sizes: Mapping[str, int]) -> None:
     """Sets dynamic dimensions of the inputs and of results to these sizes; shape inference then propagates them."""
     graph = proto.graph
     names = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim}
@@ -170,7 +174,7 @@ def _set_sizes(onnx: Any, proto: Any, sizes: Mapping[str, int]) -> None:
         _set_results(onnx, proto, results)
 
 
-def _set_results(onnx: Any, proto: Any, results: Mapping[str, int]) -> None:
+def _set_results(onnx: ModuleType, proto: Any, results: Mapping[str, int]) -> None:
     """Sets the dimensions `RESULT.AXIS` of results of nodes, in place."""
     inferred = onnx.shape_inference.infer_shapes(proto).graph
     values = {value.name: value for value in (*inferred.value_info, *inferred.output)}
@@ -189,7 +193,9 @@ def _set_results(onnx: Any, proto: Any, results: Mapping[str, int]) -> None:
 # ---- weights -----------------------------------------------------------------------------------------------
 
 
-def _weights_to_inputs(onnx: Any, graph: Any, folder: str, constants: set[str]) -> dict[str, Array]:
+def _weights_to_inputs(
+    onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str]
+) -> dict[str, Array]:
     """Turns initializers that may be weights, and are no `constants`, into the first inputs; returns them by name."""
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no StableHLO")
@@ -208,7 +214,7 @@ def _weights_to_inputs(onnx: Any, graph: Any, folder: str, constants: set[str]) 
     return weights
 
 
-def _assign(field: Any, entries: list[Any]) -> None:
+def _assign(field: Any, entries: "list[onnx.TensorProto | onnx.ValueInfoProto]") -> None:
     copies = [type(each)() for each in entries]
     for copied, each in zip(copies, entries, strict=True):
         copied.CopyFrom(each)
@@ -216,7 +222,7 @@ def _assign(field: Any, entries: list[Any]) -> None:
     field.extend(copies)
 
 
-def _read_statically(graph: Any) -> Iterator[str]:
+def _read_statically(graph: "onnx.GraphProto") -> Iterator[str]:
     for node in graph.node:
         for i in _STATIC.get(node.op_type, ()):
             if i < len(node.input):
@@ -226,12 +232,12 @@ def _read_statically(graph: Any) -> Iterator[str]:
                 yield from _read_statically(inner)
 
 
-def _is_float(onnx: Any, data_type: int) -> bool:
+def _is_float(onnx: ModuleType, data_type: int) -> bool:
     kind = onnx.helper.tensor_dtype_to_np_dtype(data_type)
     return kind.kind in "fc" or str(kind).startswith(("bfloat", "float"))
 
 
-def _array(onnx: Any, tensor: Any, folder: str) -> Array:
+def _array(onnx: ModuleType, tensor: "onnx.TensorProto", folder: str) -> Array:
     with reading(tensor.name):
         array: Array = onnx.numpy_helper.to_array(tensor, folder)
     return array
@@ -240,7 +246,7 @@ def _array(onnx: Any, tensor: Any, folder: str) -> Array:
 # ---- torch-mlir --------------------------------------------------------------------------------------------
 
 
-def _imported(proto: Any, functions: Sequence[Any]) -> Any:
+def _imported(proto: "onnx.ModelProto", functions: "Sequence[onnx.ModelProto]") -> Any:
     """The module in the torch dialect; its nodes are ONNX operators. `functions` are models that nodes call."""
     from torch_mlir.dialects import torch as dialect
     from torch_mlir.extras import onnx_importer
@@ -261,7 +267,7 @@ def _imported(proto: Any, functions: Sequence[Any]) -> Any:
     return module
 
 
-def _own_inputs(graph: Any, weights: Sequence[str]) -> list[str]:
+def _own_inputs(graph: "onnx.GraphProto", weights: Sequence[str]) -> list[str]:
     """The names of the graph's inputs that the importer treats as inputs, without the weights."""
     initialized = {tensor.name for tensor in graph.initializer}.union(weights)
     return [x.name for x in graph.input if x.name not in initialized]

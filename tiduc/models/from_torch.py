@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -22,6 +23,9 @@ from tiduc.models.torch.untrusted import read_file
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
+
+if TYPE_CHECKING:
+    import torch
 
 
 def from_torch(
@@ -66,7 +70,7 @@ def _torch() -> Any:
     return torch
 
 
-def _trusted(torch: Any, path: str) -> Any:
+def _trusted(torch: ModuleType, path: str) -> Any:
     """The `ExportedProgram` in a file, read by PyTorch, which runs the code of the file."""
     with _logged() as causes:
         try:
@@ -98,7 +102,9 @@ def _logged() -> Iterator[list[BaseException]]:
         logger.removeFilter(is_printed)
 
 
-def _exported(torch: Any, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any) -> Any:
+def _exported(
+    torch: ModuleType, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any
+) -> "torch.export.ExportedProgram":
     """The `ExportedProgram` of a module, or the module itself where it is one."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
@@ -121,7 +127,7 @@ def _distinct(torch: Any, tree: Any) -> Any:
     """The example inputs, with copies of repeated tensors, which PyTorch's export takes for one input."""
     seen: set[int] = set()
 
-    def distinct(x: Any) -> Any:
+    def distinct(x: Any) -> "torch.Tensor":
         if isinstance(x, torch.Tensor) and id(x) in seen:
             return x.detach().clone()
         seen.add(id(x))
@@ -130,7 +136,7 @@ def _distinct(torch: Any, tree: Any) -> Any:
     return torch.utils._pytree.tree_map(distinct, tree)
 
 
-def _array(torch: Any, tensor: Any) -> Array:
+def _array(torch: ModuleType, tensor: "torch.Tensor") -> Array:
     """A copy of the tensor, since the module may change the tensor later."""
     tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     name = str(tensor.dtype).removeprefix("torch.")

@@ -19,7 +19,7 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def table(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
+def table(n: int, m: int, scale: Tensor, region: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
     """The weights of n elements in each of m results, and which results are outside, or None.
 
     The weights are an m x n matrix; for mode `nearest`, the source index of each result. `given` are the attributes of
@@ -52,7 +52,7 @@ def table(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> 
     return matmul(weights, to_edges.astype(kind)), outside
 
 
-def _column(x: Any) -> Any:
+def _column(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0], 1)
 
 
@@ -62,7 +62,7 @@ def cubic(x: Any, a: float) -> Any:
     return where(x <= 1, near, where(x < 2, far, 0))
 
 
-def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, Any]) -> Any:
+def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, str]) -> Any:
     """The coordinate of each of the m results among the n elements."""
     kind = given["coordinate_transformation_mode"]
     i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)

@@ -19,6 +19,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import run_passes, stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.shardy import DIALECT as SHARDY
 from tiduc.dialect.shapes.types import i64
 
@@ -26,7 +27,9 @@ from tiduc.dialect.shapes.types import i64
 class _Sizes(Emitter):
     """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted before."""
 
-    def __init__(self, ip: Any, location: Any, known: dict[Any, list[Any]]) -> None:
+    def __init__(
+        self, ip: ir.InsertionPoint, location: ir.Location, known: dict[IrValue, list[int | IrValue]]
+    ) -> None:
         super().__init__(ip, location)
         self._known = known
 
@@ -60,7 +63,7 @@ _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_
 
 
 @stage
-def legalize(module: Any, dialects: Collection[str] = ()) -> None:
+def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
     """Rewrites a module to StableHLO and CHLO, in place; ops of `dialects` stay.
 
     `Unsupported` at the first other op without a rule.
@@ -90,7 +93,7 @@ def legalize(module: Any, dialects: Collection[str] = ()) -> None:
     run_passes(module.operation, "builtin.module(canonicalize,cse)", verify=True)
 
 
-def _without_reshape(op: Any) -> None:
+def _without_reshape(op: IrOp) -> None:
     """Removes a dynamic-shape op that does nothing; one that only adds unit dimensions becomes a broadcast."""
     if op.name not in (_BROADCAST, _RESHAPE):
         return
@@ -124,11 +127,11 @@ def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
     return kept if len(kept) == len(old) and sum(n < 0 for n in old) == 1 else None
 
 
-def _is_foreign(op: Any, kept: Collection[str]) -> bool:
+def _is_foreign(op: IrOp, kept: Collection[str]) -> bool:
     return op.name.partition(".")[0] not in kept
 
 
-def _replace(old: Any, new: Any, kept: Collection[str]) -> None:
+def _replace(old: IrValue, new: IrValue, kept: Collection[str]) -> None:
     """Replaces a value by a tensor in StableHLO ops; foreign ops, which are erased later, keep their operands."""
     for use in list(old.uses):
         owner = use.owner.operation
@@ -139,21 +142,21 @@ def _replace(old: Any, new: Any, kept: Collection[str]) -> None:
 # ---- types -------------------------------------------------------------------------------------------------
 
 
-def _tensor(type_: Any) -> Any:
+def _tensor(type_: ir.Type) -> ir.RankedTensorType:
     """The tensor type for a type: rank 0 for a scalar, i32 for `index`."""
     if isinstance(type_, ir.RankedTensorType):
         return ir.RankedTensorType.get(type_.shape, _element(type_.element_type))
     return ir.RankedTensorType.get([], _element(type_))
 
 
-def _element(type_: Any) -> Any:
+def _element(type_: ir.Type) -> ir.Type:
     return ir.IntegerType.get_signless(32) if isinstance(type_, ir.IndexType) else type_
 
 
 # ---- arith -------------------------------------------------------------------------------------------------
 
 
-def _constant(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _constant(b: _Sizes, op: IrOp, operands: list[Any]) -> IrValue:
     value, type_ = op.attributes["value"], _tensor(op.result.type)
     if not isinstance(op.result.type, ir.RankedTensorType):
         entry = (
@@ -168,12 +171,12 @@ def _constant(b: _Sizes, op: Any, operands: list[Any]) -> Any:
     return b.emit("stablehlo.constant", (), type_, {"value": value})
 
 
-def _const_shape(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _const_shape(b: _Sizes, op: IrOp, operands: list[Any]) -> Any:
     sizes = [int(n) for n in ir.DenseIntElementsAttr(op.attributes["shape"])]
     return b.shape(sizes, ir.IntegerType.get_signless(32))
 
 
-def _is_integer(type_: Any) -> bool:
+def _is_integer(type_: ir.RankedTensorType) -> bool:
     return isinstance(type_.element_type, ir.IntegerType)
 
 
@@ -182,14 +185,14 @@ def _direct(name: str) -> Rule:
     return lambda b, op, operands: b.emit(name, operands, operands[0].type)
 
 
-def _converted(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _converted(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.convert(operands[0], _tensor(op.result.type).element_type)
 
 
 _PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # later predicates are unsigned; sizes are never negative
 
 
-def _compare(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _compare(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     predicate = ir.IntegerAttr(op.attributes["predicate"]).value
     if predicate >= len(_PREDICATES):
         raise Unsupported(f"no StableHLO is known for an unsigned {op.name}", op.location)
@@ -197,7 +200,7 @@ def _compare(b: _Sizes, op: Any, operands: list[Any]) -> Any:
     return b.compare(x, y, _PREDICATES[predicate])
 
 
-def _select(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _select(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.select(*operands)
 
 
@@ -212,7 +215,7 @@ def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
     return b.constant(size, _tensor(op.result.type)) if isinstance(size, int) else size
 
 
-def _size(b: _Sizes, x: Any, dimension: int) -> Any:
+def _size(b: _Sizes, x: IrValue, dimension: int) -> int | IrValue:
     """The size as a number, or as a scalar where the dimension is dynamic."""
     if not x.type.is_dynamic_dim(dimension):
         return int(x.type.shape[dimension])
@@ -221,13 +224,13 @@ def _size(b: _Sizes, x: Any, dimension: int) -> Any:
     return b.emit("stablehlo.get_dimension_size", (x,), scalar, {"dimension": number})
 
 
-def _from_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _from_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     type_ = _tensor(op.result.type)
     x = b.shape(operands, type_.element_type)
     return x if type_.rank == 1 else b.reshape(x, type_.shape)
 
 
-def _extract(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _extract(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     x, *start = operands
     return b.reshape(b.dynamic_slice(x, start, [1] * x.type.rank), []) if start else x
 
@@ -244,17 +247,17 @@ def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 # ---- shape -------------------------------------------------------------------------------------------------
 
 
-def _shape_of(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _shape_of(b: _Sizes, op: IrOp, operands: list[IrValue]) -> Any:
     sizes = [_size(b, operands[0], i) for i in range(operands[0].type.rank)]
     return b.shape(sizes, ir.IntegerType.get_signless(32))
 
 
-def _num_elements(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _num_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     one = b.constant(1, ir.RankedTensorType.get([], operands[0].type.element_type))
     return b.reduce(operands[0], one, [0], "stablehlo.multiply")
 
 
-def _broadcast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _broadcast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> Any:
     """The broadcast of shapes: per dimension the constant that is not 1, else the dynamic size, else 1."""
     shapes = [b.numbers(x)[::-1] for x in operands]
     sizes = []
@@ -306,7 +309,7 @@ _RULES: dict[str, Rule] = {
 """The rule for each op that exporters are known to leave."""
 
 
-def floor_divide(b: Emitter, x: Any, y: Any) -> Any:
+def floor_divide(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
     """The quotient rounded down; StableHLO rounds toward zero."""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)

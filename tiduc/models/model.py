@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+from torch_mlir import ir
+
 from tiduc.backends.backend import LOOPS, Options
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.passes.rules import OPSET
@@ -57,7 +60,7 @@ class Model(Program):
         weights = {name: x for name, x in self.weights.items() if name in own}
         return _with(batched, weights)
 
-    def arguments(self, *others: Any) -> list[Any]:
+    def arguments(self, *others: Any) -> list[NDArray[Any]]:
         """All arguments in order: the weights, and `others` for the remaining inputs.
 
         `InputError` where the number of `others` differs from the number of remaining inputs.
@@ -117,7 +120,7 @@ class Model(Program):
 
 
 def model_of(
-    module: Any, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
+    module: ir.Module, weights: Mapping[str, Array], entry: str | None = None, opset: OpSet = OPSET
 ) -> Model:
     """The model of a module's function; `weights` are its weights, by input name."""
     return _with(from_module(module, entry, opset), weights)

@@ -107,7 +107,7 @@ _KINDS = {
 }
 
 
-def _expand(name: str, call: Any, module: Any) -> Sequence[Any]:
+def _expand(name: str, call: Any, module: ir.Module) -> Sequence[Any]:
     """Adds a function for the node to the module; returns the results of a call to that function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")

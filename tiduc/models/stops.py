@@ -6,17 +6,21 @@ y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composit
 import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import Expansion
+
+if TYPE_CHECKING:
+    import torch
 
 _NAME = "tidu.stop_gradient"
 
 
-def composite(call: Any, module: Any) -> Sequence[Any]:
+def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
     """A composite that stops tangents; its decomposition is an identity function."""
     (x,) = call.operands
     function = f"{_NAME}.{len(list(module.body.operations))}"
@@ -37,7 +41,7 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
     """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
     aten, stop = torch.ops.aten, _operator(torch)
 
-    def detach(x: Any) -> Any:
+    def detach(x: Any) -> "torch.Tensor":
         return stop(x) if x.is_floating_point() or x.is_complex() else NotImplemented
 
     def embedding(
@@ -57,7 +61,7 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 @functools.cache
-def _operator(torch: Any) -> Any:
+def _operator(torch: ModuleType) -> Any:
     """A custom PyTorch operator, opaque to torch-mlir."""
     name, schema = "tiduc::stop_gradient", "(Tensor x) -> Tensor"
     operator = torch.library.custom_op(name, lambda x: x.clone(), mutates_args=(), schema=schema)
@@ -65,7 +69,7 @@ def _operator(torch: Any) -> Any:
     return torch.ops.tiduc.stop_gradient.default
 
 
-def mark_stops(torch: Any, exported: Any) -> None:
+def mark_stops(torch: ModuleType, exported: "torch.export.ExportedProgram") -> None:
     """Inserts stops after `torch.no_grad` blocks and at `detach_`, in an `ExportedProgram`."""
     block, in_place = torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.aten.detach_.default
     fresh = torch.ops.aten.lift_fresh_copy.default
@@ -87,7 +91,13 @@ def stop_reads(torch: ModuleType, graph: Any, placeholder: Any) -> None:
     _stop_at(torch, graph, placeholder, last, [placeholder])
 
 
-def _stop_at(torch: Any, graph: Any, value: Any, place: Any, names: Sequence[Any]) -> None:
+def _stop_at(
+    torch: ModuleType,
+    graph: "torch.fx.Graph",
+    value: "torch.fx.Node",
+    place: "torch.fx.Node",
+    names: Sequence[Any],
+) -> None:
     """Makes all readers of the value after this place read the stopped value; `names` are the nodes that give it."""
     tensor = value.meta["val"]
     if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):

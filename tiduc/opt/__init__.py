@@ -10,7 +10,8 @@ A new stage needs a row in passes.py to be usable in pipelines.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+
+from torch_mlir import ir
 
 from tiduc.opt import driver
 from tiduc.opt.iree_passes import PASSES as IREE_PASSES
@@ -27,7 +28,7 @@ __all__ = ["PASSES", "PIPELINES", "Observe", "Option", "Pass", "Pipeline", "Prin
 
 
 def run_pipeline(
-    module: Any,
+    module: ir.Module,
     pipeline: str,
     observe: Observe = Observe(),  # noqa: B008  (frozen)
     opset: OpSet = OPSET,

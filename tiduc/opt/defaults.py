@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.verify import NAME
@@ -41,7 +41,7 @@ def last_linear(view: View, derived: bool = False) -> Graph | None:
     return view.graph(name) if name is not None else None
 
 
-def outputs_of(graph: Graph) -> list[Any]:
+def outputs_of(graph: Graph) -> list[Value]:
     """The active outputs of a graph, each once."""
     return list(dict.fromkeys(y for y in graph.outputs if y is not None))
 
@@ -96,7 +96,7 @@ def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) 
     return key
 
 
-def argument_attributes(view: View, flat: Graph) -> Any:
+def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
     """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
 
     A batched input has the name of the input that it is a batch of, unless that one is also an input.

@@ -24,7 +24,7 @@ _UNKNOWN = "does not refer to a registered pass"
 
 @stage
 def run_pipeline(
-    module: Any,
+    module: ir.Module,
     pipeline: str,
     passes: Mapping[str, Pass | Pipeline],
     observe: Observe = Observe(),  # noqa: B008  (frozen)

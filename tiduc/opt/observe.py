@@ -181,7 +181,7 @@ class Statistics:
 
 
 @contextmanager
-def reproducible(module: Any, pipeline: str, observe: Observe) -> Iterator[None]:
+def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator[None]:
     """Writes the module and the pipeline to the file `observe.reproducer`; removes the file if the block succeeds.
 
     The file is written first, so that it exists even if a native pass ends the process.

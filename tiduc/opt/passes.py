@@ -19,6 +19,7 @@ from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import Graph, operations
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_graph
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.opt.defaults import (
     argument_attributes,
     chosen_graph,
@@ -97,7 +98,7 @@ def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset
         "search-path", "names", "directories to search for NAME.mlir, for a graph @NAME that the module lacks"
     ),
 )
-def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
+def resolve_in_place(module: ir.Module, search_path: Sequence[str] = ()) -> None:
     """Checks all references between graphs: each names one value of the right type, and no value
     depends on itself. Copies the graphs that are found on the search path to the module.
 
@@ -121,7 +122,7 @@ def resolve_in_place(module: Any, search_path: Sequence[str] = ()) -> None:
     Option("name", "string", _NAME.format("L", "L")),
 )
 def linearize_in_place(
-    module: Any,
+    module: IrOp,
     graph: str | None = None,
     outputs: Sequence[Any] | None = None,
     wrt: Sequence[str] | None = None,
@@ -149,7 +150,7 @@ def linearize_in_place(
     Option("name", "string", _NAME.format("T", "T")),
 )
 def linear_transpose_in_place(
-    module: Any, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
+    module: IrOp, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
 ) -> None:
     """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP).
 
@@ -164,7 +165,7 @@ def linear_transpose_in_place(
 
 
 @_pass("tidu-seed", Option("graph", "string", "the linear graph, by symbol; default: the last one"))
-def seed_in_place(module: Any, graph: str | None = None, opset: OpSet = OPSET) -> None:
+def seed_in_place(module: ir.Module, graph: str | None = None, opset: OpSet = OPSET) -> None:
     """Binds the input of a transposed graph, the cotangent of a real scalar output, to 1: the VJP
     becomes a gradient."""
     view = resolve(module)
@@ -193,7 +194,7 @@ def seed_in_place(module: Any, graph: str | None = None, opset: OpSet = OPSET) -
     Option("name", "string", _NAME.format("B", "B")),
 )
 def batch_in_place(
-    module: Any,
+    module: ir.Module,
     size: int | None = None,
     graph: str | None = None,
     inputs: Sequence[str] | None = None,
@@ -223,7 +224,7 @@ def batch_in_place(
     Option("name", "string", _NAME.format("J", "J")),
 )
 def jet_in_place(
-    module: Any,
+    module: ir.Module,
     order: int | None = None,
     graph: str | None = None,
     outputs: Sequence[Any] | None = None,
@@ -246,7 +247,7 @@ def jet_in_place(
 
 
 @_pass("tidu-infer-active")
-def infer_active_in_place(module: Any) -> None:
+def infer_active_in_place(module: ir.Module) -> None:
     """Restores the active masks of linear graphs after native passes have dropped them."""
     for op in operations(module.body):
         if op.name == "tidu.graph":
@@ -302,7 +303,7 @@ def materialize_merge_in_place(
 
 
 @_pass("tidu-structure", _LOOP_MEMORY)
-def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
+def structure_in_place(module: IrOp, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that
     run in lockstep."""
     view = resolve(module)
@@ -323,7 +324,7 @@ def structure_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OP
 
 
 @_pass("tidu-rematerialize", _MEMORY)
-def rematerialize_in_place(module: Any, memory: str = "", opset: OpSet = OPSET) -> None:
+def rematerialize_in_place(module: ir.Module, memory: str = "", opset: OpSet = OPSET) -> None:
     """Orders the ops of flat graphs for a lower peak of memory, and recomputes values to fit a budget."""
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
@@ -359,7 +360,7 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
 
 
 @_pass("tidu-simplify")
-def simplify_in_place(module: Any) -> None:
+def simplify_in_place(module: ir.Module) -> None:
     """Applies simplifications that MLIR's and StableHLO's passes lack."""
     for op in operations(module.body):
         if op.name == "func.func" and len(op.regions[0].blocks):

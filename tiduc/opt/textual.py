@@ -16,6 +16,7 @@ from typing import Any, Literal
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.ops.ir_types import IrOp
 
 _NAME = re.compile(r"\s*([\w.-]*)")
 _WHOLE = re.compile(r"\s*builtin\.module\s*\(")
@@ -142,7 +143,7 @@ class Pipeline:
 def _added(function: Callable[[Any], object]) -> Callable[[Any, Any], None]:
     """A function on modules as `PassManager.add` takes it."""
 
-    def run(op: Any, _: Any) -> None:
+    def run(op: IrOp, _: Any) -> None:
         function(op.opview)
 
     return run
@@ -270,7 +271,7 @@ def _symbol(text: str) -> str:
     return str(reference.value)
 
 
-def _reference(text: str) -> Any:
+def _reference(text: str) -> ir.Attribute:
     try:
         reference = ir.Attribute.parse(text)
     except ir.MLIRError:

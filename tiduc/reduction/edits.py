@@ -11,16 +11,17 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 Place = Callable[[], None]
 Edit = Callable[[Any], list[Place]]
 
 
-def _body(module: Any) -> Any:
+def _body(module: IrOp) -> Any:
     return module.regions[0].blocks[0]
 
 
-def _inner(module: Any) -> list[Any]:
+def _inner(module: IrOp) -> list[ir.Operation]:
     """The ops in functions and graphs that are not terminators, inner ones first."""
     return [
         op
@@ -30,11 +31,11 @@ def _inner(module: Any) -> list[Any]:
     ]
 
 
-def _is_terminator(op: Any) -> bool:
+def _is_terminator(op: IrOp) -> bool:
     return bool(op.has_trait(ir.IsTerminatorTrait))
 
 
-def _functions(module: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _functions(module: IrOp) -> Iterator[tuple[Any, Any, Any]]:
     """The functions with a body, their blocks, and their terminators."""
     for op in operations(_body(module)):
         if op.name == "func.func" and len(op.regions[0].blocks) == 1:
@@ -43,15 +44,15 @@ def _functions(module: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield op, block, last
 
 
-def functions(module: Any) -> list[Place]:
+def functions(module: IrOp) -> list[Place]:
     """Erases functions, graphs and other ops of the module itself."""
     return [op.erase for op in operations(_body(module))]
 
 
-def results(module: Any) -> list[Place]:
+def results(module: IrOp) -> list[Place]:
     """Drops results of functions, the last ones first."""
 
-    def place(function: Any, i: int) -> Place:
+    def place(function: IrOp, i: int) -> Place:
         def drop() -> None:
             last = _terminator(function)
             kept = [y for j, y in enumerate(last.operands) if j != i]
@@ -69,12 +70,12 @@ def results(module: Any) -> list[Place]:
     ]
 
 
-def _terminator(function: Any) -> Any:
+def _terminator(function: IrOp) -> Any:
     *_, last = operations(function.regions[0].blocks[0])
     return last
 
 
-def _retype(function: Any, attributes: str, dropped: int) -> None:
+def _retype(function: IrOp, attributes: str, dropped: int) -> None:
     """Makes a function's type that of its body, and drops one entry of its `arg_attrs` or `res_attrs`."""
     block = function.regions[0].blocks[0]
     types = [x.type for x in block.arguments], [y.type for y in _terminator(function).operands]
@@ -84,10 +85,10 @@ def _retype(function: Any, attributes: str, dropped: int) -> None:
         function.attributes[attributes] = ir.ArrayAttr.get(kept)
 
 
-def arguments(module: Any) -> list[Place]:
+def arguments(module: IrOp) -> list[Place]:
     """Drops arguments of functions that no op uses, the last ones first."""
 
-    def place(function: Any, block: Any, i: int) -> Place:
+    def place(function: IrOp, block: Any, i: int) -> Place:
         def drop() -> None:
             block.erase_argument(i)
             _retype(function, "arg_attrs", i)
@@ -102,18 +103,18 @@ def arguments(module: Any) -> list[Place]:
     ]
 
 
-def _is_unused(value: Any) -> bool:
+def _is_unused(value: IrValue) -> bool:
     return next(iter(value.uses), None) is None
 
 
-def to_first_operands(module: Any) -> list[Place]:
+def to_first_operands(module: IrOp) -> list[Place]:
     """Replaces the results of an op by the first operands of their types."""
     return [
         _forwarding(op, [same[0] for same in choices]) for op in _inner(module) if (choices := _choices(op))
     ]
 
 
-def to_last_operands(module: Any) -> list[Place]:
+def to_last_operands(module: IrOp) -> list[Place]:
     """Replaces the results of an op by the last operands of their types, where these are not the first ones."""
     return [
         _forwarding(op, [same[-1] for same in choices])
@@ -122,20 +123,20 @@ def to_last_operands(module: Any) -> list[Place]:
     ]
 
 
-def _choices(op: Any) -> list[list[int]]:
+def _choices(op: IrOp) -> list[list[int]]:
     """For each result of an op, the operands of the result's type; empty if a result has none."""
     choices = [[i for i, x in enumerate(op.operands) if x.type == y.type] for y in op.results]
     return choices if all(choices) else []
 
 
-def _forwarding(op: Any, chosen: Sequence[int]) -> Place:
+def _forwarding(op: IrOp, chosen: Sequence[int]) -> Place:
     return lambda: _replace(op, [op.operands[i] for i in chosen])
 
 
-def to_zeros(module: Any) -> list[Place]:
+def to_zeros(module: IrOp) -> list[Place]:
     """Replaces the results of an op by constants 0."""
 
-    def place(op: Any, zeros: Sequence[Any]) -> Place:
+    def place(op: IrOp, zeros: Sequence[Any]) -> Place:
         def replace() -> None:
             ip = ir.InsertionPoint(op)
             made = [
@@ -157,7 +158,7 @@ def to_zeros(module: Any) -> list[Place]:
     return places
 
 
-def _zero(type_: Any) -> Any | None:
+def _zero(type_: ir.RankedTensorType) -> ir.Attribute | None:
     """The elements attribute of zeros of a type; None where there is none."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
@@ -171,17 +172,17 @@ def _zero(type_: Any) -> Any | None:
         return None
 
 
-def _replace(op: Any, values: Sequence[Any]) -> None:
+def _replace(op: IrOp, values: Sequence[IrValue]) -> None:
     """Replaces an op's results by other values, and erases the op."""
     for y, x in zip(op.results, values, strict=True):
         y.replace_all_uses_with(x)
     op.erase()
 
 
-def branches(module: Any) -> list[Place]:
+def branches(module: IrOp) -> list[Place]:
     """Replaces an op, such as a branch, by the body of one of its regions without arguments."""
 
-    def place(op: Any, block: Any) -> Place:
+    def place(op: IrOp, block: ir.Block) -> Place:
         def inline() -> None:
             *inner, last = operations(block)
             for each in inner:
@@ -198,20 +199,20 @@ def branches(module: Any) -> list[Place]:
     ]
 
 
-def _yields(block: Any, op: Any) -> bool:
+def _yields(block: ir.Block, op: IrOp) -> bool:
     *_, last = operations(block)
     return [x.type for x in last.operands] == [y.type for y in op.results]
 
 
-def unused(module: Any) -> list[Place]:
+def unused(module: IrOp) -> list[Place]:
     """Erases ops whose results no op uses."""
     return [op.erase for op in _inner(module) if all(_is_unused(y) for y in op.results)]
 
 
-def attributes(module: Any) -> list[Place]:
+def attributes(module: IrOp) -> list[Place]:
     """Drops attributes that are not the op's own, such as names and shardings."""
 
-    def place(op: Any, name: str) -> Place:
+    def place(op: IrOp, name: str) -> Place:
         def drop() -> None:
             del op.attributes[name]
 

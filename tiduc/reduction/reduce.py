@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.reduction.edits import EDITS, Edit
 
 Test = Callable[[bytes], bool]
@@ -40,7 +41,7 @@ class Reduction:
         """The text of the module."""
         return written(self.module)
 
-    def keep_if_interesting(self, candidate: Any) -> bool:
+    def keep_if_interesting(self, candidate: IrOp) -> bool:
         """Takes a candidate that is valid and interesting."""
         try:
             candidate.verify()

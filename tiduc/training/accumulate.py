@@ -6,11 +6,12 @@ Each call computes the update and selects between the new and the old values, so
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element
 from tiduc.ports import Port
 
@@ -18,7 +19,9 @@ from tiduc.ports import Port
 class Accumulation:
     """The sums of gradients, as further state of a training step, and whether this call updates the parameters."""
 
-    def __init__(self, b: Any, parameters: Sequence[Port], slopes: Sequence[Any], count: int) -> None:
+    def __init__(
+        self, b: StablehloBuilder, parameters: Sequence[Port], slopes: Sequence[Value], count: int
+    ) -> None:
         """Adds the gradients `slopes` to the sums. Raises RequestError if `count` is less than 1."""
         if count < 1:
             raise RequestError(f"accumulate needs a number of batches, at least 1, got {count}")
@@ -35,6 +38,6 @@ class Accumulation:
             self.slopes.append(b.multiply(total, b.constant(1 / count, total)))
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
-    def new_if_due(self, new: Any, old: Any) -> Any:
+    def new_if_due(self, new: Value, old: Value) -> Value:
         """The new value where this call updates the parameters, else the old one."""
         return self._b.select(self._due, new, old)

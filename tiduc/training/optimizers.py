@@ -20,7 +20,9 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, rank, shape
 
 
@@ -32,7 +34,7 @@ class Sgd:
     counts = False  # whether the update depends on the number of the step
 
     def update(
-        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Any], rate: Value, step: Any
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and its new state."""
         return _less(b, p, rate, g), []
@@ -50,7 +52,7 @@ class Momentum:
         _is_fraction("momentum", self.momentum)
 
     def update(
-        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and its new velocity."""
         velocity = b.add(b.multiply(b.constant(self.momentum, p), state[0]), g)
@@ -74,7 +76,7 @@ class Adam:
             raise RequestError(f"epsilon must be at least 0, not {self.epsilon}")
 
     def update(
-        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moments of its gradient."""
         first = _mixed(b, self.beta1, state[0], g)
@@ -95,7 +97,7 @@ class AdamW(Adam):
         _is_positive("weight_decay", self.weight_decay)
 
     def update(
-        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moments of its gradient."""
         return super().update(b, _decayed(b, p, rate, self.weight_decay), g, state, rate, step)
@@ -117,7 +119,7 @@ class Lion:
         _is_positive("weight_decay", self.weight_decay)
 
     def update(
-        self, b: Any, p: Any, g: Any, state: Sequence[Any], rate: Any, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moment of its gradient."""
         mixed = _mixed(b, self.beta1, state[0], g)
@@ -161,7 +163,7 @@ def without_decay(chosen: Optimizer) -> Optimizer:
     return replace(chosen, weight_decay=0.0) if isinstance(chosen, AdamW | Lion) else chosen
 
 
-def clipping(b: Any, gradients: Sequence[Any], largest: float) -> Any:
+def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) -> Value:
     """The scalar min(1, largest / norm), where norm is the Euclidean norm of all gradients together, in f32 or f64.
 
     PyTorch's `clip_grad_norm_` adds 1e-6 to the norm; this function does not.
@@ -176,21 +178,21 @@ def clipping(b: Any, gradients: Sequence[Any], largest: float) -> Any:
     return b.emit("stablehlo.minimum", (b.constant(1.0, total), factor), total.type)
 
 
-def scaled(b: Any, factor: Any, g: Any) -> Any:
+def scaled(b: StablehloBuilder, factor: Value, g: Value) -> Value:
     """A gradient times a scalar."""
     return b.multiply(_filled(b, factor, g), g)
 
 
-def _decayed(b: Any, p: Any, rate: Any, decay: float) -> Any:
+def _decayed(b: StablehloBuilder, p: Value, rate: Value, decay: float) -> Value:
     """(1 - rate decay) p."""
     return p if not decay else _less(b, p, b.multiply(rate, b.constant(decay, rate)), p)
 
 
-def _mixed(b: Any, old: float, x: Any, y: Any) -> Any:
+def _mixed(b: StablehloBuilder, old: float, x: Value, y: Value) -> Value:
     return b.add(b.multiply(b.constant(old, x), x), b.multiply(b.constant(1 - old, x), y))
 
 
-def _bias(b: Any, beta: float, step: Any) -> Any:
+def _bias(b: StablehloBuilder, beta: float, step: Value) -> Value:
     """1 - beta^step, as -expm1(step log beta), which does not lose digits by cancellation if beta is near 1."""
     if not beta:
         return b.constant(1, step)
@@ -198,11 +200,11 @@ def _bias(b: Any, beta: float, step: Any) -> Any:
     return b.negate(b.emit("stablehlo.exponential_minus_one", (power,), power.type))
 
 
-def _less(b: Any, p: Any, rate: Any, direction: Any) -> Any:
+def _less(b: StablehloBuilder, p: Value, rate: Value, direction: Value) -> Value:
     """p - rate direction."""
     return b.subtract(p, b.multiply(_filled(b, rate, p), direction))
 
 
-def _filled(b: Any, scalar: Any, p: Any) -> Any:
+def _filled(b: StablehloBuilder, scalar: Value, p: Value) -> Value:
     """A scalar, converted to p's element type and broadcast to p's shape."""
     return b.broadcast_in_dim(b.convert(scalar, element(p)), [], shape(p))

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.verify import HELD
 from tiduc.dialect.shapes.types import element, is_float, with_element
@@ -137,7 +139,7 @@ def _update(
     decay: Sequence[str],
     clip_norm: float | None,
     accumulate: int,
-) -> tuple[list[Port], list[Any]]:
+) -> tuple[list[Port], list[Value]]:
     """Inputs for the optimizer state and the rate, and the new values of the parameters and of the state.
 
     For elements narrower than f32, the update is computed in f32, which is wide enough for sums of many small
@@ -224,7 +226,7 @@ def trained_names(
     return trained
 
 
-def _scalar(b: Any, name: str) -> Port:
+def _scalar(b: StablehloBuilder, name: str) -> Port:
     return Port(name, ir.RankedTensorType.get([], ir.F32Type.get()), f"{b.graph.name}.{name}")
 
 

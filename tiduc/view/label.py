@@ -10,6 +10,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.attributes import location_name
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.control_ops import TARGET, call_target
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ACTIVE, NAME
 
 SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
@@ -34,12 +35,12 @@ _WORDS = {
 _PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
 
 
-def type_name(type_: Any) -> str:
+def type_name(type_: ir.RankedTensorType) -> str:
     """A tensor type without `tensor<>`: `2x16xf32`; other types as MLIR prints them."""
     return str(type_).removeprefix("tensor<").removesuffix(">")
 
 
-def title(op: Any) -> str:
+def title(op: IrOp) -> str:
     """An op's name, with its callee, comparison direction or reducer."""
     name = name_of(op)
     called = callees(op)
@@ -63,7 +64,7 @@ def reducer(op: Any) -> str:
     return str(inner[0].name) if len(inner) == 1 else ""
 
 
-def attributes(op: Any, width: int = _LINE) -> str:
+def attributes(op: IrOp, width: int = _LINE) -> str:
     """An op's attributes, without those that are in its title or say little."""
     if op.name == "stablehlo.slice":
         return _slice(op)
@@ -81,14 +82,14 @@ def attributes(op: Any, width: int = _LINE) -> str:
     return clipped(", ".join(parts), width)
 
 
-def _slice(op: Any) -> str:
+def _slice(op: IrOp) -> str:
     """The ranges in StableHLO's own syntax: [0:8:2, 1:3]."""
     names = "start_indices", "limit_indices", "strides"
     rows = zip(*(list(op.attributes[name]) for name in names), strict=True)
     return "[" + ", ".join(f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in rows) + "]"
 
 
-def _dot_general(op: Any) -> str:
+def _dot_general(op: IrOp) -> str:
     """The contracting dimensions, and the batching dimensions if any."""
     of = Contraction.of(op)
     batches, summed = (" x ".join(str(list(own)) for own in pair) for pair in (of.batches, of.summed))
@@ -100,7 +101,7 @@ def clipped(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _bare(attribute: Any) -> str:
+def _bare(attribute: ir.Attribute) -> str:
     text = str(attribute)
     if len(text) > 10 * _LINE:
         return "…"
@@ -114,7 +115,7 @@ def _bare(attribute: Any) -> str:
     return text
 
 
-def literal(op: Any) -> str | None:
+def literal(op: IrOp) -> str | None:
     """The text of a splat constant or of a constant with few elements; None for other ops."""
     if op.name != "stablehlo.constant":
         return None
@@ -130,7 +131,7 @@ def literal(op: Any) -> str | None:
     return None
 
 
-def _number(x: Any) -> str:
+def _number(x: float) -> str:
     if isinstance(x, bool):
         return str(x).lower()
     return f"{x:.6g}" if isinstance(x, float) else str(x)
@@ -149,7 +150,7 @@ def port_names(values: Any, attrs: Any, default: str) -> list[str]:
     return names
 
 
-def said_of_place(location: Any) -> str:
+def said_of_place(location: ir.Location) -> str:
     """The names in a location, such as a frontend's scopes."""
     return " ".join(dict.fromkeys(_PLACES.findall(str(location))))
 

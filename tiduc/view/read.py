@@ -14,6 +14,7 @@ from tiduc.activity import Activity, callees, functions, named_values
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF
 from tiduc.passes.batch import BATCH_OF
 from tiduc.view import label
@@ -23,7 +24,7 @@ REGIONS = {"stablehlo.while": ("cond", "do"), "stablehlo.if": ("true", "false")}
 
 
 @stage
-def read_picture(module: Any, activity: Activity, title: str = "") -> Picture:
+def read_picture(module: ir.Module, activity: Activity, title: str = "") -> Picture:
     """The scenes of a module; those of public functions and of graphs are shown."""
     reader = _Reader(module, activity, title)
     for name, op in reader.functions.items():
@@ -35,7 +36,7 @@ def read_picture(module: Any, activity: Activity, title: str = "") -> Picture:
 
 
 class _Reader:
-    def __init__(self, module: Any, activity: Activity, title: str) -> None:
+    def __init__(self, module: ir.Module, activity: Activity, title: str) -> None:
         self.picture = Picture(title)
         self.activity = activity
         self.functions = functions(module)
@@ -57,7 +58,7 @@ class _Reader:
 
     # ---- what is not a box ------------------------------------------------------------------------------------
 
-    def look(self, block: Any) -> None:
+    def look(self, block: ir.Block) -> None:
         """Finds values that are written where they are used, and resolves references."""
         for op in operations(block):
             if op.name == "tidu.external":
@@ -71,7 +72,7 @@ class _Reader:
                 if not of.startswith("["):
                     self.literals[op.result] = of
 
-    def literal(self, x: Any) -> str | None:
+    def literal(self, x: IrValue) -> str | None:
         return self.literals.get(self.follow(x))
 
     def follow(self, x: Any) -> Any:
@@ -82,7 +83,7 @@ class _Reader:
 
     # ---- functions and graphs -----------------------------------------------------------------------------------
 
-    def empty(self, name: str, op: Any) -> Scene:
+    def empty(self, name: str, op: IrOp) -> Scene:
         """The scene of a function or graph, with its inputs and ops as boxes but no arrows."""
         linear = INPUT_OF in op.attributes
         plain = "batched graph" if BATCH_OF in op.attributes else "graph"
@@ -102,10 +103,10 @@ class _Reader:
         self.boxes(scene, block)
         return scene
 
-    def input(self, scene: Scene, x: Any, name: str, detail: str = "") -> None:
+    def input(self, scene: Scene, x: IrValue, name: str, detail: str = "") -> None:
         self.add(scene, [x], kind="input", name=name, detail=detail, place=describe(x.location))
 
-    def function(self, name: str, op: Any) -> None:
+    def function(self, name: str, op: IrOp) -> None:
         scene, block = self.picture.scenes[f"@{name}"], op.regions[0].blocks[0]
         self.arrows(scene, block)
         *_, end = operations(block)
@@ -117,7 +118,7 @@ class _Reader:
             names = label.port_names(end.operands, op.attributes.get("res_attrs"), "result")
         self.outputs(scene, end, names)
 
-    def outputs(self, scene: Scene, end: Any, names: list[str]) -> None:
+    def outputs(self, scene: Scene, end: IrOp, names: list[str]) -> None:
         for i, x in enumerate(end.operands):
             said = self.literal(x) or ""
             activity = self.activity.of(self.follow(x))
@@ -132,7 +133,7 @@ class _Reader:
             if not said:
                 self.arrow(scene, x, box, 0)
 
-    def bind(self, op: Any) -> None:
+    def bind(self, op: IrOp) -> None:
         """Adds an arrow from a value to each input bound to it."""
         key, (graph, name) = (
             str(ir.FlatSymbolRefAttr(op.attributes["input"]).value),
@@ -152,7 +153,7 @@ class _Reader:
 
     # ---- ops ------------------------------------------------------------------------------------------------------
 
-    def boxes(self, scene: Scene, block: Any) -> None:
+    def boxes(self, scene: Scene, block: ir.Block) -> None:
         for op in operations(block):
             if op.name in ("tidu.name", "func.return", "return", "stablehlo.return"):
                 continue
@@ -164,7 +165,7 @@ class _Reader:
                 continue
             self.op(scene, op)
 
-    def op(self, scene: Scene, op: Any) -> None:
+    def op(self, scene: Scene, op: IrOp) -> None:
         called = callees(op)
         kind = "call" if called else "constant" if op.name == "stablehlo.constant" else "op"
         literals = [said or "·" for said in map(self.literal, op.operands)]
@@ -189,7 +190,7 @@ class _Reader:
         for i, x in enumerate(captured):
             self.arrow(scene, x, self.defined_by[op][0], len(op.operands) + i, "captured")
 
-    def regions(self, scene: Scene, op: Any) -> list[str]:
+    def regions(self, scene: Scene, op: IrOp) -> list[str]:
         """The names of new scenes for an op's regions; a region with one op gets none."""
         if not len(op.regions) or label.reducer(op):
             return []
@@ -210,7 +211,7 @@ class _Reader:
             names.append(inner.name)
         return names
 
-    def arrows(self, scene: Scene, block: Any) -> None:
+    def arrows(self, scene: Scene, block: ir.Block) -> None:
         for op in operations(block):
             if (sources := self.defined_by.get(op)) is None:
                 continue
@@ -218,7 +219,7 @@ class _Reader:
                 if self.literal(x) is None:
                     self.arrow(scene, x, sources[0], slot)
 
-    def arrow(self, scene: Scene, x: Any, box: Box, slot: int, kind: str = "value") -> None:
+    def arrow(self, scene: Scene, x: IrValue, box: Box, slot: int, kind: str = "value") -> None:
         """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
         target = self.follow(x)
         if target not in self.defined_by:  # a cyclic reference, which other commands refuse
@@ -242,7 +243,7 @@ class _Reader:
 
     # ---- boxes ----------------------------------------------------------------------------------------------------
 
-    def add(self, scene: Scene, values: list[Any], key: Any = None, **said: Any) -> None:
+    def add(self, scene: Scene, values: list[IrValue], key: IrOp | None = None, **said: Any) -> None:
         """Adds a box that defines these values."""
         activity = {self.activity.of(y) for y in values}
         most = next((a for a in ("linear", "active") if a in activity), "inactive")
@@ -261,7 +262,7 @@ class _Reader:
         return box
 
 
-def _blocks(op: Any) -> Iterator[Any]:
+def _blocks(op: IrOp) -> Iterator[Any]:
     """All blocks in an op, each before its nested blocks."""
     for region in op.regions:
         for block in region.blocks:
@@ -270,6 +271,6 @@ def _blocks(op: Any) -> Iterator[Any]:
                 yield from _blocks(inner)
 
 
-def _spelled(ref: Any) -> str:
+def _spelled(ref: ir.SymbolRefAttr) -> str:
     """A reference without the quotes that MLIR puts around unusual names."""
     return "::".join(f"@{name}" for name in ref.value)

@@ -20,6 +20,7 @@ from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import zero
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.dialect.facts.windows import Layout, Window, group_counts, window_of_convolution
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
@@ -31,7 +32,7 @@ def has_one_place(op: Any) -> bool:
     return all(shape(op.results[0])[d] == 1 for d in Layout.of(op).output[2:])
 
 
-def as_products(b: Emitter, op: Any) -> Any:
+def as_products(b: Emitter, op: Any) -> IrValue:
     """The result of a convolution of static shapes, whose window is not reversed."""
     layout, w = Layout.of(op), window_of_convolution(op)
     x, kernel = _image(b, op, layout, w), _kernel(b, op, layout)
@@ -46,7 +47,7 @@ def as_products(b: Emitter, op: Any) -> Any:
     return b.transpose(y, np.argsort([batch, *spatial, features]))
 
 
-def _image(b: Emitter, op: Any, layout: Layout, w: Window) -> Any:
+def _image(b: Emitter, op: IrOp, layout: Layout, w: Window) -> IrValue:
     """x as (batch, places..., group, in), with its padding, and with the zeros between its elements."""
     batch, features, *spatial = layout.input
     of_features, of_batches = group_counts(op)
@@ -60,7 +61,7 @@ def _image(b: Emitter, op: Any, layout: Layout, w: Window) -> Any:
     return b.transpose(x, [*range(1, len(sizes) + 2), 0, len(sizes) + 2])
 
 
-def _kernel(b: Emitter, op: Any, layout: Layout) -> Any:
+def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
     """The kernel as (window..., in, group, out)."""
     each, results, *spatial = layout.kernel
     *sizes, features, count = shape(w := b.transpose(_converted(b, op, 1), [*spatial, each, results]))
@@ -68,18 +69,18 @@ def _kernel(b: Emitter, op: Any, layout: Layout) -> Any:
     return b.reshape(w, [*sizes, features, groups, count // groups])
 
 
-def _converted(b: Emitter, op: Any, number: int) -> Any:
+def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
     """An operand in the element type of the result, in which products are summed: i32 for operands of i8, say."""
     return b.convert(op.operands[number], element(op.results[0]))
 
 
-def precision(op: Any) -> dict[str, Any]:
+def precision(op: IrOp) -> dict[str, Any]:
     """The precision of a convolution, as an attribute of the products that replace it."""
     return {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
 
 
 def _summed_over_window(
-    b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
+    b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Mapping[str, Any]
 ) -> Any:
     """y as (batch, places..., group, out): the sum of one product for each element of the window."""
     total = None
@@ -90,7 +91,7 @@ def _summed_over_window(
     return total
 
 
-def _product(b: Emitter, x: Any, kernel: Any, given: Mapping[str, Any]) -> Any:
+def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Mapping[str, Any]) -> IrValue:
     """sum_i x[n, p, g, i] kernel[i, g, o], as (n, p..., g, o)."""
     *outer, groups, features = shape(x)
     count, rank = shape(kernel)[-1], len(shape(x))
@@ -103,7 +104,7 @@ def _product(b: Emitter, x: Any, kernel: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _place_by_place(
-    b: Emitter, x: Any, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
+    b: Emitter, x: IrValue, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
 ) -> Any:
     """y as (batch, places..., group, out): one product, with a sum over the window, for each place."""
     n, *_, groups, features = shape(x)
@@ -125,13 +126,13 @@ def _place_by_place(
     return b.concatenate(parts, 1)
 
 
-def _part(b: Emitter, x: Any, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
+def _part(b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
     """x[:, first + strides * index, :, :] for the indices of an array of these sizes."""
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 
 
-def at_offset(b: Emitter, kernel: Any, k: Sequence[int]) -> Any:
+def at_offset(b: Emitter, kernel: IrValue, k: Sequence[int]) -> IrValue:
     """kernel[k], where the dimensions of the window come first."""
     rest = shape(kernel)[len(k) :]
     ends = [*(i + 1 for i in k), *rest]

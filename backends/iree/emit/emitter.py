@@ -16,6 +16,7 @@ from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph import functions
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
@@ -85,7 +86,7 @@ def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
 class Emitter(IrEmitter):
     """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
 
-    def __init__(self, ip: Any, location: Any, settings: Settings = DEFAULT) -> None:
+    def __init__(self, ip: ir.InsertionPoint, location: ir.Location, settings: Settings = DEFAULT) -> None:
         super().__init__(ip, location)
         self.emitted: list[Any] = []
         self.settings = settings
@@ -97,7 +98,7 @@ class Emitter(IrEmitter):
         """The insertion point."""
         return self._ip
 
-    def at(self, ip: Any) -> Self:
+    def at(self, ip: ir.InsertionPoint) -> Self:
         """An emitter of this class at another insertion point, with these settings; its ops are recorded here."""
         inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
@@ -118,9 +119,9 @@ class Emitter(IrEmitter):
     def clone(
         self,
         op: Any,
-        replaced: Mapping[int, Any],
-        types: Sequence[Any] | None = None,
-        given: Mapping[str, Any] | None = None,
+        replaced: Mapping[int, IrValue],
+        types: Sequence[ir.RankedTensorType] | None = None,
+        given: Mapping[str, ir.Attribute] | None = None,
     ) -> tuple[Any, ...]:
         """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
 
@@ -136,7 +137,7 @@ class Emitter(IrEmitter):
         self.emitted.append(copy)
         return tuple(copy.results)
 
-    def copied(self, op: Any, values: dict[Any, Any]) -> Any:
+    def copied(self, op: Any, values: dict[IrValue, IrValue]) -> IrOp:
         copy = super().copied(op, values)
         self.emitted.append(copy)
         return copy
@@ -150,41 +151,41 @@ class Emitter(IrEmitter):
         """
         arguments = list(types)
 
-        def run(region: Any) -> None:
+        def run(region: ir.Region) -> None:
             block = region.blocks.append(*arguments, arg_locs=[self.location] * len(arguments))
             inner = self.at(ir.InsertionPoint(block))
             inner.emit_all(end, tuple(fill(inner, *block.arguments)), ())
 
         return run
 
-    def copied_region(self, region: Any) -> Fill:
+    def copied_region(self, region: ir.Region) -> Fill:
         """A `Fill` that copies a region that reads no values from outside."""
         types = [x.type for x in region.blocks[0].arguments]
         return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
     def while_(
-        self, initial: Sequence[Any], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
-    ) -> tuple[Any, ...]:
+        self, initial: Sequence[IrValue], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
+    ) -> tuple[IrValue, ...]:
         """Emits a while loop; gives the loop-carried values at its end."""
         types = [x.type for x in initial]
         regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
         return self.emit_all("stablehlo.while", initial, types, None, regions)
 
-    def bitcast(self, x: Any, element_type: Any) -> Any:
+    def bitcast(self, x: IrValue, element_type: ir.Type) -> IrValue:
         """The bits of x as elements of another type of equal width."""
         return self.emit("stablehlo.bitcast_convert", (x,), with_element(x.type, element_type))
 
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
+    def fma(self, x: IrValue, y: IrValue, z: float | IrValue) -> IrValue:
         """x y + z, rounded once."""
         return self.emit("math.fma", (x, y, z), x.type)
 
-    def cut(self, x: Any, dimension: int, start: int, end: int) -> Any:
+    def cut(self, x: IrValue, dimension: int, start: int, end: int) -> IrValue:
         """The elements of x from `start` to before `end` along one dimension."""
         starts, ends = [0] * x.type.rank, list(x.type.shape)
         starts[dimension], ends[dimension] = start, end
         return self.slice(x, starts, ends, [1] * x.type.rank)
 
-    def table(self, values: ArrayLike, element_type: Any) -> Any:
+    def table(self, values: ArrayLike, element_type: ir.Type) -> Any:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
@@ -205,56 +206,56 @@ class Emitter(IrEmitter):
             {"broadcast_dimensions": dims([])},
         )
 
-    def size_of(self, x: Any, dimension: int) -> Any:
+    def size_of(self, x: IrValue, dimension: int) -> IrValue:
         """The size of a dynamic dimension, as tensor<1xi32>."""
         type_ = ir.RankedTensorType.get([], signless(32))
         size = self.emit("stablehlo.get_dimension_size", (x,), type_, {"dimension": i64(dimension)})
         return self.reshape(size, [1])
 
-    def barrier(self, *xs: Any) -> tuple[Any, ...]:
+    def barrier(self, *xs: IrValue) -> tuple[IrValue, ...]:
         """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
 
-    def stored(self, x: Any) -> Any:
+    def stored(self, x: IrValue) -> Any:
         """The value behind a barrier that only keeps the compiler from fusing ops: `stored_values` replaces it."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
-    def hidden(self) -> Any:
+    def hidden(self) -> IrValue:
         """The number 0, of which IREE knows nothing; no two such numbers are one value (`marks.py`)."""
         value = self.table(0, signless(32))
         return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
 
-def signless(width: int) -> Any:
+def signless(width: int) -> ir.Type:
     """The signless integer type of that width, which StableHLO uses for signed integers."""
     return ir.IntegerType.get_signless(width)
 
 
-def is_unsigned(x: Any) -> bool:
+def is_unsigned(x: IrValue | ir.RankedTensorType) -> bool:
     """Whether the elements of a value are unsigned integers."""
     type_ = element(x)
     return isinstance(type_, ir.IntegerType) and type_.is_unsigned
 
 
 @functools.cache
-def is_static(type_: Any) -> bool:
+def is_static(type_: ir.Type) -> bool:
     """Whether a type is a tensor type without dynamic dimensions."""
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
-def are_floats(arrays: Sequence[Any], *kinds: Any) -> bool:
+def are_floats(arrays: Sequence[IrValue], *kinds: Any) -> bool:
     """Whether arrays have elements of one of these types of floats, and static shapes without a size of 0."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 
 
-def is_boolean(x: Any) -> bool:
+def is_boolean(x: IrValue | ir.RankedTensorType) -> bool:
     """Whether the elements of a value are predicates (i1)."""
     return bool(element(x) == signless(1))
 
 
 @contextmanager
-def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
+def rewriting(op: IrOp, settings: Settings = DEFAULT) -> Iterator[Emitter]:
     """An emitter before an op; an error without a location gets the op's."""
     try:
         yield Emitter(ir.InsertionPoint(op), op.location, settings)
@@ -262,12 +263,12 @@ def rewriting(op: Any, settings: Settings = DEFAULT) -> Iterator[Emitter]:
         raise error.at(op.location) from None
 
 
-def within(op: Any, names: Collection[str] = ()) -> list[Any]:
+def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
     """An op and the ops nested in it, in pre-order; only ops of these names, if any are given."""
     return functions.within(op, names, ir.WalkOrder.PRE_ORDER)
 
 
-def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
+def rewrite(root: ir.Module | IrOp, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
     """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these.
 
     In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
@@ -283,7 +284,7 @@ def rewrite(root: Any, patterns: Mapping[str, Pattern], settings: Settings = DEF
     return count
 
 
-def replace_uses(uses: Iterable[Any], y: Any) -> None:
+def replace_uses(uses: Iterable[Any], y: IrValue) -> None:
     """Makes the given uses of a value read y instead."""
     for use in list(uses):
         use.owner.operands[use.operand_number] = y

@@ -18,6 +18,7 @@ from tiduc.backends.iree.emit.sizes import Size, read
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.mlir.context import context
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, i64
 
 KERNEL = "flow.dispatch.region"
@@ -31,13 +32,13 @@ _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
 class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
-    def index(self, n: Any) -> Any:
+    def index(self, n: int | Size | IrValue) -> Any:
         """An integer or a `Size` as a value of type index; a value as it is."""
         if isinstance(n, Size):
             return n.at(self)
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
-    def number(self, value: float, type_: Any) -> Any:
+    def number(self, value: float, type_: ir.Type) -> Any:
         """A constant of a scalar type; of a complex type, 0."""
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
@@ -46,35 +47,35 @@ class Kernel(Emitter):
         attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
-    def dynamic(self, sizes: Sequence[Any]) -> list[Any]:
+    def dynamic(self, sizes: Sequence[int | Size]) -> list[IrValue]:
         """The sizes that are known only at run time, as values; integers are left out."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
-    def arith(self, name: str, *xs: Any) -> Any:
+    def arith(self, name: str, *xs: Size | int | IrValue) -> IrValue:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
         scalars = [self.index(x) for x in xs]
         return self.emit(f"arith.{name}", scalars, scalars[0].type)
 
-    def compared(self, predicate: str, x: Any, y: Any) -> Any:
+    def compared(self, predicate: str, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
         """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
         name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
         number = i64(numbers[predicate])
         pair = self.index(x), self.index(y)
         return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
-    def below(self, x: Any, y: Any) -> Any:
+    def below(self, x: Size | IrValue, y: int | Size | IrValue) -> IrValue:
         """x < y as unsigned integers, so that a negative x is never below a size y."""
         return self.compared("ult", x, y)
 
-    def at_most(self, x: Any, y: Any) -> Any:
+    def at_most(self, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
         """x <= y, for signed integers of one type."""
         return self.compared("sle", x, y)
 
-    def equal(self, x: Any, y: Any) -> Any:
+    def equal(self, x: Any, y: int | Size | IrValue) -> IrValue:
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def select_scalar(self, condition: Any, x: Any, y: Any) -> Any:
+    def select_scalar(self, condition: IrValue, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
@@ -85,31 +86,31 @@ class Kernel(Emitter):
             lambda p, q: self.arith("andi", p, q), conditions, self.number(1, signless(1))
         )
 
-    def any(self, conditions: Iterable[Any]) -> Any:
+    def any(self, conditions: Iterable[IrValue]) -> Any:
         """Whether one of the conditions holds."""
         return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
 
-    def not_(self, condition: Any) -> Any:
+    def not_(self, condition: IrValue) -> IrValue:
         """Whether a condition does not hold."""
         return self.arith("xori", condition, self.number(1, signless(1)))
 
-    def cast(self, x: Any, type_: Any) -> Any:
+    def cast(self, x: int | Size | IrValue, type_: ir.Type) -> IrValue:
         """A number of type index converted to another integer type, or the reverse."""
         return self.emit("arith.index_cast", (self.index(x),), type_)
 
-    def element(self, x: Any, *place: Any) -> Any:
+    def element(self, x: IrValue, *place: Any) -> IrValue:
         """The element of array x at indices `place`."""
         return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
 
-    def index_at(self, x: Any, *place: Any) -> Any:
+    def index_at(self, x: IrValue, *place: Size) -> IrValue:
         """The element of an array of integers at indices `place`, as an index."""
         return self.cast(self.element(x, *place), ir.IndexType.get())
 
-    def put(self, v: Any, x: Any, *place: Any) -> Any:
+    def put(self, v: IrValue, x: IrValue, *place: int | Size | IrValue) -> IrValue:
         """Array x with v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
-    def scalar(self, v: Any) -> Any:
+    def scalar(self, v: IrValue) -> Any:
         """A scalar as an array without dimensions."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
@@ -118,7 +119,7 @@ class Kernel(Emitter):
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
-    def empty(self, type_: Any, sizes: Sequence[Any] = ()) -> Any:
+    def empty(self, type_: Any, sizes: Sequence[int | Size] = ()) -> IrValue:
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
@@ -129,31 +130,36 @@ class Kernel(Emitter):
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
-    def linear_index(self, sizes: Sequence[Any], place: Sequence[Any]) -> Any:
+    def linear_index(self, sizes: Sequence[Any], place: Sequence[int | Size]) -> Any:
         """The row-major index, as a size, of a place in an array of these sizes."""
         at: Any = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
         return at
 
-    def inlined_on_scalars(self, region: Any, scalars: Sequence[Any]) -> list[Any]:
+    def inlined_on_scalars(self, region: ir.Region, scalars: Sequence[IrValue]) -> list[IrValue]:
         """The results of a StableHLO region for these scalars; inlines the region."""
         return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
     def if_(
         self,
-        condition: Any,
-        types: Sequence[Any],
+        condition: IrValue,
+        types: Sequence[ir.Type],
         then: Callable[[Self], Sequence[Any]],
         otherwise: Callable[[Self], Sequence[Any]],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[IrValue, ...]:
         """The results, of the given types, of one of two branches (`scf.if`); only that branch runs."""
         regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), types, None, regions)
 
     def loop(
-        self, start: Any, end: Any, step: Any, initial: Sequence[Any], body: Callable[..., Sequence[Any]]
-    ) -> tuple[Any, ...]:
+        self,
+        start: int | Size,
+        end: int | Size | IrValue,
+        step: int | Size,
+        initial: Sequence[IrValue],
+        body: Callable[..., Sequence[Any]],
+    ) -> tuple[IrValue, ...]:
         """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries.
 
         The index i is a size.
@@ -165,8 +171,8 @@ class Kernel(Emitter):
         return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
 
     def nest(
-        self, sizes: Sequence[Any], initial: Sequence[Any], body: Callable[..., Sequence[Any]]
-    ) -> Sequence[Any]:
+        self, sizes: Sequence[int | Size], initial: Sequence[IrValue], body: Callable[..., Sequence[Any]]
+    ) -> Sequence[IrValue]:
         """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
 
         A size of 1 needs no loop.
@@ -174,7 +180,7 @@ class Kernel(Emitter):
         if not sizes:
             return body(self, [], *initial)
 
-        def inner(k: Kernel, i: Any, *carries: Any) -> Sequence[Any]:
+        def inner(k: Kernel, i: int | Size, *carries: IrValue) -> Sequence[Any]:
             return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
         return inner(self, 0, *initial) if sizes[0] == 1 else self.loop(0, sizes[0], 1, initial, inner)
@@ -189,7 +195,7 @@ class Kernel(Emitter):
         maps = [same if places is None else places] * len(xs) + [same]
         return self._loops(xs, output, body, maps, ["parallel"] * output.type.rank, {})
 
-    def contraction(self, x: Any, y: Any, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
+    def contraction(self, x: IrValue, y: IrValue, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
         """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
 
         `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`. Elements
@@ -197,7 +203,7 @@ class Kernel(Emitter):
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
-        def added(k: Kernel, u: Any, v: Any, z: Any) -> Any:
+        def added(k: Kernel, u: IrValue, v: IrValue, z: IrValue) -> Any:
             wide = [w if w.type == z.type else k.emit("arith.extf", [w], z.type) for w in (u, v)]
             return k.arith("addf", z, k.arith("mulf", *wide))
 
@@ -224,7 +230,7 @@ class Kernel(Emitter):
         fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
-    def filled(self, to: Any, x: Any) -> Any:
+    def filled(self, to: IrValue, x: IrValue) -> Any:
         """Array `to` with the elements of x, copied by a loop, which IREE does not optimize away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
@@ -232,11 +238,11 @@ class Kernel(Emitter):
 
 def dispatch(
     b: Emitter,
-    types: Sequence[Any],
+    types: Sequence[ir.RankedTensorType],
     fill: Callable[[Kernel], Sequence[Any]],
-    sizes: Sequence[Any] = (),
+    sizes: Sequence[int | Size] = (),
     divided: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[IrValue, ...]:
     """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.
 
     If the types have dynamic dimensions, all arrays have these `sizes`. One thread runs the dispatch, unless it is
@@ -254,7 +260,7 @@ def dispatch(
     return results
 
 
-def in_own_dispatch(b: Emitter, type_: Any, fill: Callable[[Kernel], Any]) -> Any:
+def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], Any]) -> IrValue:
     """The array that `fill` computes in a dispatch with which IREE fuses nothing, and which it divides among threads.
 
     Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers to the end, and the ops
@@ -267,7 +273,7 @@ LARGEST = 2**20
 """The most elements of an array that a kernel, which has one thread, should process."""
 
 
-def is_kernel_array(type_: Any, least: int) -> bool:
+def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
     """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
     if not type_.has_static_shape or is_unsigned(type_):
         return False
@@ -277,7 +283,7 @@ def is_kernel_array(type_: Any, least: int) -> bool:
     return bool(least <= math.prod(type_.shape) <= LARGEST)
 
 
-def can_apply_body(op: Any, least: int = 1) -> bool:
+def can_apply_body(op: IrOp, least: int = 1) -> bool:
     """Whether a kernel can apply the body of a window reduction or scatter to the elements of its operands.
 
     Operands must have at least `least` elements. The results must differ in type, since MLIR merges two `tensor.empty`
@@ -289,7 +295,7 @@ def can_apply_body(op: Any, least: int = 1) -> bool:
     return alike and len({y.type for y in op.results}) == count
 
 
-def computed_outside(b: Emitter, x: Any) -> Any:
+def computed_outside(b: Emitter, x: IrValue) -> IrValue:
     """x behind a barrier that keeps the producer of x out of dispatches; constants and arguments need no barrier."""
     *_, of = traced(x, ["stablehlo.reshape"])
     return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.stored(x)

@@ -11,6 +11,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import is_splat
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 _WIDTHS = 8, 16, 32, 64
@@ -33,7 +34,7 @@ _LONGEST = 4
 """The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
 
 
-def known_number(x: Any, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:
+def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:
     """The number, as a NumPy scalar, that all elements of an array equal; None if it is unknown or not finite.
 
     `known` holds the numbers of other values, such as block arguments.
@@ -58,7 +59,7 @@ def known_number(x: Any, known: Mapping[Any, Any] | None = None, steps: int = _L
     return number if type(number) is kind and math.isfinite(number) else None
 
 
-def _function(op: Any) -> Callable[..., Any] | None:
+def _function(op: IrOp) -> Callable[..., Any] | None:
     """The function of NumPy scalars that an op computes; None if there is none in the tables."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)
@@ -66,14 +67,14 @@ def _function(op: Any) -> Callable[..., Any] | None:
     return getattr(operator, direction.lower())  # type: ignore[no-any-return]
 
 
-def splat(x: Any) -> ir.FloatAttr | ir.IntegerAttr | None:
+def splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
     """The attribute of a splat constant's number; None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
     return value.get_splat_value() if is_splat(value) else None
 
 
-def is_no_negative_zero(x: Any) -> bool:
+def is_no_negative_zero(x: IrValue) -> bool:
     """Whether a scalar is a constant other than -0."""
     value = splat(x)
     return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)

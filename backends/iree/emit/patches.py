@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import in_own_dispatch
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
@@ -24,7 +25,9 @@ class Along(NamedTuple):
     step: int = 1
 
 
-def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]) -> Any:
+def patches(
+    b: Emitter, x: IrValue, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]
+) -> IrValue:
     """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`; 0 for places outside of x."""
     last = list(starts)
     for size, d, step in dimensions:
@@ -44,6 +47,6 @@ def patches(b: Emitter, x: Any, dimensions: Sequence[Along], starts: Sequence[in
     return b.reshape(y, to)
 
 
-def zero(b: Emitter, x: Any) -> Any:
+def zero(b: Emitter, x: IrValue) -> Any:
     """0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))

@@ -11,6 +11,7 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import read
+from tiduc.dialect.ops.ir_types import IrValue
 
 
 class Places:
@@ -50,22 +51,22 @@ class Places:
     def _covers(self, i: int) -> bool:
         return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
 
-    def rows(self, b: Emitter, indices: Any) -> Any:
+    def rows(self, b: Emitter, indices: IrValue) -> Any:
         """The row of each update, as a matrix of one column; `count` for an update out of range."""
         kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
 
-        def fill(k: Kernel, place: Sequence[Any], indices: Any) -> Any:
+        def fill(k: Kernel, place: Sequence[Any], indices: IrValue) -> Any:
             row, is_inside = self.row(k, place, indices)
             return k.cast(k.select_scalar(is_inside, row, self.count), kind)
 
         where = arrays.computed(b, self.leading, kind, [self.indices(b, indices)], fill)
         return arrays.in_shape(b, where, [self.updates, 1])
 
-    def indices(self, b: Emitter, indices: Any) -> Any:
+    def indices(self, b: Emitter, indices: IrValue) -> Any:
         """The indices as i64, for `row`: those out of range may be others, which are out of range, too."""
         return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
-    def row(self, k: Kernel, place: Sequence[Any], indices: Any) -> tuple[Any, Any]:
+    def row(self, k: Kernel, place: Sequence[Any], indices: IrValue) -> tuple[Any, Any]:
         """The row of the update at a place in the `leading` dimensions, and whether it is in range."""
         d, sizes = self.d, self.sizes[: self.split]
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
@@ -82,7 +83,7 @@ class Places:
 
 def starts(
     k: Kernel,
-    indices: Any,
+    indices: IrValue,
     vector: int,
     entries: Sequence[int],
     batching: Mapping[int, int],

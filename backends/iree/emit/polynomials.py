@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 
@@ -44,7 +45,7 @@ class Powers(NamedTuple):
     less: Any
 
 
-def exponential_minus_one(b: Emitter, x: Any) -> Any:
+def exponential_minus_one(b: Emitter, x: IrValue) -> Any:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for f64, where 2^n does not overflow."""
     powers = exponential_parts(b, x)
     rest = b.subtract(powers.first, powers.inverse)
@@ -52,7 +53,7 @@ def exponential_minus_one(b: Emitter, x: Any) -> Any:
     return unless_zero(b, x, y)
 
 
-def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> Any:
     """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
     y = b.constant(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
@@ -60,19 +61,19 @@ def polynomial(b: Emitter, x: Any, coefficients: Sequence[float]) -> Any:
     return y
 
 
-def unless_zero(b: Emitter, x: Any, y: Any) -> Any:
+def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> Any:
     """y, but x where x is zero, which keeps the sign of -0."""
     return b.select(b.compare(x, 0, "EQ"), x, y)
 
 
-def with_sign(b: Emitter, y: Any, x: Any) -> Any:
+def with_sign(b: Emitter, y: IrValue, x: IrValue) -> Any:
     """An array y of positive floats with the signs of x."""
     width = element(x).width
     size, bits = (b.bitcast(v, signless(width)) for v in (y, x))
     return b.bitcast(b.or_(size, b.and_(bits, -(1 << (width - 1)))), element(y))
 
 
-def exponential_parts(b: Emitter, x: Any) -> Powers:
+def exponential_parts(b: Emitter, x: IrValue) -> Powers:
     """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
     for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)

@@ -1,10 +1,9 @@
 """`refused`: the error for an op that IREE cannot compile."""
 
-from typing import Any
-
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.ops.ir_types import IrOp
 
 
-def refused(op: Any, reason: str) -> Unsupported:
+def refused(op: IrOp, reason: str) -> Unsupported:
     """The error for an op that IREE cannot compile."""
     return Unsupported(f"IREE cannot compile {op.name}: {reason}", op.location)

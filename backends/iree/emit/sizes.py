@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch_mlir import ir
+
+from tiduc.dialect.ops.ir_types import IrValue
+
 _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
 """The second operand for which an op gives its first one."""
 
@@ -17,63 +21,63 @@ class Size:
 
     at: Callable[[Any], Any]
 
-    def __add__(self, n: Any) -> Any:
+    def __add__(self, n: "int | Size") -> Any:
         return _computed("addi", self, n)
 
-    def __sub__(self, n: Any) -> Any:
+    def __sub__(self, n: "int | Size") -> Any:
         return _computed("subi", self, n)
 
-    def __mul__(self, n: Any) -> Any:
+    def __mul__(self, n: "int | Size") -> Any:
         return _computed("muli", self, n)
 
-    def __floordiv__(self, n: Any) -> Any:
+    def __floordiv__(self, n: "int | Size") -> Any:
         return _computed("floordivsi", self, n)
 
-    def __mod__(self, n: Any) -> Any:
+    def __mod__(self, n: int) -> Any:
         return _computed("remsi", self, n)
 
-    def __rsub__(self, n: Any) -> Any:
+    def __rsub__(self, n: int) -> Any:
         return _computed("subi", n, self)
 
-    def __rfloordiv__(self, n: Any) -> Any:
+    def __rfloordiv__(self, n: int) -> Any:
         return _computed("floordivsi", n, self)
 
     __radd__, __rmul__ = __add__, __mul__
 
 
-def read(value: Any) -> Size:
+def read(value: IrValue) -> Size:
     """The size that a value of type index holds."""
     return Size(lambda _: value)
 
 
-def larger(m: Any, n: Any) -> Any:
+def larger(m: int | Size, n: int | Size) -> Any:
     """The larger of m and n."""
     return max(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("maxsi", m, n)
 
 
-def smaller(m: Any, n: Any) -> Any:
+def smaller(m: int | Size, n: int | Size) -> Any:
     """The smaller of m and n."""
     return min(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("minsi", m, n)
 
 
-def broadcast(m: Any, n: Any) -> Any:
+def broadcast(m: Size, n: Size) -> Any:
     """The size of two dimensions broadcast together: n if m is 1, else m."""
     if isinstance(m, int):
         return n if m == 1 else m
     return Size(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
 
 
-def clamped(n: Any, most: Any) -> Any:
+def clamped(n: Any, most: int | Size) -> Any:
     """n, or the nearest of 0 and `most` if n is beyond them."""
     return larger(smaller(n, most), 0)
 
 
-def with_static_sizes(type_: Any, sizes: Sequence[Any]) -> list[Any]:
+def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[int | Size]) -> list[Any]:
     """`sizes`, with the static sizes of a type in place of those known at run time."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
-def padded(sizes: Sequence[Any], *paddings: Sequence[Any]) -> list[Any]:
+def padded(sizes: Sequence[int | Size], *paddings: Sequence[Any]) -> list[Any]:
     """The sizes of a padded array; the paddings are those before, behind, and between elements."""
     return [
         n + larger(n - 1, 0) * interior + (low + high)
@@ -81,12 +85,12 @@ def padded(sizes: Sequence[Any], *paddings: Sequence[Any]) -> list[Any]:
     ]
 
 
-def window_count(n: Any, size: int, stride: int, dilation: int) -> Any:
+def window_count(n: int | Size, size: int, stride: int, dilation: int) -> Any:
     """The number of windows along a dimension of n elements."""
     return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
 
 
-def _computed(name: str, m: Any, n: Any) -> Any:
+def _computed(name: str, m: int | Size, n: int | Size) -> Any:
     if isinstance(n, int) and n == _NEUTRAL.get(name):
         return m
     return Size(lambda k: k.arith(name, *map(k.index, (m, n))))

@@ -13,13 +13,14 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.protocol import Fill
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, is_complex, shape, with_shape
 
 _STEPS = 2**12
 """The most elements that one thread reduces."""
 
 
-def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
+def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The results of a reduction of static shapes in stages; None where one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
@@ -38,7 +39,7 @@ def in_stages(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _reduced(
-    b: Emitter, xs: Sequence[Any], inits: Sequence[Any], dimension: int, body: Fill
+    b: Emitter, xs: Sequence[IrValue], inits: Sequence[Any], dimension: int, body: Fill
 ) -> tuple[Any, ...]:
     """Arrays reduced together along one dimension."""
     types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
@@ -51,7 +52,7 @@ def _is_plain(op: Any) -> bool:
     return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 
-def _in_rows(b: Emitter, x: Any, init: Any, dimension: int, width: int) -> Any:
+def _in_rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, width: int) -> Any:
     """x with one dimension split into two, the second of size `width`; `init` fills up the last row."""
     sizes, rank = shape(x), len(shape(x))
     high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]

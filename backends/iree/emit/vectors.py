@@ -14,6 +14,7 @@ from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import Size, read
 from tiduc.backends.iree.settings import Registers, Settings
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 MASKED = 512
@@ -33,12 +34,12 @@ def cycles_of_step(additions: int, loads: int) -> float:
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
 
-def lanes(x: Any, registers: Registers) -> int:
+def lanes(x: IrValue, registers: Registers) -> int:
     """The number of elements of an array in a vector."""
     return registers.bits // int(element(x).width)
 
 
-def quotient(n: Any, by: int) -> Any:
+def quotient(n: int | Size, by: int) -> Any:
     """n // by, for n that are not negative."""
     if by == 1:
         return n
@@ -51,23 +52,23 @@ class Vectors(Kernel):
     A mask of None holds for all lanes.
     """
 
-    def __init__(self, block: Any, location: Any, element_type: Any, settings: Settings) -> None:
+    def __init__(self, block: ir.Block, location: ir.Location, element_type: Any, settings: Settings) -> None:
         super().__init__(ir.InsertionPoint(block), location, settings)
         self.element_type, self.width = element_type, settings.registers.bits // int(element_type.width)
         self._body, self._numbers = block, dict[Any, Any]()
 
-    def at(self, ip: Any) -> Self:
+    def at(self, ip: ir.InsertionPoint) -> Self:
         inner = type(self)(ip.block, self.location, self.element_type, self.settings)
         inner._ip, inner._body, inner._numbers = ip, self._body, self._numbers
         return inner
 
-    def number(self, value: float, type_: Any) -> Any:
+    def number(self, value: float, type_: ir.Type) -> Any:
         if (value, type_) not in self._numbers:
             begin = Kernel(ir.InsertionPoint.at_block_begin(self._body), self.location)
             self._numbers[value, type_] = begin.number(value, type_)
         return self._numbers[value, type_]
 
-    def held(self, n: Any) -> Any:
+    def held(self, n: int | Size) -> Any:
         """A size whose ops are emitted here; an integer as it is."""
         return n if isinstance(n, int) else read(self.index(n))
 
@@ -76,7 +77,7 @@ class Vectors(Kernel):
         known = [n if isinstance(n, int) else ir.ShapedType.get_dynamic_size() for n in sizes]
         return self.empty(ir.RankedTensorType.get(known, self.element_type), sizes)
 
-    def splat(self, v: Any) -> Any:
+    def splat(self, v: IrValue) -> IrValue:
         """A vector of one scalar."""
         return self.emit("vector.broadcast", (v,), ir.VectorType.get([self.width], v.type))
 
@@ -84,7 +85,7 @@ class Vectors(Kernel):
         """A vector of zeros."""
         return self.splat(self.number(0, self.element_type))
 
-    def load(self, x: Any, place: Sequence[Any], mask: Any = None) -> Any:
+    def load(self, x: Any, place: Sequence[Any], mask: IrValue | None = None) -> IrValue:
         """The vector of the elements of x from `place` on, along the last dimension; 0 where the mask does not hold."""
         operands = x, *map(self.index, place), self.number(0, self.element_type), *_given(mask)
         type_ = ir.VectorType.get([self.width], self.element_type)
@@ -92,37 +93,41 @@ class Vectors(Kernel):
             "vector.transfer_read", operands, type_, _transfer(len(place), False, mask is not None)
         )
 
-    def store(self, v: Any, x: Any, place: Sequence[Any], mask: Any = None) -> Any:
+    def store(
+        self, v: IrValue, x: IrValue, place: Sequence[int | Size], mask: IrValue | None = None
+    ) -> IrValue:
         """Array x with vector v from `place` on, along the last dimension; unchanged where the mask does not hold."""
         operands = v, x, *map(self.index, place), *_given(mask)
         return self.emit(
             "vector.transfer_write", operands, x.type, _transfer(len(place), True, mask is not None)
         )
 
-    def cleared(self, x: Any, sizes: Sequence[Any]) -> Any:
+    def cleared(self, x: IrValue, sizes: Sequence[Any]) -> IrValue:
         """Array x, which has these sizes, with zeros."""
         zero, *outer, size = self.zeros(), *sizes
         whole = self.held(quotient(size, self.width) * self.width)
 
-        def row(k: "Vectors", place: Sequence[Any], x: Any) -> list[Any]:
+        def row(k: "Vectors", place: Sequence[int | Size], x: IrValue) -> list[Any]:
             (x,) = k.loop(0, whole, k.width, [x], lambda k, i, x: [k.store(zero, x, [*place, i])])
             return [x if size == whole else k.store(zero, x, [*place, whole], k.first(size - whole))]
 
         return self.nest(outer, [x], row)[0]
 
-    def first(self, n: Any) -> Any:
+    def first(self, n: int | Size) -> Any:
         """The mask of the first n lanes: all if n is larger than their number, none if n is negative."""
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
-    def every(self, masks: Sequence[Any]) -> Any:
+    def every(self, masks: Sequence[IrValue]) -> IrValue | None:
         """The mask of the lanes in all masks."""
         return functools.reduce(lambda x, y: self.arith("andi", x, y), masks) if masks else None
 
-    def except_for(self, x: Any, y: Any) -> Any:
+    def except_for(self, x: IrValue, y: IrValue) -> IrValue:
         """The mask of the lanes of x that are not lanes of y."""
         return self.arith("andi", x, self.arith("xori", y, self.splat(self.number(1, signless(1)))))
 
-    def plus_products(self, xs: Iterable[Any], ys: Sequence[Any], sums: Iterable[Any]) -> list[Any]:
+    def plus_products(
+        self, xs: Iterable[Any], ys: Sequence[IrValue], sums: Iterable[IrValue]
+    ) -> list[IrValue]:
         """The sums, each with the product of an x and a y added: the first x with each y, then the next one.
 
         If `xs` is a generator, each x is emitted just before its products, so that it needs a register only for them.
@@ -130,7 +135,7 @@ class Vectors(Kernel):
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
 
-    def _plus_product(self, x: Any, y: Any, z: Any) -> Any:
+    def _plus_product(self, x: IrValue, y: IrValue, z: IrValue) -> IrValue:
         """x y + z; without the instruction that rounds once, a function would compute it."""
         if self.fused:
             return self.emit("vector.fma", (x, y, z), z.type)
@@ -138,15 +143,15 @@ class Vectors(Kernel):
         product = self.emit("arith.mulf", (x, y), z.type, contract)
         return self.emit("arith.addf", (product, z), z.type, contract)
 
-    def shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
+    def shuffled(self, x: IrValue, y: IrValue, places: Sequence[int]) -> IrValue:
         """The elements at these places of two vectors side by side."""
         return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
 
-    def deinterleaved(self, x: Any, y: Any) -> list[Any]:
+    def deinterleaved(self, x: IrValue, y: IrValue) -> list[IrValue]:
         """The elements of even and of odd index in two vectors, one after the other."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
-    def transposed(self, rows: Sequence[Any]) -> Sequence[Any]:
+    def transposed(self, rows: Sequence[IrValue]) -> Sequence[Any]:
         """The columns of a square matrix of these rows; its blocks of 1, 2, 4, ... elements change places."""
         size, count = 1, len(rows)
         while size < count:
@@ -157,7 +162,7 @@ class Vectors(Kernel):
             size *= 2
         return rows
 
-    def totals(self, vs: Sequence[Any]) -> Any:
+    def totals(self, vs: Sequence[IrValue]) -> IrValue:
         """The sums of the elements of each of some vectors, as one vector: not more vectors than lanes.
 
         Each step adds halves of two vectors, so that both sums go on in one: with two lanes,
@@ -181,12 +186,12 @@ class Vectors(Kernel):
         return vs[0]
 
 
-def _given(mask: Any) -> Sequence[Any]:
+def _given(mask: IrValue | None) -> Sequence[IrValue]:
     return () if mask is None else (mask,)
 
 
 @functools.cache
-def _transfer(rank: int, writes: bool, masked: bool) -> dict[str, Any]:
+def _transfer(rank: int, writes: bool, masked: bool) -> dict[str, ir.Attribute]:
     """The attributes of a load, or of a store, of a vector along the last dimension."""
     last = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
     segments = [1, 1, rank] if writes else [1, rank, 1]

@@ -25,6 +25,7 @@ from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import context
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
@@ -83,7 +84,7 @@ class Shared:
         """The numbers on which the code depends, and their indices."""
         return [(i, self.numbers[i]) for i in sorted(self.known)]
 
-    def types(self, types: Sequence[Any]) -> list[Any]:
+    def types(self, types: Sequence[ir.RankedTensorType]) -> list[ir.RankedTensorType]:
         """The types of the inputs and the result in the code."""
         unknown = ir.ShapedType.get_dynamic_size()
         dynamic = [{d for d, i in sizes if i not in self.known} for sizes in self.sizes]
@@ -92,12 +93,12 @@ class Shared:
             for type_, those in zip(types, dynamic, strict=True)
         ]
 
-    def all(self, read: Sequence[Any]) -> list[Any]:
+    def all(self, read: Sequence[Size | IrValue]) -> list[Any]:
         """All numbers, of which the code reads these."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
-    def dynamic(self, read: Sequence[Any]) -> list[list[Any]]:
+    def dynamic(self, read: Sequence[IrValue]) -> list[list[Any]]:
         """The sizes of each array that the code reads."""
         numbers = self.all(read)
         return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
@@ -146,12 +147,12 @@ def in_workgroups(
     b: Emitter,
     name: str,
     plan: object,
-    inputs: Sequence[Any],
+    inputs: Sequence[IrValue],
     type_: Any,
     counts: Sequence[int],
     fill: Body,
     shared: Shared | None = None,
-) -> Any:
+) -> IrValue:
     """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of up to three `counts`.
 
     IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches
@@ -190,12 +191,12 @@ def _three(counts: Sequence[int]) -> list[int]:
     return [*reversed(counts), 1, 1][:3]
 
 
-def _known(type_: Any) -> list[Any]:
+def _known(type_: ir.RankedTensorType) -> list[int | str]:
     """The sizes of an array for a name; "n" for those read at run time."""
     return [n if n >= 0 else "n" for n in type_.shape]
 
 
-def detached(module: Any) -> list[Any]:
+def detached(module: IrOp) -> list[ir.Operation]:
     """The code of the dispatches of a module, taken out of it."""
     code = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == EXECUTABLE]
     for op in code:
@@ -203,7 +204,7 @@ def detached(module: Any) -> list[Any]:
     return code
 
 
-def declare_workgroup(code: Any) -> tuple[str, str]:
+def declare_workgroup(code: IrOp) -> tuple[str, str]:
     """Leaves only a declaration of the function of a workgroup in the code of a dispatch; gives its name and text."""
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
@@ -218,7 +219,12 @@ def declare_workgroup(code: Any) -> tuple[str, str]:
 
 
 def _executable(
-    b: Kernel, name: str, types: Sequence[Any], counts: Sequence[int], fill: Body, shared: Shared | None
+    b: Kernel,
+    name: str,
+    types: Sequence[ir.RankedTensorType],
+    counts: Sequence[int],
+    fill: Body,
+    shared: Shared | None,
 ) -> None:
     """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
@@ -233,11 +239,11 @@ def _executable(
     private = {"sym_visibility": ir.StringAttr.get("private")}
     called = name + _WORKGROUP
 
-    def block(region: Any, of: Sequence[Any]) -> tuple[Vectors, list[Any]]:
+    def block(region: ir.Region, of: Sequence[ir.Type]) -> tuple[Vectors, list[Any]]:
         block = region.blocks.append(*of, arg_locs=[b.location] * len(of))
         return Vectors(block, b.location, element(types[-1]), b.settings), list(block.arguments)
 
-    def filled(region: Any) -> None:
+    def filled(region: ir.Region) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
         if not by_size:
             count = k.region((), lambda k: [k.index(n) for n in _three(counts)], "flow.return")
@@ -247,7 +253,7 @@ def _executable(
         k.emit_all("builtin.module", (), (), None, [functions])
         k.emit_all("flow.executable_end", (), ())
 
-    def functions(region: Any) -> None:
+    def functions(region: ir.Region) -> None:
         k = b.at(ir.InsertionPoint(region.blocks.append()))
         entry, workgroup = _function(name, arguments), {**_function(called, passed), **private}
         k.emit_all(
@@ -268,7 +274,7 @@ class _Takes(NamedTuple):
     dimensions: int  # of the place
 
 
-def _enter(k: Vectors, given: Sequence[Any], takes: _Takes, called: str) -> None:
+def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:
     """Emits the function of a dispatch: it calls that of a workgroup."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
@@ -283,7 +289,7 @@ def _enter(k: Vectors, given: Sequence[Any], takes: _Takes, called: str) -> None
     k.emit_all("func.return", (), ())
 
 
-def _compute(k: Vectors, given: Sequence[Any], takes: _Takes, fill: Body) -> None:
+def _compute(k: Vectors, given: Sequence[IrValue], takes: _Takes, fill: Body) -> None:
     """Emits the function of a workgroup, which stores one part of the result."""
     count = len(takes.types)
     *inputs, out = given[:count]
@@ -302,35 +308,37 @@ def _compute(k: Vectors, given: Sequence[Any], takes: _Takes, fill: Body) -> Non
     k.emit_all("func.return", (), ())
 
 
-def _function(name: str, arguments: Sequence[Any]) -> dict[str, Any]:
+def _function(name: str, arguments: Sequence[ir.Type]) -> dict[str, ir.Attribute]:
     """The attributes of a function without results."""
     type_ = ir.TypeAttr.get(ir.FunctionType.get(list(arguments), []))
     return {"sym_name": ir.StringAttr.get(name), "function_type": type_}
 
 
-def _sized(k: Kernel, x: Any, sizes: Sequence[Any]) -> Any:
+def _sized(k: Kernel, x: IrValue, sizes: Sequence[IrValue]) -> IrValue:
     """An argument of a dispatch with the sizes of its dynamic dimensions."""
     return k.emit("flow.dispatch.tie_shape", (x, *sizes), x.type) if sizes else x
 
 
-def _whole(type_: Any) -> tuple[list[Any], list[Any]]:
+def _whole(type_: ir.RankedTensorType) -> tuple[list[int], list[int | None]]:
     """The starts and sizes of a slice of the whole array; None for a size read at run time."""
     return [0] * len(type_.shape), [n if n >= 0 else None for n in type_.shape]
 
 
-def _bound(access: str, type_: Any) -> Any:
+def _bound(access: str, type_: ir.RankedTensorType) -> ir.Type:
     """The type of an array as an argument of a dispatch."""
     return ir.Type.parse(f"!{_TENSOR}<{access}:{type_}>")
 
 
-def _index(n: int) -> Any:
+def _index(n: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IndexType.get(), n)
 
 
-def _slice(starts: Sequence[Any], sizes: Sequence[Any], arrays: Sequence[int]) -> dict[str, Any]:
+def _slice(
+    starts: Sequence[int | Size], sizes: Sequence[int | Size | None], arrays: Sequence[int]
+) -> dict[str, ir.Attribute]:
     """The attributes of an op on a slice; its operands are `arrays`, then starts and sizes that are not integers."""
 
-    def static(numbers: Sequence[Any]) -> Any:
+    def static(numbers: Sequence[int | Size | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()
         return ir.DenseI64ArrayAttr.get([n if isinstance(n, int) else unknown for n in numbers])
 

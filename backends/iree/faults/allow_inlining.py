@@ -8,12 +8,13 @@ earlier calls pass two values. The functions that the pass `repeats` makes later
 differ in all calls.
 """
 
-from typing import Any
+from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 
 
 @wrong(
@@ -21,7 +22,7 @@ from tiduc.dialect.mlir.context import stage
     "inputs_of_calls",
 )
 @stage
-def allow_inlining(module: Any) -> int:
+def allow_inlining(module: ir.Module | IrOp) -> int:
     """Lets IREE inline the functions of a module, in place; gives the number of functions that were not inlined."""
     kept = [op for op in functions_in(module) if NEVER_INLINED in op.attributes]
     for op in kept:

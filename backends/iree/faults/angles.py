@@ -13,7 +13,6 @@ within 5 where division rounds as on CPUs.
 
 from collections.abc import Sequence
 from math import factorial
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -22,6 +21,7 @@ from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize, signl
 from tiduc.backends.iree.emit.polynomials import hexadecimal, polynomial
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.trigonometry import TURN
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_float
 
 _NEAR = 2.0**13
@@ -36,7 +36,7 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
     "On GPUs, errors grow with the argument, or are 2^-11; emits a range reduction and polynomials. tan is sin / cos.",
     "vulkan/{op}",
 )
-def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
+def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A range reduction and polynomials in f32; tan is sin / cos."""
     given = op.operands[0]
     if (
@@ -60,7 +60,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(b.select(finite, y, np.nan), element(given))]
 
 
-def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
+def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
     """r and n with x = r + n pi / 2 and |r| at most about pi / 4; n modulo four is in the last two bits of n."""
     i32 = signless(32)
     far = b.compare(b.abs(x), _NEAR, "GE")
@@ -77,7 +77,7 @@ def _reduced(b: Emitter, x: Any) -> tuple[Any, Any]:
     )
 
 
-def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
+def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
     """`_reduced` for |x| >= 2^13, given by the bits of x; the sign of x is ignored.
 
     The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
@@ -99,14 +99,14 @@ def _far(b: Emitter, x: Any) -> tuple[Any, Any]:
     return b.add(of_left, b.multiply(b.convert(rest, f32), 2 * np.pi * 2.0**-56)), quarter
 
 
-def _word(b: Emitter, number: Any, shift: Any, i: int) -> Any:
+def _word(b: Emitter, number: IrValue, shift: IrValue, i: int) -> IrValue:
     """32 bits of 1 / 2 pi, starting `shift` bits into the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
     rest = b.subtract(b.constant(32, shift), shift)
     return b.or_(b.shift_left(word, shift), b.shift_right_logical(following, rest))
 
 
-def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
+def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
     """`words[number]`, for a number up to 4."""
     y = b.constant(words[0], number)
     for i, word in enumerate(words[1:5], 1):
@@ -114,7 +114,7 @@ def _looked_up(b: Emitter, number: Any, words: Sequence[int]) -> Any:
     return y
 
 
-def _high(b: Emitter, m: Any, word: Any) -> Any:
+def _high(b: Emitter, m: IrValue, word: IrValue) -> IrValue:
     """The bits of m times a 32-bit word above the lowest 32, for m < 2^24; products of halves fit 32 bits."""
     right, left = b.shift_right_logical, b.shift_left
     m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)
@@ -124,6 +124,6 @@ def _high(b: Emitter, m: Any, word: Any) -> Any:
     return b.add(right(outer, 4), right(b.add(left(b.and_(outer, 15), 12), inner), 16))
 
 
-def _has(b: Emitter, x: Any, bit: int) -> Any:
+def _has(b: Emitter, x: IrValue, bit: int) -> IrValue:
     """Whether a bit of x is set."""
     return b.compare(b.and_(x, bit), 0, "NE")

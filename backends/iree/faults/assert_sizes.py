@@ -19,13 +19,15 @@ from tiduc.backends.iree.emit.arrays import number, sizes_of
 from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import larger, read
+from tiduc.backends.iree.emit.sizes import Size, larger, read
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.dynamic.results import PLACES_IN
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic
 
 
@@ -38,7 +40,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic
     "slice_beyond",
 )
 @stage
-def assert_sizes(module: Any) -> None:
+def assert_sizes(module: ir.Module | IrOp) -> None:
     """Asserts, in each function of a module, the sizes that its ops require.
 
     Raises `Unsupported` for the first op whose requirements are not known, or are never met.
@@ -61,7 +63,7 @@ def assert_sizes(module: Any) -> None:
                 first.hold(placed)
 
 
-def _is_dynamic(op: Any) -> bool:
+def _is_dynamic(op: IrOp) -> bool:
     """Some result of an op, or input of a function, has dynamic dimensions."""
     values = (
         op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
@@ -132,7 +134,7 @@ class _Assertions:
         """Asserts one check."""
         self._assert(self._met(placed.check), _described(self._function, placed))
 
-    def _assert(self, met: Any, text: str) -> None:
+    def _assert(self, met: IrValue, text: str) -> None:
         self._b.emit_all("cf.assert", (met,), (), {"msg": ir.StringAttr.get(f"sizes: {text}")})
 
     def _met(self, check: Check) -> Any:
@@ -145,7 +147,7 @@ class _Assertions:
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
-    def _fits(self, sizes: Sequence[Any], most: int) -> Any:
+    def _fits(self, sizes: Sequence[Size], most: int) -> Any:
         """The product of sizes is at most a number, found by division, which does not overflow."""
         left: Any = most
         for n in sizes:
@@ -165,14 +167,14 @@ class _Assertions:
             )
         return self._read[i]
 
-    def _computed(self, kind: str, m: Any, n: Any) -> Any:
+    def _computed(self, kind: str, m: Any, n: int | Size) -> Any:
         if kind == "quotient":
             return m // larger(n, 1)
         if kind == "maximum":
             return larger(m, n)
         return read(self._k.select_scalar(self._k.equal(m, 1), n, m))
 
-    def _value(self, kind: str, of: Any, where: Any) -> Any:
+    def _value(self, kind: str, of: Value, where: Any) -> Any:
         x, index = of.mlir, ir.IndexType.get()
         if kind == "dimension":
             return sizes_of(self._b, x)[where]

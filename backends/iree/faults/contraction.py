@@ -10,6 +10,7 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.windows import drop_excess
 from tiduc.dialect.facts.windows import Layout, group_counts, reversal, window_of_convolution
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, shape, with_element
 from tiduc.passes.rules.batch_norm import gradient
 
@@ -20,7 +21,7 @@ from tiduc.passes.rules.batch_norm import gradient
     "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
     "dot_algorithm",
 )
-def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The product without an algorithm; 0 for dimensions of size 0."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
@@ -49,7 +50,7 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
     "On GPUs, grouped convolutions give zeros; emits products of slices.",
     "vulkan/convolution_groups",
 )
-def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """The convolution in forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
@@ -94,7 +95,7 @@ def _reverse_kernel(b: Emitter, op: Any) -> None:
         del op.attributes["window_reversal"]
 
 
-def _empty_sum(b: Emitter, op: Any) -> Sequence[Any] | None:
+def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """0 for the result of a product of static shapes, if it or one of the operands has no element; else None."""
     arrays = *op.operands, *op.results
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)

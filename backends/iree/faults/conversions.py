@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.faults.widen_float8 import from_float8, is_float8, to_float8
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
 
@@ -29,7 +30,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
     "converts by way of f32.",
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
-def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The conversion, saturated for integers, by way of f32 for 8-bit floats and from integers to bf16."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
@@ -60,13 +61,13 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(is_beyond, greatest, y)]
 
 
-def to_bf16(b: Emitter, x: Any) -> Any:
+def to_bf16(b: Emitter, x: IrValue) -> Any:
     """Integers as bf16, by way of f32. The sum with 0 keeps MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
     return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # wide is never -0
 
 
-def _needs_barrier(x: Any, type_: Any) -> bool:
+def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
     """Whether the conversion of a scalar integer to a float compiles only behind a barrier.
 
     A loop's induction variable is computed on the host, which lacks some of these conversions.
@@ -77,7 +78,7 @@ def _needs_barrier(x: Any, type_: Any) -> bool:
     return (of.width, str(to)) != (64, "f64") and str(to) != "f32"
 
 
-def _is_signed(x: Any) -> bool:
+def _is_signed(x: IrValue) -> bool:
     """Whether the elements of a value are signed integers, predicates excluded."""
     return isinstance(element(x), ir.IntegerType) and not is_boolean(x) and not is_unsigned(x)
 
@@ -87,7 +88,7 @@ def _is_signed(x: Any) -> bool:
     "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
     "bitcast_convert",
 )
-def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The bits of complex numbers, by way of their parts along a trailing dimension of size 2."""
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
@@ -103,13 +104,13 @@ def bitcast_convert(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_joined(b, _bits_to(b, x, halves), type_)]
 
 
-def _joined(b: Emitter, parts: Any, type_: Any) -> Any:
+def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
     """The complex array whose real and imaginary parts lie along the last dimension."""
     re, im = (b.reshape(b.cut(parts, type_.rank, i, i + 1), type_.shape) for i in range(2))
     return b.complex(re, im)
 
 
-def _bits_to(b: Emitter, x: Any, type_: Any) -> Any:
+def _bits_to(b: Emitter, x: Any, type_: Any) -> IrValue:
     """x bitcast to a type with the same total number of bits, with the last dimension split or merged as needed."""
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))

@@ -16,6 +16,8 @@ IREE pads the operands of a reduce_window in the same way, by its initial values
 from collections.abc import Iterator
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.backends.iree.emit.emitter import rewriting, within
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.marks import marked
@@ -34,7 +36,7 @@ from tiduc.dialect.shapes.types import bits
     "Fills one array for paddings by equal 64-bit numbers, and does not compile; makes the numbers distinct.",
     "pads_by_one_number",
 )
-def distinguish_fills(module: Any) -> None:
+def distinguish_fills(module: ir.Module) -> None:
     """Marks each 64-bit number, in place, by which an op pads, but for constants of zero.
 
     Fills may become equal only after IREE has simplified the program, so that the pass does not compare numbers.

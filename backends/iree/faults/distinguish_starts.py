@@ -16,7 +16,6 @@ sizes of arrays, which IREE does not see through a mark: these get a mark only w
 """
 
 from collections.abc import Hashable
-from typing import Any
 
 from torch_mlir import ir
 
@@ -25,6 +24,7 @@ from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.emit.updates import size
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph.functions import callee, functions_in, symbol
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import is_dynamic
 
 _LONGEST = 16
@@ -35,7 +35,7 @@ _LONGEST = 16
     "Takes equal beginnings of two concatenations for one array, and may not copy it; a mark makes two.",
     "concatenations",
 )
-def distinguish_starts(module: Any) -> None:
+def distinguish_starts(module: ir.Module | IrOp) -> None:
     """Marks the first operand of each concatenation, in place, that follows one of equal sizes.
 
     In functions that other functions call, all first operands get a mark, since a function may be called twice.
@@ -52,7 +52,7 @@ def distinguish_starts(module: Any) -> None:
                 seen.add(start)
 
 
-def _may_be_sizes(concatenation: Any) -> bool:
+def _may_be_sizes(concatenation: IrOp) -> bool:
     """Whether the result of a concatenation may be the sizes of an array."""
     type_ = concatenation.results[0].type
     is_short = type_.rank == 1 and type_.shape[0] <= _LONGEST

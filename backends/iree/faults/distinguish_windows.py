@@ -4,7 +4,7 @@
 %z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)
 """
 
-from typing import Any
+from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import rewriting, within
 from tiduc.backends.iree.emit.known import splat
@@ -16,7 +16,7 @@ from tiduc.backends.iree.fault import crash
     "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; a mark makes two.",
     "pools_of_equal_sizes",
 )
-def distinguish_windows(module: Any) -> None:
+def distinguish_windows(module: ir.Module) -> None:
     """Marks an initial value of a reduce_window, in place, if an earlier one may have it for equal results.
 
     IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays

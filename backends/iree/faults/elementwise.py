@@ -11,12 +11,13 @@ from tiduc.backends.iree.emit import arrays, polynomials
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, legalize, signless
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_float, with_element
 
 
 @legalize("stablehlo.add")
 @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
-def add(b: Emitter, op: Any) -> Sequence[Any] | None:
+def add(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The disjunction, for predicates."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
@@ -52,7 +53,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.",
     "power",
 )
-def power(b: Emitter, op: Any) -> Sequence[Any] | None:
+def power(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """abs(x)^y with the sign of x for odd y, and selects for the special cases.
 
     IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1. An odd y gives the result the
@@ -76,7 +77,7 @@ def power(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.select(ones, b.constant(1, x), result)]
 
 
-def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
+def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
     """x^y for a finite exponent known at compile time, which decides most special cases then."""
     if not exponent:
         return b.constant(1, x)
@@ -86,12 +87,12 @@ def _power_of_known(b: Emitter, x: Any, exponent: float) -> Any:
     return polynomials.with_sign(b, magnitude, x) if exponent % 2 else magnitude
 
 
-def _is_below_0(b: Emitter, x: Any) -> Any:
+def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
     """Whether x is negative and finite."""
     return b.and_(b.compare(x, 0, "LT"), b.compare(b.abs(x), np.inf, "NE"))
 
 
-def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
+def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
     """|x|^y for `size` = |x|; for GPUs, whose functions leave the case 0 undefined, this case is selected."""
     if b.cpu:
         return b.power(size, y)
@@ -103,7 +104,7 @@ def _power_of_size(b: Emitter, size: Any, y: Any) -> Any:
 
 @legalize("stablehlo.atan2")
 @wrong("Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.", "atan2")
-def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
+def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The angle of (y, x); of 1s with the same signs if both are 0 or infinite.
 
     (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The result takes its sign from the sign bit of y,
@@ -121,7 +122,7 @@ def atan2(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
 @wrong("Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
-def next_whole(b: Emitter, op: Any) -> Sequence[Any] | None:
+def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """ceil or floor, with 1 or -1 selected for denormal numbers."""
     x = op.operands[0]
     if bits(x) < 16:  # computed in a wider type, where none of them is denormal
@@ -142,7 +143,7 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 @legalize("stablehlo.cbrt")
 @missing("Does not compile for f64 and complex types; emits logarithms and exponentials.", "cbrt_f64")
 @wrong("Infinities give NaN; selects them.", "cbrt_infinity")
-def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
+def cbrt(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The cube root, with a select for infinities and zeros."""
     x = op.operands[0]
     if is_complex(x):
@@ -150,12 +151,12 @@ def cbrt(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_real_cbrt(b, x)]
 
 
-def _real_cbrt(b: Emitter, x: Any) -> Any:
+def _real_cbrt(b: Emitter, x: IrValue) -> IrValue:
     special = b.or_(b.compare(b.abs(x), np.inf, "EQ"), b.compare(x, 0, "EQ"))
     return b.select(special, x, _cbrt_f64(b, x) if bits(x) == 64 else b.cbrt(x))
 
 
-def _cbrt_f64(b: Emitter, x: Any) -> Any:
+def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
     """The cube root of f64: exp(log|x| / 3) has a relative error of 1e-13, which a Halley step cubes."""
     start = b.exponential(b.multiply(b.log(b.abs(x)), 1 / 3))
     y = b.multiply(start, b.sign(x))
@@ -164,7 +165,7 @@ def _cbrt_f64(b: Emitter, x: Any) -> Any:
     return b.subtract(y, b.multiply(y, step))
 
 
-def _complex_cbrt(b: Emitter, x: Any) -> Any:
+def _complex_cbrt(b: Emitter, x: IrValue) -> Any:
     """The principal cube root, by modulus and angle."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.atan2(im, re), 1 / 3)
@@ -174,7 +175,7 @@ def _complex_cbrt(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.log_plus_one")
 @wrong("Loses 11 bits of f64; emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one")
-def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """log(u) + (rounding error of u) / u, u = 1 + x; within 2 units in the last place if log(u) is within one."""
     x = op.operands[0]
     if not is_f64(x):
@@ -188,7 +189,7 @@ def log_plus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.exponential_minus_one")
 @wrong("Loses 12 bits of f64; emits a polynomial.", "exponential_minus_one")
-def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
+def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A polynomial, for f64."""
     (x,) = op.operands
     return [polynomials.exponential_minus_one(b, x)] if is_f64(x) else None
@@ -199,7 +200,7 @@ def exponential_minus_one(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
     "maximum_complex",
 )
-def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
+def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The extremum of complex numbers, by real parts, then by imaginary parts."""
     x, y = op.operands
     if not is_complex(x):
@@ -212,7 +213,7 @@ def extremum(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.clamp")
 @wrong("Complex operands give other numbers; takes the maximum, then the minimum.", "clamp_complex")
-def clamp(b: Emitter, op: Any) -> Sequence[Any] | None:
+def clamp(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The maximum with the lower bound, then the minimum with the upper one, of complex numbers."""
     low, x, high = op.operands
     if not is_complex(x):
@@ -236,7 +237,7 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.is_finite")
 @wrong("On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.", "vmvx/is_finite")
-def finite(b: Emitter, op: Any) -> Sequence[Any]:
+def finite(b: Emitter, op: IrOp) -> Sequence[Any]:
     """abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), np.inf, "LT")]
@@ -244,7 +245,7 @@ def finite(b: Emitter, op: Any) -> Sequence[Any]:
 
 @legalize("stablehlo.remainder")
 @wrong("On vmvx rounds the quotient to nearest; corrects the sign.", "vmvx/remainder")
-def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
+def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The remainder, plus or minus abs(y) where its sign is not that of x."""
     x, y = op.operands
     if b.cpu or not is_float(x) or bits(x) < 16:
@@ -261,7 +262,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     "reduce_precision_bf16",
     untested="does not crash on every machine",
 )
-def reduce_precision(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():

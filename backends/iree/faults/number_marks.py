@@ -28,7 +28,7 @@ from tiduc.dialect.mlir.context import stage
 
 
 @stage
-def number_marks(module: Any) -> None:
+def number_marks(module: ir.Module) -> None:
     """Makes the hidden numbers of each function results of one barrier at the start of the function, in place.
 
     IREE inlines functions, and would merge the barriers of two calls. A function that others call therefore has an
@@ -48,7 +48,7 @@ def number_marks(module: Any) -> None:
             _number(function, hidden, earlier, calls[symbol(function)])
 
 
-def _call_private_functions(module: Any, calls: dict[str, list[Any]]) -> None:
+def _call_private_functions(module: ir.Module, calls: dict[str, list[Any]]) -> None:
     """Makes calls of public functions, whose arguments must stay, calls of private copies, in place."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
@@ -63,7 +63,7 @@ def _call_private_functions(module: Any, calls: dict[str, list[Any]]) -> None:
             calls[new] = calls.pop(name)
 
 
-def _callees_first(module: Any) -> list[Any]:
+def _callees_first(module: ir.Module) -> list[Any]:
     """The functions of a module, each after those that it calls."""
     by_name = {symbol(op): op for op in functions_in(module)}
     called = {name: {callee(op) for op in within(by_name[name], ("func.call",))} for name in by_name}

@@ -23,6 +23,7 @@ from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.dependences import computed_from, is_constant, reached
 from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL
 from tiduc.dialect.shapes.types import element
 
@@ -35,7 +36,7 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
     "Rejects sums along several dimensions of products with a broadcast; sums along the last dimension first.",
     "sum_of_broadcast_products",
 )
-def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The sum along the last dimension, then along the others.
 
     A reduction that has several results, or that promotes its elements, gets a barrier before its operands instead.
@@ -62,7 +63,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Rejects elementwise functions of broadcasts there, too; a barrier stores them.",
     "convolution_of_broadcast_sums",
 )
-def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+def convolution(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The convolution of stored operands, if its result has one element for each feature and batch."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
@@ -106,7 +107,7 @@ def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:
     )
 
 
-def _is_partial(op: Any, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
+def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
     """Whether an op broadcasts along one of the dimensions of an array of these sizes, but not along a later one.
 
     Any broadcast to another shape counts, since a reshape or transpose follows, unless it repeats a single element.
@@ -122,6 +123,6 @@ def _is_partial(op: Any, sizes: Sequence[int], dimensions: Sequence[int]) -> boo
     return any(d not in has and not has.isdisjoint(dimensions[i:]) for i, d in enumerate(dimensions))
 
 
-def _is_outer(op: Any) -> bool:
+def _is_outer(op: IrOp) -> bool:
     """Whether a product of arrays contracts no dimension, or dimensions of size 1 only."""
     return all(op.operands[0].type.shape[d] == 1 for d in Contraction.of(op).summed[0])

@@ -18,6 +18,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.emit.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element
 
@@ -39,13 +40,13 @@ class _Fusion:
     readers: frozenset[str]
 
 
-def _widens(op: Any) -> bool:
+def _widens(op: IrOp) -> bool:
     if op.name == "stablehlo.uniform_dequantize":
         return True
     return bool(op.name == "stablehlo.convert" and bits(op.operands[0]) < bits(op.results[0]))
 
 
-def _widens_unsigned(op: Any) -> bool:
+def _widens_unsigned(op: IrOp) -> bool:
     """Whether an op converts unsigned integers or predicates to a wider type."""
     if op.name != "stablehlo.convert" or not isinstance(kind := element(op.operands[0]), ir.IntegerType):
         return False
@@ -102,7 +103,7 @@ _SUMS = _Fusion(
     "On SPIR-V, a broadcast reads a reduction before all threads wrote it; puts a barrier between.",
     "vulkan/softmax",
 )
-def separate_fusions(module: Any, settings: Settings) -> None:
+def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Puts the barriers into a module, in place."""
     ops = within(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
@@ -118,7 +119,7 @@ def separate_fusions(module: Any, settings: Settings) -> None:
                 fused.update(op.results)
 
 
-def put_barrier(op: Any, i: int) -> None:
+def put_barrier(op: IrOp, i: int) -> None:
     """Puts a barrier before operand i of an op, in place."""
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
 
@@ -131,6 +132,6 @@ def store(x: Any) -> Any:
     return stored
 
 
-def store_operand(op: Any, i: int) -> None:
+def store_operand(op: IrOp, i: int) -> None:
     """Puts a barrier before operand i of an op, in place, that only keeps IREE from fusing the op with others."""
     op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

@@ -11,8 +11,6 @@ On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and dr
 before a barrier, since IREE would fuse them with the product and take the types of their operands.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
@@ -20,6 +18,7 @@ from tiduc.backends.iree.emit.gpu_tiles import Product
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.functions import replace, within
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element
 
 _PRODUCT = "stablehlo.dot_general"
@@ -36,7 +35,7 @@ _UNTESTED = "no test runs on such a GPU"
     "vulkan/half_product",
     untested=_UNTESTED,
 )
-def separate_half_products(module: Any, settings: Settings) -> None:
+def separate_half_products(module: ir.Module | IrOp, settings: Settings) -> None:
     """Rewrites a module's products and convolutions of f16 and bf16 for GPUs, in place."""
     if not (settings.cuda or settings.spirv):
         return

@@ -10,13 +10,12 @@ merges these computations, a reader of one part can get the other part, or anoth
 values. Readers that are all `real` or `imag` need no barrier.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.shapes.types import is_complex
 
@@ -32,7 +31,7 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
     "Takes one part of complex numbers for another, if several ops read them; a barrier stores the numbers.",
     "parts_of_products",
 )
-def separate_parts(module: Any) -> None:
+def separate_parts(module: ir.Module | IrOp) -> None:
     """Puts the barriers into a module, in place."""
     for op in within(module.operation):
         if op.name in _STORED:

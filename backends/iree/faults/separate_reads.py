@@ -26,6 +26,7 @@ from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS
 
 _REDUCTIONS = PRODUCTS | {"stablehlo.reduce", "stablehlo.reduce_window"}
@@ -55,7 +56,7 @@ _Reads = Mapping[int, _Read]  # by the number of the reduction
     "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
     "sums_along_rows_and_columns",
 )
-def separate_reads(module: Any) -> None:
+def separate_reads(module: ir.Module | IrOp) -> None:
     """Puts the barriers into a module, in place."""
     regions = [region for op in within(module.operation) for region in op.regions]
     for block in [block for region in regions for block in region.blocks]:
@@ -64,7 +65,7 @@ def separate_reads(module: Any) -> None:
             store_operand(ops[number], 0)
 
 
-def _conflicts(ops: list[Any]) -> set[int]:
+def _conflicts(ops: list[IrOp]) -> set[int]:
     """The numbers of the ops whose operand needs a barrier."""
     conflicts: set[int] = set()
     reads: dict[Any, _Reads] = {}
@@ -87,7 +88,7 @@ def _conflicts(ops: list[Any]) -> set[int]:
     return conflicts
 
 
-def _is_elementwise(op: Any, x: Any) -> bool:
+def _is_elementwise(op: IrOp, x: IrValue) -> bool:
     """Whether the op may compute each element of its result from the element of this operand at its place."""
     types = x.type, op.results[0].type
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
@@ -106,14 +107,14 @@ def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
     return dict(sorted(joined.items())[-_MOST:]) if len(joined) > _MOST else joined
 
 
-def _moved(op: Any, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
+def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
     """The places of a reduction's dimensions in the result of an op that moves dimensions, as `_destinations` says."""
     if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
         return op.name, str(op.results[0].type), places
     return tuple(goes[place] if place != _NOWHERE else place for place in places)
 
 
-def _destinations(op: Any) -> dict[int, int] | None:
+def _destinations(op: IrOp) -> dict[int, int] | None:
     """The dimension of the result for each dimension of the operand that is not 1; None for other reshapes."""
     if op.name == "stablehlo.transpose":
         return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}

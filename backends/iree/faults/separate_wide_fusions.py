@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 
 _FUSED = BROADCASTING | ELEMENTWISE
@@ -75,7 +78,7 @@ class _Tree:
     "Does not load dispatches of more than 32 arrays, or 16 on CUDA; puts barriers into large elementwise trees.",
     "sum_of_many_arrays",
 )
-def separate_wide_fusions(module: Any, settings: Settings) -> None:
+def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Puts the barriers into a module, in place, in time linear in its ops."""
     trees: dict[Any, _Tree] = {}
     # The trees that a value depends on by way of ops outside of them, as a mask of their bits.
@@ -110,7 +113,7 @@ def separate_wide_fusions(module: Any, settings: Settings) -> None:
             behind.update(dict.fromkeys(op.results, before))
 
 
-def _latest_first(trees: dict[Any, _Tree], xs: Sequence[Any]) -> list[tuple[Any, _Tree | None]]:
+def _latest_first(trees: dict[IrValue, _Tree], xs: Sequence[IrValue]) -> list[tuple[IrValue, _Tree | None]]:
     """Values with the trees that compute them."""
     found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)

@@ -16,6 +16,7 @@ from tiduc.backends.iree.fault import crash
 from tiduc.dialect.graph.functions import replace, symbol
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import run_passes
+from tiduc.dialect.ops.ir_types import IrOp
 
 _LOOP = "stablehlo.while"
 
@@ -32,7 +33,7 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
     "Finds that a slice is the whole array, and then not the value that it replaces; removes such slices.",
     "while_whole_updates",
 )
-def simplify_loops(module: Any) -> None:
+def simplify_loops(module: ir.Module | IrOp) -> None:
     """Inlines calls if a callee has a loop, and removes loops that run once or never."""
     callees = {str(op.attributes["callee"])[1:] for op in within(module.operation, ("func.call",))}
     functions = [op for op in within(module.operation, ("func.func",)) if symbol(op) in callees]
@@ -53,7 +54,7 @@ def simplify_loops(module: Any) -> None:
         replace(op, results)
 
 
-def _whole_slices(module: Any) -> None:
+def _whole_slices(module: ir.Module | IrOp) -> None:
     """Replaces slices of the whole array by the array, and updates of it by the update: starts clamp to 0."""
     for op in within(module.operation, _WHOLE):
         whole = _WHOLE[op.name]
@@ -62,7 +63,7 @@ def _whole_slices(module: Any) -> None:
                 replace(op, [op.operands[whole]])
 
 
-def few_iterations(op: Any) -> int | None:
+def few_iterations(op: IrOp) -> int | None:
     """The trip count of a loop where constants show that it is 0 or 1; else None."""
     condition, body = (region.blocks[0] for region in op.regions)
     carries = [known_number(x) for x in op.operands]
@@ -73,7 +74,7 @@ def few_iterations(op: Any) -> int | None:
     return None if holds_again is None or holds_again else 1
 
 
-def _returned(block: Any, arguments: list[Any]) -> list[Any]:
+def _returned(block: ir.Block, arguments: list[Any]) -> list[Any]:
     """The numbers that a block returns for arguments of known numbers; None for each number that is unknown."""
     pairs = zip(block.arguments, arguments, strict=True)
     known = {x: number for x, number in pairs if number is not None}

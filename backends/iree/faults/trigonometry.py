@@ -20,6 +20,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.polynomials import WHOLE, hexadecimal
 from tiduc.backends.iree.fault import wrong
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_float
 
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
@@ -39,7 +40,7 @@ _SINE = hexadecimal("""
     "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
     "{op}",
 )
-def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
+def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """An exact range reduction and a polynomial in f64; tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
@@ -49,7 +50,7 @@ def trigonometric(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(functions[op.name](b, wide, isinstance(element(x), ir.F16Type)), element(x))]
 
 
-def _cosine(b: Emitter, x: Any, near: bool) -> Any:
+def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """cos(x), as sin(pi / 2 - x).
 
     cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
@@ -57,7 +58,7 @@ def _cosine(b: Emitter, x: Any, near: bool) -> Any:
     return _sine(b, b.negate(x), near, 0.5)
 
 
-def _tangent(b: Emitter, x: Any, near: bool) -> Any:
+def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """sin(x) / cos(x) from one range reduction; cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
     # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
@@ -70,13 +71,15 @@ def _tangent(b: Emitter, x: Any, near: bool) -> Any:
     )
 
 
-def _sine(b: Emitter, x: Any, near: bool, more: float | None = None) -> Any:
+def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrValue:
     """sin(x + pi `more`) for f64 numbers that were f32; `near` promises that all are below the first of `_REGIONS`."""
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
 
-def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple[Any, Any, Any]:
+def _reduced(
+    b: Emitter, x: IrValue, near: bool, more: float | None = None
+) -> tuple[IrValue, IrValue, IrValue]:
     """g = x / pi + `more` - k, k being the nearest whole number: g without x times the last part; that part; the sign.
 
     The sign of the result is the parity of k, in the sign bit of an integer.
@@ -92,7 +95,7 @@ def _reduced(b: Emitter, x: Any, near: bool, more: float | None = None) -> tuple
     return most, last, b.shift_left(bits, 63)
 
 
-def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
+def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
     """sin(pi g), negated where the bit `sign` is set."""
     square, y = b.multiply(g, g), b.constant(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
@@ -101,7 +104,7 @@ def _sine_of(b: Emitter, g: Any, sign: Any) -> Any:
     return b.bitcast(b.xor(y, sign), ir.F64Type.get())
 
 
-def _parts(b: Emitter, x: Any, near: bool) -> tuple[Any, ...]:
+def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
     """The parts of 1 / pi for each argument, without the bits that give whole turns."""
     widths = (53,) if b.fused else (26, 27)
     parts = tuple(b.constant(part, x) for part in _split(0, widths))
@@ -122,7 +125,7 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
     return *parts, ldexp(float(count), -256)
 
 
-def _sum(b: Emitter, x: Any, factors: Iterable[Any], y: Any) -> Any:
+def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> Any:
     """y + x times each factor, in this order; each product and sum is rounded once where a fused multiply-add is."""
     for factor in factors:
         y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)

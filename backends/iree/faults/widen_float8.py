@@ -20,6 +20,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, signless, within
 from tiduc.backends.iree.fault import missing, wrong
 from tiduc.dialect.graph.functions import replace
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import MOVING
 from tiduc.dialect.shapes.types import element, is_complex, with_element
 
@@ -31,7 +32,7 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
     "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.", "float8_small"
 )
 @missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
-def widen_float8(module: Any) -> None:
+def widen_float8(module: ir.Module | IrOp) -> None:
     """Rewrites a module's arithmetic of 8-bit floats to f32, in place."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
@@ -42,7 +43,7 @@ def widen_float8(module: Any) -> None:
             _widen(op)
 
 
-def _widen(op: Any) -> None:
+def _widen(op: IrOp) -> None:
     """Replaces an op on 8-bit floats by the op on f32."""
     b = Emitter(ir.InsertionPoint(op), op.location)
     if "compare_type" in op.attributes and "TOTALORDER" in str(op.attributes["compare_type"]):
@@ -62,7 +63,7 @@ def _widen(op: Any) -> None:
     replace(op, results)
 
 
-def _without_error(b: Emitter, x: Any) -> Any:
+def _without_error(b: Emitter, x: IrValue) -> Any:
     """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
     The rounding error of f32 would decide where such a power goes. The removed bits matter for one pair of all 8-bit
@@ -73,7 +74,7 @@ def _without_error(b: Emitter, x: Any) -> Any:
     return b.emit("stablehlo.reduce_precision", (x,), x.type, attributes)
 
 
-def _in_total_order(b: Emitter, op: Any) -> Any:
+def _in_total_order(b: Emitter, op: IrOp) -> Any:
     """Compares 8-bit floats by IEEE 754's total order, on their codes; codes of negative numbers are inverted.
 
     The FNUZ types have a single NaN, without sign, with the code of -0: it comes last.
@@ -89,17 +90,17 @@ def _in_total_order(b: Emitter, op: Any) -> Any:
     return b.compare(keys[0], keys[1], direction)
 
 
-def is_float8(x: Any) -> bool:
+def is_float8(x: IrValue) -> bool:
     """Whether the elements of a value, or of a tensor type, are 8-bit floats."""
     return _is_float8(x if isinstance(x, ir.Type) else x.type)
 
 
 @functools.cache
-def _is_float8(type_: Any) -> bool:
+def _is_float8(type_: ir.RankedTensorType) -> bool:
     return isinstance(type_, ir.RankedTensorType) and str(type_.element_type) in _LEAST
 
 
-def from_float8(b: Emitter, x: Any) -> Any:
+def from_float8(b: Emitter, x: IrValue) -> Any:
     """x as f32, which holds all 8-bit floats; every code of NaN becomes NaN."""
     wide = b.convert(x, ir.F32Type.get())
     if str(element(x)) != "f8E4M3FN":
@@ -108,7 +109,7 @@ def from_float8(b: Emitter, x: Any) -> Any:
     return b.select(b.compare(code, -1, "NE"), wide, np.nan)
 
 
-def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
+def to_float8(b: Emitter, x: IrValue, to: Any) -> Sequence[Any]:
     """x rounded to an 8-bit type; numbers that round to the least normal number are replaced by it before."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
@@ -122,7 +123,7 @@ def to_float8(b: Emitter, x: Any, to: Any) -> Sequence[Any]:
     return [b.convert(b.select(rounded, least, wide), to)]
 
 
-def _to_odd(b: Emitter, x: Any) -> Any:
+def _to_odd(b: Emitter, x: IrValue) -> Any:
     """f64 rounded to odd in f32: a number that f32 lacks becomes the neighbour whose last bit is 1.
 
     Numbers half way between two 8-bit floats end in zeros, so rounding to odd never gives one of them.

@@ -19,6 +19,7 @@ from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.functions import replace, within
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, with_element
 
 _CONTRACTIONS = "stablehlo.dot_general", "stablehlo.convolution"
@@ -30,7 +31,7 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
 @wrong("Adds products of f16 and bf16 in their own type; a result in f32 instead.", "half_product")
 @wrong("Adds the products of convolutions of f16 and bf16 in their own type, too.", "half_convolution")
 @wrong("Adds the elements of windows of f16 and bf16 in their own type, too.", "half_window")
-def widen_sums(module: Any) -> None:
+def widen_sums(module: ir.Module | IrOp) -> None:
     """Rewrites a module's sums and products of f16 and bf16, in place."""
     for op in within(module.operation, (*_CONTRACTIONS, *_REDUCTIONS)):
         if len(op.results) != 1 or not isinstance(element(op.results[0]), ir.F16Type | ir.BF16Type):

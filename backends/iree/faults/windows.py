@@ -16,6 +16,7 @@ from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.emitters.bodies import IrEmitter, reducer
 from tiduc.dialect.emitters.windows import reduce_window as windows_over
 from tiduc.dialect.facts.windows import Layout, dilated, padding, window_of, window_of_convolution
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape, with_element, with_shape
 from tiduc.passes.rules.selection import selected
 
@@ -26,7 +27,7 @@ from tiduc.passes.rules.selection import selected
     "select_and_scatter",
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
-def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+def select_and_scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """A scatter to the number of the element that each window selects, which a reduce_window finds."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
@@ -35,7 +36,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     if not np.prod(shape(source)) or not count:
         return [b.broadcast_in_dim(init, [], x.type)]
 
-    def prefers(body: IrEmitter, u: Any, v: Any) -> Any:
+    def prefers(body: IrEmitter, u: IrValue, v: IrValue) -> IrValue:
         return mapped(b, op.regions[0], [u, v]) if body is b else body.inlined(op.regions[0], [u, v])[0]
 
     window = window_of(op)
@@ -58,7 +59,7 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     "On GPUs, one thread computes a reduction of several arrays or complex numbers, and may end early; emits stages.",
     "vulkan/greatest",
 )
-def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """On GPUs, the reduction in stages; one of dynamic shape gets a barrier, since its broadcasts do not compile."""
     if b.cpu:
         return None
@@ -76,7 +77,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     "In windows over empty arrays, several results get one another's initial values; emits these values.",
     "windows_over_nothing",
 )
-def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """The windows in forms that IREE compiles; see the records.
 
     The initial values may count any number of times (specification, reduce).
@@ -131,7 +132,7 @@ def drop_excess(b: Emitter, op: Any) -> None:
 
 @legalize("stablehlo.reverse")
 @crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
-def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The reversal of unsigned integers as signed ones."""
     return _as_signed(b, op)
 
@@ -148,7 +149,7 @@ def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Two single elements with padding between elements become one; leaves out padding that adds nothing.",
     "pad_between_parts",
 )
-def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
+def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The padding of complex and unsigned arrays, by parts and as signed integers; a barrier hides a single element."""
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
@@ -163,7 +164,7 @@ def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     return _as_signed(b, op)
 
 
-def _as_signed(b: Emitter, op: Any) -> Sequence[Any] | None:
+def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The results of an op that only moves elements, if these are unsigned integers: moves them as signed ones."""
     y = op.results[0]
     if not is_unsigned(y):

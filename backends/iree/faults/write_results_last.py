@@ -25,6 +25,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.dependences import is_constant, reached
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import is_dynamic
 
@@ -33,14 +34,14 @@ from tiduc.dialect.shapes.types import is_dynamic
     "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
     "donation",
 )
-def write_results_last(module: Any, settings: Settings) -> None:
+def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
     """Orders the results of a module's functions, in place."""
     for function in functions_in(module):
         if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
 
 
-def _order(function: Any, cpu: bool) -> None:
+def _order(function: IrOp, cpu: bool) -> None:
     block = function.regions[0].blocks[0]
     last = terminator(block)
     given_to = donated_arguments(function)
@@ -64,13 +65,13 @@ _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 """Ops that may fold to an operand of the same size, whatever their other operands are."""
 
 
-def _may_be(x: Any, arguments: list[Any]) -> bool:
+def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
     """Whether the compiler may fold a value to one of the arguments, such as x + 0 or a sum over no dimension.
 
     It may fold an op only if a single operand of the op is not constant.
     """
 
-    def foldable(y: Any) -> list[Any]:
+    def foldable(y: Any) -> list[IrValue]:
         if isinstance(y.owner, ir.Block) or y.owner.name in COMPUTED:
             return []
         operands = {z for z in y.owner.operands if not is_constant(z)}
@@ -83,13 +84,13 @@ def _may_be(x: Any, arguments: list[Any]) -> bool:
     return any(y in arguments for y in reached([x], foldable))
 
 
-def _in_place(x: Any, last: Any, place: int, cpu: bool) -> bool:
+def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
     """Whether an argument is read for this result alone, element by element; on CPUs, or has no reader."""
 
-    def is_elementwise(op: Any) -> bool:
+    def is_elementwise(op: IrOp) -> bool:
         return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)
 
-    def results(y: Any) -> list[Any]:
+    def results(y: IrValue) -> list[Any]:
         return [use.owner.operation.results[0] for use in y.uses if is_elementwise(use.owner.operation)]
 
     read, result = set(reached([x], results)), last.operands[place]

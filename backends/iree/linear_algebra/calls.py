@@ -17,6 +17,7 @@ from tiduc.backends.iree.linear_algebra.implementations import compute
 from tiduc.backends.iree.linear_algebra.routines import in_order, is_lower, on_batches, routine, settings
 from tiduc.dialect.emitters.matrices import adjoint, compare_places, exchanged
 from tiduc.dialect.facts.lapack import targets
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_empty, shape
 from tiduc.passes.rules.svd import VectorLayout
 from tiduc.passes.rules.triangular_solve import flag
@@ -27,7 +28,7 @@ from tiduc.passes.rules.trsm import solve_attributes
 
 @legalize("stablehlo.cholesky")
 @missing("IREE lacks it; emits L with a = L L^H, in one dispatch.", "cholesky")
-def cholesky(b: Emitter, op: Any) -> Sequence[Any] | None:
+def cholesky(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
     lower = flag(op, "lower")
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
@@ -38,7 +39,7 @@ routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), 
 
 
 @routine("getrf")
-def getrf(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """The factors; the pivots, counted from one; `info`, the first pivot that is zero."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
@@ -52,7 +53,7 @@ def lu_decomposition(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 
 
 @routine("pivots_to_permutation", empty=in_order(-1, 0))
-def pivots_to_permutation(b: Emitter, op: Any, pivots: Any) -> Sequence[Any]:
+def pivots_to_permutation(b: Emitter, op: IrOp, pivots: Any) -> Sequence[Any]:
     """The permutation of rows that results from the exchanges that the pivots describe, in order."""
     return [exchanged(b, pivots, shape(op.results[0])[-1])]
 
@@ -62,20 +63,20 @@ def pivots_to_permutation(b: Emitter, op: Any, pivots: Any) -> Sequence[Any]:
 
 @legalize("stablehlo.triangular_solve")
 @missing("IREE lacks it; substitutes row by row, in one dispatch.", "triangular_solve")
-def triangular_solve(b: Emitter, op: Any) -> Sequence[Any] | None:
+def triangular_solve(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """x with op(a) x = c or x op(a) = c, for a triangular matrix a, its transpose or its adjoint."""
     left, lower, unit = (op.attributes[name].value for name in ("left_side", "lower", "unit_diagonal"))
     kind = hlo.TransposeAttr(op.attributes["transpose_a"]).value
     how = {"left": left, "lower": lower, "unit": unit, "transpose": kind != "NO_TRANSPOSE"}
 
-    def solve(a: Any, c: Any) -> Sequence[Any]:
+    def solve(a: IrValue, c: IrValue) -> Sequence[IrValue]:
         return compute(b, "triangular solve", b.conj(a) if kind == "ADJOINT" else a, c, **how)
 
     return [op.operands[1]] if is_empty(op.operands[1]) else on_batches(b, op, [2, 2], solve)
 
 
 @legalize_call(*targets("trsm"))
-def trsm(b: Emitter, op: Any) -> Sequence[Any]:
+def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """The call as `stablehlo.triangular_solve`."""
     attributes = solve_attributes(settings(op))
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
@@ -98,7 +99,7 @@ routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 
 @routine("geqp3", empty=in_order(1, 1))
-def geqp3(b: Emitter, op: Any, a: Any, wanted: Any) -> Sequence[Any]:
+def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: Any) -> Sequence[Any]:
     """QR factors with column pivoting; column numbers count from one.
 
     Columns whose entry in `wanted` is not zero come first. After them, each step takes the longest remaining column.
@@ -108,7 +109,7 @@ def geqp3(b: Emitter, op: Any, a: Any, wanted: Any) -> Sequence[Any]:
 
 
 @routine("orgqr")
-def orgqr(b: Emitter, op: Any, a: Any, taus: Any) -> Sequence[Any]:
+def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
     """The first columns of Q: columns of the unit matrix, to which the reflections are applied, the last one first."""
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
@@ -130,7 +131,7 @@ def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
 
 
 @routine("syevd")
-def syevd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def syevd(b: Emitter, op: Any, a: Any) -> Sequence[IrValue]:
     """Eigenvectors if requested, eigenvalues, and `info`: 1 without convergence, or if the matrix is not finite."""
     vectors = settings(op).get("mode", ord("V")) == ord("V")
     results = compute(b, "eigh", a if is_lower(op) else adjoint(b, a), vectors=vectors)
@@ -138,7 +139,7 @@ def syevd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 
 
 @routine("Eigh")
-def eigh(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def eigh(b: Emitter, op: IrOp, a: Any) -> Sequence[Any]:
     """`syevd` for TPUs, whose calls have their settings in a string."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
@@ -150,7 +151,7 @@ def eigh(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 
 
 @routine("geev", "geev of reals")
-def geev(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[Any]:
     """Eigenvalues in no particular order, the requested vectors, and `info` as for `syevd`."""
     *of_w, vl, vr, _ = op.results
     given = settings(op)
@@ -166,7 +167,7 @@ def geev(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
 # ---- singular values --------------------------------------------------------------------------------------------
 
 
-def _of_empty_matrix(b: Emitter, op: Any) -> Sequence[Any]:
+def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[Any]:
     """Zeros as results, without elements; refuses vectors that have elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
@@ -186,11 +187,11 @@ def svd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
     return a, s, *layout.ordered(u, adjoint(b, vh) if layout.of_v else vh), info
 
 
-def _layout(op: Any) -> VectorLayout:
+def _layout(op: IrOp) -> VectorLayout:
     return VectorLayout.of(settings(op), ir.StringAttr(op.attributes["call_target_name"]).value)
 
 
-def _number_of_longer_vectors(op: Any, layout: VectorLayout) -> int:
+def _number_of_longer_vectors(op: IrOp, layout: VectorLayout) -> int:
     """The number of vectors on the longer side of an m by n matrix: max(m, n) for full matrices, else min(m, n)."""
     m, n = shape(op.operands[0])[-2:]
     u, v = layout.ordered(*list(op.results)[2:4])

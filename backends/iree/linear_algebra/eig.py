@@ -19,9 +19,10 @@ from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 from tiduc.dialect.emitters.matrices import adjoint
+from tiduc.dialect.ops.ir_types import IrValue
 
 
-def decompose(b: Emitter, x: Any, *, left: bool, right: bool) -> list[Any]:
+def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[Any]:
     """The n eigenvalues of each matrix; the requested left and right vectors, as columns; and `info`.
 
     The eigenvalues are in no particular order. `info` is 1 without convergence, or if a matrix is not finite.

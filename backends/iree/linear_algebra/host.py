@@ -18,13 +18,14 @@ from tiduc.dialect.emitters.matrices import adjoint, compare_places
 from tiduc.dialect.facts.signatures import positions
 from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, shape
 
 _MODULE = "tiduc_lapack"
 """The name of the IREE module that exports the functions."""
 
 
-def calls_back(module: Any) -> bool:
+def calls_back(module: IrOp) -> bool:
     """Whether a module imports the host's functions."""
     return any(
         symbol(op).startswith(f"{_MODULE}.") for op in operations(module.operation.regions[0].blocks[0])
@@ -42,7 +43,7 @@ def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
     return [b.select(compare_places(b, x, "GE" if lower else "LE"), factor, x) if keep else factor, info]
 
 
-def qr(b: Emitter, x: Any) -> Sequence[Any]:
+def qr(b: Emitter, x: IrValue) -> Sequence[Any]:
     """The packed factors, and tau."""
     return _call_host(b, "qr", x)
 
@@ -52,12 +53,12 @@ def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, *, adjoint: bool) -> S
     return _call_host(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
-def eigh(b: Emitter, x: Any, *, vectors: bool) -> Sequence[Any]:
+def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[Any]:
     """Eigenvectors if requested, eigenvalues, and `info`; NumPy reads the lower triangle."""
     return _call_host(b, "eigh" if vectors else "eigvalsh", x)
 
 
-def svd(b: Emitter, x: Any, *, vectors: int) -> Sequence[Any]:
+def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[Any]:
     """u, the singular values, v^H and `info`; only values and `info` if `vectors`, their number, is 0."""
     if not vectors:
         return _call_host(b, "svdvals", x)
@@ -65,7 +66,7 @@ def svd(b: Emitter, x: Any, *, vectors: int) -> Sequence[Any]:
     return u, s, adjoint(b, v), info
 
 
-def eig(b: Emitter, x: Any, *, left: bool, right: bool) -> Sequence[Any]:
+def eig(b: Emitter, x: IrValue, *, left: bool, right: bool) -> Sequence[Any]:
     """Eigenvalues, the right vectors if requested, and `info`."""
     assert not left, "NumPy computes no left vectors"
     return _call_host(b, "eig" if right else "eigvals", x)
@@ -90,7 +91,7 @@ _RESULTS = {
 """The results of the host's functions for each m by n matrix; k = min(m, n). See dialect/facts/signatures.py."""
 
 
-def _types(name: str, x: Any) -> list[Any]:
+def _types(name: str, x: IrValue) -> list[Any]:
     """The types of the results of a host function for the batch x."""
     (batch, m, n), real = shape(x), _real(x)
     sizes = {"m": m, "n": n, "k": min(m, n)}
@@ -102,12 +103,12 @@ def _types(name: str, x: Any) -> list[Any]:
     ]
 
 
-def _real(x: Any) -> Any:
+def _real(x: IrValue) -> Any:
     """The element type of x; for complex elements, the type of their parts."""
     return element(x).element_type if is_complex(x) else element(x)
 
 
-def _call_host(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tuple[Any, ...]:
+def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[Any] = ()) -> tuple[Any, ...]:
     """The results of a host function, whose operands are the batches `before` and then the batch x."""
     suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
     function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
@@ -118,7 +119,7 @@ def _call_host(b: Emitter, name: str, x: Any, before: Sequence[Any] = ()) -> tup
     return tuple(b.emit("tensor.cast", (y,), type_) for y, type_ in zip(results, types, strict=True))
 
 
-def _declare(b: Emitter, function: str, type_: Any) -> None:
+def _declare(b: Emitter, function: str, type_: ir.Type) -> None:
     """Declares the function at the end of the module unless the module declares it already."""
     module = b.place.block.owner
     while module.name != "builtin.module":

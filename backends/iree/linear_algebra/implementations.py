@@ -9,6 +9,7 @@ from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import cholesky, eig, eigh, gtsv, host, lu, qr, svd, triangular_solve
+from tiduc.dialect.ops.ir_types import IrValue
 
 Implementation = Callable[..., Sequence[Any]]
 
@@ -28,7 +29,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
 """For each factorization: the program, and the call of LAPACK or None. Both have the same results."""
 
 
-def compute(b: Emitter, name: str, *batches: Any, **options: Any) -> Sequence[Any]:
+def compute(b: Emitter, name: str, *batches: IrValue, **options: Any) -> Sequence[IrValue]:
     """The results of the factorization `name`, by the implementation that the emitter's settings ask for."""
     as_program, on_host = IMPLEMENTATIONS[name]
     return (on_host if b.lapack and on_host else as_program)(b, *batches, **options)

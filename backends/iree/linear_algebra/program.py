@@ -26,6 +26,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scope
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
@@ -43,7 +44,7 @@ class Program(Scope):
     It fills `block`, whose arguments are the index of the matrix in its batch and the arrays that the program writes.
     """
 
-    def __init__(self, block: Any, location: Any, real: Any, kind: Kind, batch: int) -> None:
+    def __init__(self, block: ir.Block, location: ir.Location, real: ir.Type, kind: Kind, batch: int) -> None:
         super().__init__(Kernel(ir.InsertionPoint(block), location), real)
         self.block = block
         self.kind = kind
@@ -53,7 +54,7 @@ class Program(Scope):
 
     # ---- matrices -----------------------------------------------------------------------------------------------
 
-    def given(self, arrays: Sequence[Any], rows: int, columns: int) -> "Matrix":
+    def given(self, arrays: Sequence[IrValue], rows: int, columns: int) -> "Matrix":
         """A matrix of an input batch; `arrays` are the batch's real part and, if it is complex, imaginary part."""
         return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
 
@@ -121,7 +122,7 @@ class Program(Scope):
             yield end - 1 - i
 
     @contextmanager
-    def when(self, condition: Any) -> Iterator[None]:
+    def when(self, condition: IrValue) -> Iterator[None]:
         """A branch that runs if the condition holds."""
         results, (then, otherwise) = self._with_regions("scf.if", [condition], [], 2)
         with self._filling(otherwise, self._parts()):
@@ -141,18 +142,20 @@ class Program(Scope):
         with self.each(last, stop) as i:
             yield [i]
 
-    def _with_regions(self, name: str, operands: Sequence[Any], arguments: Sequence[Any], count: int) -> Any:
+    def _with_regions(
+        self, name: str, operands: Sequence[IrValue], arguments: Sequence[ir.Type], count: int
+    ) -> tuple[tuple[IrValue, ...], list[ir.Block]]:
         """Emits an op whose results are new values of all variables; gives its results and its empty blocks."""
         blocks: list[Any] = []
 
-        def fill(region: Any) -> None:
+        def fill(region: ir.Region) -> None:
             blocks.append(region.blocks.append(*arguments, arg_locs=[self.k.location] * len(arguments)))
 
         types = [x.type for x in self._parts()]
         return self.k.emit_all(name, operands, types, None, [fill] * count), blocks
 
     @contextmanager
-    def _filling(self, block: Any, values: Sequence[Any]) -> Iterator[None]:
+    def _filling(self, block: ir.Block, values: Sequence[IrValue]) -> Iterator[None]:
         """Emits to a block in which the variables begin with `values`; then ends the block by their last values."""
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
@@ -163,11 +166,11 @@ class Program(Scope):
         self.k = outer
         self._set(before)
 
-    def _parts(self) -> list[Any]:
+    def _parts(self) -> list[IrValue]:
         """The current values of all arrays and variables."""
         return [part for variable in self._variables for part in variable.parts]
 
-    def _set(self, values: Sequence[Any]) -> None:
+    def _set(self, values: Sequence[IrValue]) -> None:
         left = iter(list(values))
         for variable in self._variables:
             variable.parts = tuple(next(left) for _ in variable.parts)
@@ -211,7 +214,7 @@ class Program(Scope):
 class Variable:
     """An index, a number or an array that a program changes."""
 
-    def __init__(self, p: Scope, parts: tuple[Any, ...]) -> None:
+    def __init__(self, p: Scope, parts: tuple[IrValue, ...]) -> None:
         self.p = p
         self.parts = parts
 
@@ -229,7 +232,7 @@ class Variable:
         """Sets the value."""
         self.parts = self.p.scalar(x).padded(len(self.parts))
 
-    def set_if(self, condition: Any, x: Scalar | float) -> None:
+    def set_if(self, condition: IrValue, x: Scalar | float) -> None:
         """Sets the value if a condition holds."""
         self.set(self.p.select(condition, x, self.value))
 
@@ -285,7 +288,7 @@ class Matrix:
         x = Scalar(self.p, tuple(parts))
         return x.conj if self.conjugated else x
 
-    def __setitem__(self, place: Any, x: Scalar | float) -> None:
+    def __setitem__(self, place: int | Scalar | Sequence[int | Scalar], x: Scalar | float) -> None:
         """Writes an entry: a number, or an index in a matrix of integers."""
         k, at, x = self.p.k, self._at(place), self.p.scalar(x)
         if isinstance(x.v.type, ir.IndexType):
@@ -323,7 +326,12 @@ class Matrix:
                     self[i, c] = x
 
     def subtract_row(
-        self, i: Int | int, factor: Number, other: "Matrix", j: Int | int, columns: tuple[Any, Any]
+        self,
+        i: Int | int,
+        factor: Number,
+        other: "Matrix",
+        j: Int | int,
+        columns: tuple[int | Scalar, int | Scalar],
     ) -> None:
         """Subtracts a factor times row j of `other` from row i, in the given columns."""
         with self.p.each(*columns) as c:

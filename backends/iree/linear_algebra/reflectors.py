@@ -8,10 +8,9 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), section 5.1.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from tiduc.backends.iree.linear_algebra.program import Matrix
-from tiduc.backends.iree.linear_algebra.scalars import Int, Number
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,9 @@ class Reflectors:
         vh[i, at] = 1.0
         return beta * unit
 
-    def reflect_row(self, x: Matrix, r: Int, i: Int, start: Any, end: Any, adjoint: bool = False) -> None:
+    def reflect_row(
+        self, x: Matrix, r: Int, i: Int, start: int | Scalar, end: int | Scalar, adjoint: bool = False
+    ) -> None:
         """Multiplies row r of x, from column `start` to below `end`, from the right by reflection i or its adjoint."""
         p, vh, tau = x.p, self.vh, self.taus[i]
         total = p.sum(start, end, lambda j: x[r, j] * vh[i, j].conj, x.zero)
@@ -53,8 +54,8 @@ class Reflectors:
         x: Matrix,
         w: Matrix,
         i: Int,
-        rows: tuple[Any, Any],
-        columns: tuple[Any, Any],
+        rows: tuple[Scalar, int],
+        columns: tuple[int | Scalar, int],
         adjoint: bool = True,
     ) -> None:
         """Multiplies some rows and columns of x from the left by the adjoint of reflection i, or by the reflection.

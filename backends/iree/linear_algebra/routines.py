@@ -10,6 +10,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, legalize_call
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.dialect.facts.lapack import ROUTINES, CallSettings
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, is_empty, shape
 
 OnBatches = Callable[..., Sequence[Any]]
@@ -19,7 +20,7 @@ Empty = Callable[[Emitter, Any], Sequence[Any]]
 """Computes the results of an op whose first operand is empty."""
 
 
-def zeros(b: Emitter, op: Any) -> Sequence[Any]:
+def zeros(b: Emitter, op: IrOp) -> Sequence[Any]:
     """Zeros as all results."""
     return [b.zero(y.type) for y in op.results]
 
@@ -27,7 +28,7 @@ def zeros(b: Emitter, op: Any) -> Sequence[Any]:
 def in_order(place: int, first: int) -> Empty:
     """Zeros as results, except for result `place`: an identity permutation, counted from `first`."""
 
-    def results(b: Emitter, op: Any) -> Sequence[Any]:
+    def results(b: Emitter, op: IrOp) -> Sequence[Any]:
         values = [*zeros(b, op)]
         order = op.results[place].type
         values[place] = b.add(b.iota(order.rank - 1, order), b.constant(first, order))
@@ -47,7 +48,7 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatche
         for name in names:
             dimensions = ROUTINES[name].dimensions
 
-            def pattern(b: Emitter, op: Any, dimensions: Sequence[int] = dimensions) -> Sequence[Any]:
+            def pattern(b: Emitter, op: IrOp, dimensions: Sequence[int] = dimensions) -> Sequence[IrValue]:
                 return on_batches(b, op, dimensions, partial(function, b, op), empty)
 
             legalize_call(*ROUTINES[name].targets)(pattern)
@@ -57,8 +58,8 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatche
 
 
 def on_batches(
-    b: Emitter, op: Any, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
-) -> Sequence[Any]:
+    b: Emitter, op: IrOp, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
+) -> Sequence[IrValue]:
     """The results of an op by a function on batches; `dimensions` has each operand's number of unbatched dimensions.
 
     All batch dimensions become one. The function computes in f32 instead of f16 and bf16, which would lose too many
@@ -77,7 +78,7 @@ def on_batches(
     return [b.convert(b.reshape(x, y.type.shape), element(y)) for x, y in pairs]
 
 
-def settings(op: Any) -> CallSettings:
+def settings(op: IrOp) -> CallSettings:
     """The settings of a call by name, as plain values; characters are integers.
 
     Raises `Unsupported` for a call without settings.
@@ -88,7 +89,7 @@ def settings(op: Any) -> CallSettings:
     return given
 
 
-def is_lower(op: Any) -> bool:
+def is_lower(op: IrOp) -> bool:
     """Whether the call reads the lower triangle: LAPACK's letter, or the flag of other libraries."""
     given = settings(op)
     return bool(given["lower"]) if "lower" in given else chr(given["uplo"]) == "L"

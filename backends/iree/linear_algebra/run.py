@@ -14,6 +14,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import is_complex, shape
 
 
@@ -26,7 +27,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
     """
 
     @functools.wraps(body)
-    def run(b: Emitter, *batches: Any, **options: Any) -> list[Any]:
+    def run(b: Emitter, *batches: IrValue, **options: Any) -> list[IrValue]:
         lines = [_lines(b, x) for x in batches]
         holder = ir.Module.create(b.location)
         block = ir.Block.create_after(holder.body, ir.IndexType.get(), arg_locs=[b.location])
@@ -43,7 +44,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
     return run
 
 
-def _dispatched(b: Emitter, p: Program) -> Sequence[Any]:
+def _dispatched(b: Emitter, p: Program) -> Sequence[IrValue]:
     """Emits the dispatch with the loop over the batch; gives the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
@@ -55,7 +56,7 @@ def _dispatched(b: Emitter, p: Program) -> Sequence[Any]:
     return b.barrier(*dispatch(b, types, fill))
 
 
-def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[Any]) -> list[Any]:
+def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[IrValue]) -> list[IrValue]:
     """The result batches of a program, whose parts are the beginnings of the arrays `lines`."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
@@ -70,7 +71,7 @@ def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[A
     return joined
 
 
-def _lines(b: Emitter, x: Any) -> Sequence[Any]:
+def _lines(b: Emitter, x: IrValue) -> Sequence[IrValue]:
     """The parts of x as one-dimensional arrays, behind a barrier that keeps the producer of x out of the dispatch."""
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))

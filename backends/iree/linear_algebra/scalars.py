@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
+from tiduc.dialect.ops.ir_types import IrValue
 
 _OF_INDICES = {
     "arith.addf": "arith.addi",
@@ -49,16 +50,16 @@ class Scope:
         """A number that is negligible compared to 1, but whose square is not subnormal."""
         return self.scalar(2.0 ** (-400 if self.real.width == 64 else -40))
 
-    def select(self, condition: Any, x: "Scalar | float", y: "Scalar | float") -> "Scalar":
+    def select(self, condition: IrValue, x: "Scalar | float", y: "Scalar | float") -> "Scalar":
         """x if the condition holds, else y."""
         pairs = _pairs(self.scalar(x), self.scalar(y))
         return Scalar(self, tuple(self.k.select_scalar(condition, *pair) for pair in pairs))
 
-    def logical_and(self, x: Any, y: Any) -> Any:
+    def logical_and(self, x: IrValue, y: IrValue) -> IrValue:
         """Whether two conditions hold."""
         return self.k.arith("andi", x, y)
 
-    def logical_not(self, x: Any) -> Any:
+    def logical_not(self, x: IrValue) -> IrValue:
         """Whether a condition does not hold."""
         return self.k.arith("xori", x, self.k.number(1, signless(1)))
 
@@ -159,15 +160,15 @@ class Scalar:
         """The minimum of two indices or real numbers; NaN if one of them is."""
         return self._with("arith.minimumf", other)
 
-    def __gt__(self, other: "Number | float") -> Any:
+    def __gt__(self, other: "Number | float") -> IrValue:
         """Whether a real number is larger; false for a NaN."""
         return self.p.k.compared("ogt", self.v, self.p.scalar(other).v)
 
-    def __ge__(self, other: "Number | float") -> Any:
+    def __ge__(self, other: "Number | float") -> IrValue:
         """Whether a real number is not smaller; false for a NaN."""
         return self.p.k.compared("oge", self.v, self.p.scalar(other).v)
 
-    def equals(self, other: "Scalar | float") -> Any:
+    def equals(self, other: "Scalar | float") -> IrValue:
         """Whether two indices or two numbers are equal."""
         equal = "eq" if isinstance(self.v.type, ir.IndexType) else "oeq"
         pairs = _pairs(self, self.p.scalar(other))
@@ -222,7 +223,7 @@ class Scalar:
     def _separate(self) -> list["Number"]:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
-    def _each(self, name: str, *others: Any) -> "Scalar":
+    def _each(self, name: str, *others: IrValue) -> "Scalar":
         """Applies an op to each part, with the same further operands."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
@@ -237,13 +238,13 @@ Number = Scalar
 """Names that tell a reader whether a scalar is an index or a number."""
 
 
-def _pairs(x: Scalar, y: Scalar) -> list[tuple[Any, Any]]:
+def _pairs(x: Scalar, y: Scalar) -> list[tuple[IrValue, IrValue]]:
     """The pairs of parts of two scalars; both have imaginary parts if one has."""
     count = max(len(x.parts), len(y.parts))
     return list(zip(x.padded(count), y.padded(count), strict=True))
 
 
-def _emitted(k: Kernel, name: str, operands: tuple[Any, ...], flags: str = "contract") -> Any:
+def _emitted(k: Kernel, name: str, operands: tuple[IrValue, ...], flags: str = "contract") -> IrValue:
     type_ = operands[0].type
     if isinstance(type_, ir.IndexType):
         return k.emit(_OF_INDICES[name], operands, type_)

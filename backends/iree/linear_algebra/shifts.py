@@ -12,6 +12,7 @@ from typing import Any
 
 from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, Program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
+from tiduc.dialect.ops.ir_types import IrValue
 
 STEPS = 30
 """The maximum of the average number of sweeps per value, as in LAPACK; about two are usual."""
@@ -71,7 +72,7 @@ class Diagonals:
         e[0] = e[n] = 0.0
         return Diagonals(d, e)
 
-    def couples(self, least: Number, i: Int) -> Any:
+    def couples(self, least: Number, i: Int) -> IrValue:
         """Whether e[i] is larger than `least`, below which it is negligible, and not small; false for a NaN."""
         p, d = self.d.p, self.d
         limit = p.epsilon * (abs(d[i - 1]) + abs(d[i]))

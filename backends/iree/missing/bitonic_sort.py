@@ -22,10 +22,12 @@ from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.rows import at_index, places_along
+from tiduc.backends.iree.emit.sizes import Size
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 
-def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
+def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
     """The results of a sort along a dimension.
 
     Refuses arrays whose sorted size and whose other sizes are dynamic: IREE gets loops wrong that carry several
@@ -41,7 +43,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
     one, two, n = (scalar_of(b, i) for i in (1, 2, size[0]))
     places = places_along(b, xs[0], 0)
 
-    def step(b: Emitter, k: Any, j: Any, *arrays: Any) -> Sequence[Any]:
+    def step(b: Emitter, k: IrValue, j: IrValue, *arrays: IrValue) -> Sequence[Any]:
         mask = b.select(b.compare(b.add(j, j), k, "EQ"), b.subtract(k, one), j)
         partners = computed(
             b, size, signless(32), [mask], lambda k, place, mask: _partner(k, place, mask, size)
@@ -60,7 +62,7 @@ def network_sort(b: Emitter, op: Any, dimension: int) -> Sequence[Any]:
     return [b.transpose(in_shape(b, y, turned), np.argsort(order)) for y in ys]
 
 
-def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) -> Any:
+def _partner(k: Kernel, place: Sequence[Size], mask: IrValue, size: Sequence[int | Size]) -> IrValue:
     """The row that an element meets; its own row if that is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)
@@ -68,7 +70,7 @@ def _partner(k: Kernel, place: Sequence[Any], mask: Any, size: Sequence[Any]) ->
     return k.select_scalar(k.below(other, k.cast(size[0], i32)), other, row)
 
 
-def _comes_first(b: Emitter, op: Any, mine: Sequence[Any], others: Sequence[Any]) -> Any:
+def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
     """Whether elements come before those they meet; `mine` and `others` begin with the original indices."""
     less, more = (
         mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])

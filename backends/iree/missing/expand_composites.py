@@ -1,7 +1,5 @@
 """expand_composites: expands CHLO and deprecated ops, and makes dynamic ops of constant sizes static."""
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
@@ -9,6 +7,7 @@ from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.mlir.context import run_passes
+from tiduc.dialect.ops.ir_types import IrOp
 
 _NATIVE = (
     "chlo-legalize-to-stablehlo",
@@ -24,7 +23,7 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
     "On GPUs, convolves quantized numbers wrongly; StableHLO's own pass convolves the floats that they stand for.",
     "vulkan/convolution_of_quantized",
 )
-def expand_composites(module: Any, settings: Settings) -> None:
+def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
     """Runs StableHLO's passes on a module, in place."""
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
@@ -32,7 +31,7 @@ def expand_composites(module: Any, settings: Settings) -> None:
     assume_broadcastable(module)
 
 
-def assume_broadcastable(module: Any) -> None:
+def assume_broadcastable(module: ir.Module | IrOp) -> None:
     """Removes the constraints of broadcasts of dynamic shapes, in place: `assert_sizes` has checked the sizes."""
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
@@ -42,7 +41,7 @@ def assume_broadcastable(module: Any) -> None:
     "Einsums do not compile if they sum along a label that one operand has alone; sums first.",
     "einsum_of_sums",
 )
-def sum_labels_first(module: Any) -> None:
+def sum_labels_first(module: ir.Module | IrOp) -> None:
     """Sums along the labels that one operand of an einsum has alone, in place, which StableHLO's passes forget.
 
     %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import missing
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32  # a matrix of at most this size is as fast as a recursion
@@ -27,7 +29,7 @@ _PRIME = 256  # from here on, a convolution is cheaper than a matrix
     "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
     "fft_5",
 )
-def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
+def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Real arithmetic for each dimension."""
     x, y = op.operands[0], op.results[0]
     if is_dynamic(x.type):
@@ -59,7 +61,7 @@ def fft(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [re if kind == "IRFFT" else b.complex(re, im)]
 
 
-def _both_halves(b: Emitter, z: Any, n: int) -> Any:
+def _both_halves(b: Emitter, z: IrValue, n: int) -> Any:
     """The n elements of a spectrum whose first half is given: element k of the rest is the conjugate of n - k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
@@ -70,7 +72,7 @@ def _both_halves(b: Emitter, z: Any, n: int) -> Any:
     return b.concatenate([half, b.multiply(mirrored, signs)], last)
 
 
-def _along(b: Emitter, z: Any, axis: int, n: int, sign: int) -> Any:
+def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> Any:
     """The transform along one dimension: puts it last, behind the parts, and flattens all others to one."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
@@ -78,7 +80,7 @@ def _along(b: Emitter, z: Any, axis: int, n: int, sign: int) -> Any:
     return b.transpose(b.reshape(_transform(b, rows, sign), shape(turned)), np.argsort(order))
 
 
-def _transform(b: Emitter, z: Any, sign: int) -> Any:
+def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
     """The transform of the rows of an array of m x 2 x n parts: y_k = sum over j of z_j exp(sign 2 pi i j k / n)."""
     m, _, n = shape(z)
     if n == 1:
@@ -104,11 +106,11 @@ def _factor(n: int) -> int:
     return next((p for p in range(_SHORT + 1, int(n**0.5) + 1) if n % p == 0), n)
 
 
-def _times(b: Emitter, z: Any, factors: Any, dimensions: Sequence[int]) -> Any:
+def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
     """z times complex constants that lie along some of its dimensions; the parts of z are its dimension -2."""
     parts = len(shape(z)) - 2
 
-    def table(values: Any) -> Any:
+    def table(values: NDArray[Any]) -> Any:
         return b.broadcast_in_dim(b.table(values, element(z)), dimensions, z.type)
 
     signs = b.broadcast_in_dim(b.table([-1, 1], element(z)), [parts], z.type)
@@ -116,7 +118,7 @@ def _times(b: Emitter, z: Any, factors: Any, dimensions: Sequence[int]) -> Any:
     return b.add(b.multiply(z, table(factors.real)), b.multiply(turned, table(factors.imag)))
 
 
-def _by_matrix(b: Emitter, z: Any, sign: int) -> Any:
+def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
     """The transform by the matrix of all roots of unity; integer arithmetic reduces the angles exactly."""
     m, _, n = shape(z)
     angles = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi * sign / n)
@@ -125,7 +127,7 @@ def _by_matrix(b: Emitter, z: Any, sign: int) -> Any:
     return b.reshape(b.dot_general(b.reshape(z, [m, 2 * n]), matrix, ([], []), ([1], [0]), {}), [m, 2, n])
 
 
-def _bluestein(b: Emitter, z: Any, sign: int) -> Any:
+def _bluestein(b: Emitter, z: IrValue, sign: int) -> IrValue:
     """The transform of a long prime length, as a convolution with a chirp, whose length is a power of two.
 
     j k = (j^2 + k^2 - (k - j)^2) / 2, so that only a function of k - j is left within the sum.

@@ -16,10 +16,11 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, places_along, rows_of
-from tiduc.backends.iree.emit.sizes import read, smaller
+from tiduc.backends.iree.emit.sizes import Size, read, smaller
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
-def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
+def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
     """The results of a sort, by merging."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
@@ -27,7 +28,7 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     scalar = ir.RankedTensorType.get([], i32)
     n = arrays.scalar_of(b, rows.size[1])
 
-    def merged(b: Emitter, width: Any, places: Any) -> Sequence[Any]:
+    def merged(b: Emitter, width: IrValue, places: IrValue) -> Sequence[Any]:
         (longer,) = dispatch(b, [places.type], lambda k: [_merged(k, rows, width, places)], rows.size)
         return [b.add(width, width), longer]
 
@@ -37,18 +38,18 @@ def merge_sort(b: Emitter, op: Any, dimension: int) -> list[Any]:
     return rows.in_order(b, places)
 
 
-def _merged(k: Kernel, rows: Rows, width: Any, places: Any) -> Any:
+def _merged(k: Kernel, rows: Rows, width: Any, places: IrValue) -> Any:
     """Merges sorted runs of `width` pairwise to runs twice as long, as arrays of indices."""
     (count, n), width = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
         return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
 
-    def pair(k: Kernel, row: Any, start: Any, out: Any) -> Any:
+    def pair(k: Kernel, row: Size, start: Any, out: IrValue) -> IrValue:
         """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
         middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
-        def take(k: Kernel, at: Any, out: Any, i: Any, j: Any) -> Sequence[Any]:
+        def take(k: Kernel, at: Size, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
             # A run that has ended is read at its last element, in vain: a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)

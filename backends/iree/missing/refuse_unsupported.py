@@ -15,6 +15,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COLLECTIVES
 
 _REFUSED = {
@@ -31,7 +32,7 @@ _LARGEST = 2**47
 """Elements of an array, at most: the bytes that a process can address."""
 
 
-def refuse_types(module: Any, target: Target) -> None:
+def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
     """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
     for op in within(module.operation) if target.lacks else ():
         for x in (*op.operands, *op.results):
@@ -47,7 +48,7 @@ def _lacked(name: str, target: Target) -> str:
     return f"target {target.name!r} has no arithmetic of {name}; {advice}"
 
 
-def refuse_unsupported(module: Any, settings: Settings) -> None:
+def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
     """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()
@@ -74,7 +75,7 @@ def _check_size(what: str, type_: Any, location: Any) -> None:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 
-def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
+def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
     """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes, and all of them on GPUs.
 
     IREE packs such elements, but its code for GPUs does not unpack them.
@@ -88,7 +89,7 @@ def _check_bytes(op: Any, type_: Any, cpu: bool) -> None:
         raise refused(op, f"{type_} is no whole number of bytes")
 
 
-def _check_recursion(called: dict[str, dict[str, Any]]) -> None:
+def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
     """Refuses a function that calls itself; `called` has, for each function, its calls by callee."""
     try:
         TopologicalSorter(called).prepare()

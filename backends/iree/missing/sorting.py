@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.rows import sorted_dimension
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.missing.bitonic_sort import network_sort
 from tiduc.backends.iree.missing.merge_sort import merge_sort
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
 
 
@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "On GPUs, rows of dynamic shapes crash the compiler; emits a sorting network.",
     "vulkan/dynamic/sort_along_rows",
 )
-def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A merge sort on CPUs, a sorting network on GPUs."""
     x, dimension = op.operands[0], sorted_dimension(op)
     if not is_dynamic(x.type) and (shape(x)[dimension] < 2 or not math.prod(shape(x))):

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import FUNCTIONS
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with_element
 
@@ -16,7 +17,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
 @missing(
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
-def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
+def elementary(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """None for f32; functions of f64 other than real square roots are refused."""
     x = op.operands[0]
     of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
@@ -30,7 +31,7 @@ def elementary(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
     "vulkan/leading_zeros",
 )
-def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
+def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The zeros of the upper half, or 32 and those of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
@@ -61,7 +62,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Integers to bf16 do not compile; converts by way of f32, plus 0 so that the two steps stay apart.",
     "vulkan/convert",
 )
-def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
+def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The conversion to bf16, by way of f32."""
     x, type_ = op.operands[0], op.results[0].type
     if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
@@ -72,7 +73,7 @@ def convert(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.iota", where=ON_SPIRV)
 @missing("Does not compile for bf16; converts an iota of integers.", "vulkan/iota")
-def iota(b: Emitter, op: Any) -> Sequence[Any] | None:
+def iota(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The iota of bf16, as integers converted to bf16."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():

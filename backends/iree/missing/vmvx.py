@@ -5,6 +5,7 @@ from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_float
 
 
@@ -17,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "On SPIR-V, integers narrower than 32 bits do not compile; counts in 32 bits.",
     "vulkan/leading_zeros_of_bytes",
 )
-def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
+def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The zeros of an integer with zeros before it, less these."""
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
@@ -30,7 +31,7 @@ def count_leading_zeros(b: Emitter, op: Any) -> Sequence[Any] | None:
 @wrong(
     "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
 )
-def shift_right_logical(b: Emitter, op: Any) -> Sequence[Any] | None:
+def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The shift of an integer with zeros before it."""
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
@@ -43,7 +44,7 @@ def shift_right_logical(b: Emitter, op: Any) -> Sequence[Any] | None:
 @missing(
     "Does not compile on vmvx; adds the bits of pairs, of fours, of bytes, then all bytes.", "vmvx/popcnt"
 )
-def count_ones(b: Emitter, op: Any) -> Sequence[Any] | None:
+def count_ones(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The sum of the bits, which is computed side by side in parts of 2, 4 and 8 bits."""
     if b.cpu or b.settings.spirv:
         return None
@@ -51,7 +52,7 @@ def count_ones(b: Emitter, op: Any) -> Sequence[Any] | None:
     v = _widened(b, x)
     width = bits(v)
 
-    def shifted(v: Any, count: int) -> Any:
+    def shifted(v: IrValue, count: int) -> Any:
         return b.emit("stablehlo.shift_right_logical", (v, count), v.type)
 
     def repeated(part: int, size: int) -> int:
@@ -65,7 +66,7 @@ def count_ones(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.convert(ones, element(x))]
 
 
-def _widened(b: Emitter, x: Any) -> Any:
+def _widened(b: Emitter, x: IrValue) -> Any:
     """The bits of x in a signless integer of 32 or 64 bits, with zeros before them."""
     width = bits(x)
     if width >= 32:
@@ -75,7 +76,7 @@ def _widened(b: Emitter, x: Any) -> Any:
 
 @legalize("stablehlo.sign")
 @missing("Does not compile for floats on vmvx; selects 1 and -1, and leaves zeros and NaN.", "vmvx/sign")
-def sign(b: Emitter, op: Any) -> Sequence[Any] | None:
+def sign(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """1 for x > 0, -1 for x < 0, else x: a zero, or NaN."""
     (x,) = op.operands
     if b.cpu or b.settings.spirv or not is_float(x):

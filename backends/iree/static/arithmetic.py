@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from tiduc.dialect.ops.ir_types import IrOp
+
 _BINARY = {
     "addi": "+", "subi": "-", "muli": "*", "andi": "&", "ori": "|", "xori": "^",
     "addf": "+", "subf": "-", "mulf": "*", "divf": "/",
@@ -67,7 +69,7 @@ def _float(value: float, suffix: str) -> str:
     return value.hex() + suffix
 
 
-def _comparison(op: Any, x: str, y: str) -> str | None:
+def _comparison(op: IrOp, x: str, y: str) -> str | None:
     number, kind = int(op.attributes["predicate"].value), str(op.operands[0].type)
     if op.name == "arith.cmpf":
         return f"{x} {_FLOATS[number]} {y}" if number in _FLOATS else None
@@ -104,7 +106,7 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
     return forms.get(name)
 
 
-def _conversion(op: Any, name: str, x: str) -> str | None:
+def _conversion(op: IrOp, name: str, x: str) -> str | None:
     """Conversions between numbers; None for other ops."""
     of, to = str(op.operands[0].type), str(op.results[0].type)
     if name in ("extsi", "index_cast", "trunci", "sitofp", "fptosi", "extf", "truncf"):

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.backends.iree.static.arithmetic import expression
 from tiduc.backends.iree.static.constants import data_of
 from tiduc.backends.iree.static.liveness import (
@@ -28,6 +30,7 @@ from tiduc.backends.iree.static.liveness import (
     reachable,
 )
 from tiduc.dialect.errors import CompileError
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 TYPES = {
     **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
@@ -181,7 +184,7 @@ class Function:
         else:
             raise self.host.refuse(op.name)
 
-    def jump(self, block: Any, operands: Sequence[Any]) -> str:
+    def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
         """A jump to a block, after assigning all arguments of the block at once."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
@@ -229,7 +232,7 @@ def _export(f: Function, op: Any) -> None:
     f.define(op.results[0], f"(tiduc_buffer){{{f.use(op.operands[0])}.data, {f.use(op.operands[-1])}}}")
 
 
-def _subview(f: Function, op: Any) -> None:
+def _subview(f: Function, op: IrOp) -> None:
     source, _, offset, size = (f.use(value) for value in op.operands)
     f.define(op.results[0], f"(tiduc_buffer){{{source}.data + {offset}, {size}}}")
 
@@ -239,29 +242,29 @@ def _await(f: Function, op: Any) -> None:
         f.alias(result, operand)
 
 
-def _barrier(f: Function, op: Any) -> None:
+def _barrier(f: Function, op: IrOp) -> None:
     for result, operand in zip(op.results, op.operands, strict=True):
         f.alias(result, operand)
 
 
-def _load(f: Function, op: Any) -> None:
+def _load(f: Function, op: IrOp) -> None:
     source, _, offset = op.operands
     name = f.define(op.results[0])
     f.lines.append(f"memcpy(&{name}, {f.use(source)}.data + {f.use(offset)}, sizeof {name});")
 
 
-def _size(f: Function, op: Any) -> None:
+def _size(f: Function, op: IrOp) -> None:
     f.define(op.results[0], f"{f.use(op.operands[0])}.size")
 
 
-def _constant_buffer(f: Function, op: Any) -> None:
+def _constant_buffer(f: Function, op: IrOp) -> None:
     data = data_of(op.attributes["value"], f.host.resources, f.host.refuse)
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
     f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
 
 
-def _try_map(f: Function, op: Any) -> None:
+def _try_map(f: Function, op: IrOp) -> None:
     source, offset, size = op.operands
     f.define(op.results[0], "true")
     data = f"{f.use(source)}.data + {f.use(offset)}"
@@ -280,12 +283,12 @@ def _inside(f: Function, op: Any) -> None:
         f.emit(inner.operation)
 
 
-def _copy(f: Function, op: Any) -> None:
+def _copy(f: Function, op: IrOp) -> None:
     source, _, at, target, _, to, length = (f.use(value) for value in op.operands)
     f.lines.append(f"memcpy({target}.data + {to}, {source}.data + {at}, (size_t){length});")
 
 
-def _fill(f: Function, op: Any) -> None:
+def _fill(f: Function, op: IrOp) -> None:
     target, _, offset, length, value = (f.use(value) for value in op.operands)
     kind = f.c_type(op.operands[4].type)
     f.lines.append(f"tiduc_fill({target}.data + {offset}, {length}, &({kind}){{{value}}}, sizeof({kind}));")
@@ -328,19 +331,19 @@ def global_name(symbol: str) -> str:
     return f"global_{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in symbol)}"
 
 
-def _load_global(f: Function, op: Any) -> None:
+def _load_global(f: Function, op: IrOp) -> None:
     f.define(op.results[0], global_name(op.attributes["global"].value))
 
 
-def _store_global(f: Function, op: Any) -> None:
+def _store_global(f: Function, op: IrOp) -> None:
     f.lines.append(f"{global_name(op.attributes['global'].value)} = {f.use(op.operands[0])};")
 
 
-def _br(f: Function, op: Any) -> None:
+def _br(f: Function, op: IrOp) -> None:
     f.lines.append(f.jump(op.successors[0], list(op.operands)))
 
 
-def _cond_br(f: Function, op: Any) -> None:
+def _cond_br(f: Function, op: IrOp) -> None:
     (condition,), true, false = segments(op)
     if is_mapped(op):
         f.lines.append(f.jump(op.successors[0], true))

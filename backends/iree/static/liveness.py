@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch_mlir import ir
+
+from tiduc.dialect.ops.ir_types import IrValue
+
 _BUFFERS = ("!stream.resource", "!hal.buffer_view", "!util.buffer", "!stream.file")
 FREE = "stream.resource.dealloca"
 
 
-def is_time(type_: Any) -> bool:
+def is_time(type_: ir.Type) -> bool:
     """Whether a type is that of points in time, which the host code awaits."""
     return str(type_) == "!stream.timepoint"
 
@@ -52,7 +56,7 @@ def is_mapped(branch: Any) -> bool:
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 
-def _owner(value: Any) -> str:
+def _owner(value: IrValue) -> str:
     """The name of the op that defines a value; empty for arguments of blocks."""
     return getattr(value.owner, "name", "")
 

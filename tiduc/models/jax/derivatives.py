@@ -12,6 +12,7 @@ function with a derivative of its own. After `LEVELS` levels, the ops of these f
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from torch_mlir import ir
@@ -47,7 +48,7 @@ class OwnDerivative:
 class OwnDerivatives:
     """Collects the derivatives that functions define for themselves while JAX lowers the functions."""
 
-    def __init__(self, jax: Any, levels: int) -> None:
+    def __init__(self, jax: ModuleType, levels: int) -> None:
         self._jax = jax
         self._levels = levels
         self.collected: list[OwnDerivative] = []
@@ -244,7 +245,7 @@ def _along(
     return along
 
 
-def name_derivatives(module: Any, attributes: dict[str, str]) -> None:
+def name_derivatives(module: ir.Module, attributes: dict[str, str]) -> None:
     """Replaces the composites of functions with derivatives by calls of these functions, which name the derivatives.
 
     `attributes` has the attribute of each derivative by its name, which is that of the composites and of a function.

@@ -9,10 +9,12 @@ whose derivative is wrong or NaN at some points, and nothing is left of a stop o
 
 import functools
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import PREFIX
 from tiduc.passes.rules.opset import OPSET
 
@@ -20,7 +22,7 @@ _CHLO = "chlo."
 
 
 @functools.cache
-def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+def lowering_rules(jax: ModuleType, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
     """Pairs of a primitive of JAX and its lowering rule; with `stops`, that of `stop_gradient` is among them.
 
     The result is one tuple for all exports, since JAX caches lowered functions by it.
@@ -57,17 +59,17 @@ def keeps_stops(jaxpr: Any) -> bool:
     return True
 
 
-def disabled_checks(jax: Any) -> list[Any]:
+def disabled_checks(jax: ModuleType) -> list[Any]:
     """The checks by which JAX would refuse to export the custom calls of `lowering_rules`."""
     return [jax.export.DisabledSafetyCheck.custom_call(PREFIX + name) for name in _of_chlo(jax)]
 
 
-def expansions(jax: Any) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
+def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:
     """For each custom call of `lowering_rules`, the function that emits its op of CHLO, for `expand_calls`."""
     return {name: functools.partial(_op_of_chlo, name) for name in _of_chlo(jax)}
 
 
-def _of_chlo(jax: Any) -> dict[str, Any]:
+def _of_chlo(jax: ModuleType) -> dict[str, Any]:
     """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names.
 
     `conj`, the linear one, may have a real operand, and `square` an integer one; the expansion x * x is exact.
@@ -81,7 +83,7 @@ def _of_chlo(jax: Any) -> dict[str, Any]:
     return primitives
 
 
-def _as_custom_call(jax: Any, name: str) -> Callable[..., Any]:
+def _as_custom_call(jax: ModuleType, name: str) -> Callable[..., Any]:
     def call(*operands: Any, **_: Any) -> Any:
         equal = jax.numpy.broadcast_arrays(*operands)  # an operand of polygamma may be a scalar
         like = jax.ShapeDtypeStruct(equal[0].shape, equal[0].dtype)
@@ -90,5 +92,5 @@ def _as_custom_call(jax: Any, name: str) -> Callable[..., Any]:
     return call
 
 
-def _op_of_chlo(name: str, call: Any, module: Any) -> Sequence[Any]:
+def _op_of_chlo(name: str, call: IrOp, module: ir.Module) -> Sequence[IrValue]:
     return list(ir.Operation.create(name, [call.result.type], list(call.operands)).results)

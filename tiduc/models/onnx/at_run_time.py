@@ -7,15 +7,19 @@ Trilu(x, k)                             x where its place is on the right side o
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import Tensor, absolute, clip, take, tensor, where
 
+if TYPE_CHECKING:
+    import onnx
 
-def _is_static(nodes: Nodes, node: Any) -> bool:
+
+def _is_static(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     return all(nodes.is_static(x) for x in (*node.input, node.output[0]) if x)
 
 
@@ -44,7 +48,7 @@ def slice_(nodes: Nodes, node: Any) -> str | None:
     return x.name if x.name != node.input[0] else nodes.emit("Identity", x.name)
 
 
-def _entry(numbers: Any, axes: Any, d: int, rank: int, default: int) -> Any:
+def _entry(numbers: Any, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
     """The parameter for dimension d; `default` where no axis is d."""
     if isinstance(axes, np.ndarray):
         places = [i for i, axis in enumerate(axes.tolist()) if axis % rank == d]
@@ -84,13 +88,13 @@ def pad(nodes: Nodes, node: Any) -> str | None:
     return str((x if mode != "constant" else where(is_inside, x, value)).name)
 
 
-def _modulo(x: Any, n: int) -> Any:
+def _modulo(x: Tensor, n: int) -> Any:
     """The remainder, which is not negative."""
     rest = x.emit("Mod", np.asarray(n, x.dtype), shape=x.shape, fmod=1)
     return where(rest < 0, rest + n, rest)
 
 
-def range_(nodes: Nodes, node: Any) -> str | None:
+def range_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     if not nodes.is_static(node.output[0]) or all(x in nodes.constants for x in node.input):
         return None
     start, delta = (tensor(nodes, node.input[i]) for i in (0, 2))

@@ -3,17 +3,20 @@
 A cast to an 8-bit float gives the nearest finite number for numbers out of range; with `saturate=0`, NaN or infinity.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx.nodes import Nodes, element
 
+if TYPE_CHECKING:
+    import onnx
+
 _NATIVE = frozenset({"bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"})
 
 
-def cast(nodes: Nodes, node: Any) -> list[str] | None:
+def cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     given = nodes.attributes(node)
     if not nodes.has_rank(node.input[0]):
         return None

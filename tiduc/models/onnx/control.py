@@ -11,7 +11,8 @@ reads from outside become inputs; constants are copied.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, Type, Value
 from tiduc.models.onnx.nodes import Nodes, element, operand
 from tiduc.runtime.arrays import Array
+
+if TYPE_CHECKING:
+    import onnx
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class _Function:
         return body.emit_all("func.call", operands, self.results, f"callee = @{self.symbol}")
 
 
-def if_(nodes: Nodes, node: Any) -> list[str] | None:
+def if_(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     graphs = {a.name: a.g for a in node.attribute}
     branches = [graphs["then_branch"], graphs["else_branch"]]
     condition = nodes.constant(node, 0)
@@ -57,7 +61,7 @@ def if_(nodes: Nodes, node: Any) -> list[str] | None:
     return nodes.call("If", [node.input[0], *outside], emit)
 
 
-def loop(nodes: Nodes, node: Any) -> list[str]:
+def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     """A loop of a known or an unknown trip count; the rows of scan outputs need a known or a declared one."""
     graph = node.attribute[0].g
     most, condition = nodes.constant(node, 0), nodes.constant(node, 1)
@@ -184,7 +188,7 @@ def _check_carried(found: Sequence[Type], carried: Sequence[Type], outputs: Sequ
             )
 
 
-def _row_count(nodes: Nodes, node: Any, output: str, count: int | None) -> int:
+def _row_count(nodes: Nodes, node: "onnx.NodeProto", output: str, count: int | None) -> int:
     """The number of rows of a scan output: the trip count, or the declared size."""
     if count is not None:
         return count
@@ -200,7 +204,7 @@ def _row_count(nodes: Nodes, node: Any, output: str, count: int | None) -> int:
 # ---- subgraphs ---------------------------------------------------------------------------------------------
 
 
-def _inlined(nodes: Nodes, graph: Any) -> list[str]:
+def _inlined(nodes: Nodes, graph: "onnx.GraphProto") -> list[str]:
     """Emits the nodes of a subgraph, and returns the names of its results."""
     prefix = nodes.fresh()
     own = {x.name for x in graph.initializer} | {y for inner in graph.node for y in inner.output if y}
@@ -219,7 +223,7 @@ def _inlined(nodes: Nodes, graph: Any) -> list[str]:
     return [names.get(y.name, nodes.renamed.get(y.name, y.name)) for y in graph.output]
 
 
-def _rename(node: Any, names: dict[str, str]) -> None:
+def _rename(node: "onnx.NodeProto", names: dict[str, str]) -> None:
     """Renames what a node and its subgraphs read and write, in place."""
     for field in (node.input, node.output):
         for i, name in enumerate(field):
@@ -229,7 +233,7 @@ def _rename(node: Any, names: dict[str, str]) -> None:
             _rename_graph(attribute.g, names)
 
 
-def _rename_graph(graph: Any, names: dict[str, str]) -> None:
+def _rename_graph(graph: "onnx.GraphProto", names: dict[str, str]) -> None:
     own = {x.name for x in (*graph.input, *graph.initializer)}
     own |= {y for inner in graph.node for y in inner.output}
     left = {old: new for old, new in names.items() if old not in own}
@@ -239,7 +243,7 @@ def _rename_graph(graph: Any, names: dict[str, str]) -> None:
         y.name = left.get(y.name, y.name)
 
 
-def _outlined(nodes: Nodes, graph: Any, kind: str, inputs: Sequence[Type]) -> _Function:
+def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequence[Type]) -> _Function:
     """A subgraph as a function whose first inputs have these types, and whose other inputs are read from outside."""
     onnx = nodes.onnx
     _rename_graph(graph, nodes.renamed)
@@ -276,7 +280,7 @@ def _outlined(nodes: Nodes, graph: Any, kind: str, inputs: Sequence[Type]) -> _F
     return _Function(model.graph.name, outside, results, model)
 
 
-def _read_outside(graph: Any) -> Iterator[str]:
+def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
     """The names that a graph reads and does not define."""
     own = {x.name for x in (*graph.input, *graph.initializer)}
     for node in graph.node:
@@ -289,7 +293,7 @@ def _read_outside(graph: Any) -> Iterator[str]:
 
 
 def _always_goes(
-    onnx: Any, graph: Any, name: str, argument: str, condition: Array | None, given: str
+    onnx: ModuleType, graph: "onnx.GraphProto", name: str, argument: str, condition: Array | None, given: str
 ) -> bool:
     """Whether the condition `name` that a loop's body gives is true, or the true condition that the body is given.
 

@@ -11,18 +11,21 @@ program does not check whether the value of such an input agrees with the declar
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.models.onnx.inputs import decisive_positions
 from tiduc.models.onnx.nodes import Nodes, operand
 
+if TYPE_CHECKING:
+    import onnx
+
 _MOST = 8
 """Operators with more candidates for their axes are not computed for each of them."""
 
 
-def fix_operands(nodes: Nodes, node: Any) -> None:
+def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
     """Makes constants of the node's operands whose value follows from the declared shapes, in place."""
     rule = _RULES.get(node.op_type)
     for i in _undecided(nodes, node):
@@ -37,7 +40,7 @@ def fix_operands(nodes: Nodes, node: Any) -> None:
             node.input[i] = nodes.hold(np.asarray(numbers, nodes.dtype(node.input[i])).reshape(sizes))
 
 
-def select_axes(nodes: Nodes, node: Any) -> str | None:
+def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """The result for the axes that are given at run time, of those that agree with the declared shape."""
     i = 1 if node.op_type.startswith("Reduce") else _AXIS.get(node.op_type)
     if i is None or i not in _undecided(nodes, node) or not _all_static(nodes, node):
@@ -75,21 +78,21 @@ def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> 
 # ---- facts -------------------------------------------------------------------------------------------------
 
 
-def _undecided(nodes: Nodes, node: Any) -> list[int]:
+def _undecided(nodes: Nodes, node: "onnx.NodeProto") -> list[int]:
     """The positions of non-constant operands that decide the result's shape or form."""
     return [i for i in decisive_positions(node) if operand(node, i) and nodes.constant(node, i) is None]
 
 
-def _all_static(nodes: Nodes, node: Any) -> bool:
+def _all_static(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     names = [node.input[0], *node.output, *(node.input[i] for i in _undecided(nodes, node))]
     return all(nodes.is_static(name) for name in names if name)
 
 
-def _x(nodes: Nodes, node: Any) -> list[int]:
+def _x(nodes: Nodes, node: "onnx.NodeProto") -> list[int]:
     return nodes.sizes(node.input[0])
 
 
-def _y(nodes: Nodes, node: Any) -> list[int]:
+def _y(nodes: Nodes, node: "onnx.NodeProto") -> list[int]:
     return nodes.sizes(node.output[0])
 
 
@@ -104,12 +107,12 @@ def _result_shape(position: int) -> Callable[[Nodes, Any], Fixed]:
     return lambda nodes, node: {position: _y(nodes, node)}
 
 
-def _reshape(nodes: Nodes, node: Any) -> Fixed:
+def _reshape(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     y = _y(nodes, node)
     return {} if 0 in y and not nodes.attributes(node).get("allowzero") else {1: y}
 
 
-def _expand(nodes: Nodes, node: Any) -> Fixed:
+def _expand(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     y = _y(nodes, node)
     return {1: y[len(y) - prod(nodes.sizes(node.input[1])) :]}
 
@@ -125,7 +128,7 @@ def _unit_axes(short: list[int], long: list[int]) -> list[int]:
     return axes
 
 
-def _tile(nodes: Nodes, node: Any) -> Fixed:
+def _tile(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     x, y = _x(nodes, node), _y(nodes, node)
     return {} if 0 in x else {1: [m // n for n, m in zip(x, y, strict=True)]}
 
@@ -150,7 +153,7 @@ def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
     return fix
 
 
-def _resize(nodes: Nodes, node: Any) -> Fixed:
+def _resize(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     policy = nodes.attributes(node).get("keep_aspect_ratio_policy", "stretch")
     return _along_axes(3)(nodes, node) if policy == "stretch" else {}
 
@@ -168,12 +171,12 @@ def _dft(nodes: Nodes, node: Any) -> Fixed:
     return {1: _y(nodes, node)[default if axis is None else int(axis.reshape(-1)[0])]}
 
 
-def _affine_grid(nodes: Nodes, node: Any) -> Fixed:
+def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     count, *sizes, _ = _y(nodes, node)
     return {1: [count, 1, *sizes]}  # the number of channels has no influence
 
 
-def _col2im(nodes: Nodes, node: Any) -> Fixed:
+def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     """The image's sizes, and the block's if only one block has this many elements and places."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
@@ -220,7 +223,7 @@ _AXIS = {"CumProd": 1, "CumSum": 1, "DFT": 2}
 """The position of the axis."""
 
 
-def _candidates(nodes: Nodes, node: Any, i: int) -> Iterator[tuple[int, ...]]:
+def _candidates(nodes: Nodes, node: "onnx.NodeProto", i: int) -> Iterator[tuple[int, ...]]:
     """The axes that agree with the declared shape."""
     x, y = _x(nodes, node), _y(nodes, node)
     keeps = nodes.attributes(node).get("keepdims", 1)

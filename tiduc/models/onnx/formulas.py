@@ -1,15 +1,18 @@
 """Rewrites ONNX nodes, which torch-mlir cannot lower or lowers to wrong numbers, to their formulas in other nodes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import Nodes, operand
 
+if TYPE_CHECKING:
+    import onnx
 
-def _mod(nodes: Nodes, node: Any) -> str | None:
+
+def _mod(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """The remainder with the divisor's sign, from `fmod`, which has the dividend's sign."""
     x, y = node.input
     zero = nodes.like(node, 0)
@@ -64,7 +67,7 @@ def _swish(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Mul", x, nodes.emit("Sigmoid", nodes.emit("Mul", x, alpha)))
 
 
-def _of_booleans(nodes: Nodes, node: Any) -> str | None:
+def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """A reduction of booleans as one of integers."""
     if nodes.like(node, 0).dtype.kind != "b":
         return None
@@ -89,7 +92,7 @@ def _hardmax(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Cast", nodes.emit("Equal", first, places), to=to)
 
 
-def _clip(nodes: Nodes, node: Any) -> str | None:
+def _clip(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Clip with limits that are not constants."""
     limits = [
         (op, node.input[i]) for op, i in (("Max", 1), ("Min", 2)) if i < len(node.input) and node.input[i]
@@ -104,7 +107,7 @@ def _clip(nodes: Nodes, node: Any) -> str | None:
     return x
 
 
-def _slice(nodes: Nodes, node: Any) -> str | None:
+def _slice(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Slice with a negative step: a gather per dimension."""
     starts, ends, axes, steps = (nodes.constant(node, i) for i in (1, 2, 3, 4))
     if starts is None or ends is None or steps is None or (steps > 0).all():
@@ -123,7 +126,7 @@ def _slice(nodes: Nodes, node: Any) -> str | None:
     return x
 
 
-def _dropout(nodes: Nodes, node: Any) -> list[str] | None:
+def _dropout(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     """The operand itself outside of training; else x / (1 - ratio) where the mask is True, and 0 elsewhere.
 
     torch-mlir gives a mask that is True everywhere.

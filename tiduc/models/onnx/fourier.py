@@ -3,7 +3,7 @@
 A complex tensor of ONNX has its real and imaginary parts along the last dimension, which has the size 2.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import held, take, tensor
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def dft(nodes: Nodes, node: Any) -> list[str]:
@@ -32,7 +35,7 @@ def dft(nodes: Nodes, node: Any) -> list[str]:
     return nodes.call("DFT", [x], emit)
 
 
-def _number(nodes: Nodes, node: Any, i: int, default: int) -> int:
+def _number(nodes: Nodes, node: "onnx.NodeProto", i: int, default: int) -> int:
     if not operand(node, i):
         return default
     found = nodes.constant(node, i)

@@ -1,10 +1,14 @@
 """Expands ONNX operators into their function definitions, so that torch-mlir need not know these operators."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import version
+
+if TYPE_CHECKING:
+    import onnx
 
 _DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 
@@ -34,7 +38,7 @@ _EXPANDED = frozenset(
 """Operators that are expanded into their ONNX function definition."""
 
 
-def expand(onnx: Any, model: Any) -> bool:
+def expand(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
     """Replaces each node of these types in a model's graph by its definition; returns whether there was one.
 
     A definition that depends on types uses the types from shape inference. `Unsupported` where ONNX cannot
@@ -63,11 +67,13 @@ def expand(onnx: Any, model: Any) -> bool:
     return expanded
 
 
-def _is_expanded(node: Any) -> bool:
+def _is_expanded(node: "onnx.NodeProto") -> bool:
     return node.op_type in _EXPANDED and node.domain in _DOMAINS
 
 
-def _body(onnx: Any, model: Any, node: Any, types: Mapping[str, Any]) -> Any:
+def _body(
+    onnx: ModuleType, model: "onnx.ModelProto", node: "onnx.NodeProto", types: "Mapping[str, onnx.TypeProto]"
+) -> "onnx.FunctionProto":
     """The definition of a node in the model's version of ONNX, attributes with their defaults; None if it has none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     imported = {each.domain: each.version for each in model.opset_import}
@@ -99,12 +105,14 @@ def _body(onnx: Any, model: Any, node: Any, types: Mapping[str, Any]) -> Any:
     return body
 
 
-def _latest(versions: Any, most: int) -> int:
+def _latest(versions: Sequence[int], most: int) -> int:
     """The latest of a definition's versions up to `most`; the first version if all are later."""
     return int(max((v for v in versions if v <= most), default=min(versions)))
 
 
-def _inlined(onnx: Any, body: Any, node: Any, prefix: str) -> Iterator[Any]:
+def _inlined(
+    onnx: ModuleType, body: "onnx.FunctionProto", node: "onnx.NodeProto", prefix: str
+) -> Iterator[Any]:
     """The nodes of a definition, with the names and attributes of the node that they replace."""
     names = {"": ""}
     names |= {x: node.input[i] if i < len(node.input) else "" for i, x in enumerate(body.input)}
@@ -114,7 +122,13 @@ def _inlined(onnx: Any, body: Any, node: Any, prefix: str) -> Iterator[Any]:
         yield _bound(onnx, inner, names, given, prefix)
 
 
-def _bound(onnx: Any, inner: Any, names: dict[str, str], given: Mapping[str, Any], prefix: str) -> Any:
+def _bound(
+    onnx: ModuleType,
+    inner: "onnx.NodeProto",
+    names: dict[str, str],
+    given: "Mapping[str, onnx.AttributeProto]",
+    prefix: str,
+) -> "onnx.NodeProto":
     """A copy of a definition's node with these names and attributes; new names are added."""
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
@@ -134,7 +148,9 @@ def _bound(onnx: Any, inner: Any, names: dict[str, str], given: Mapping[str, Any
     return copy
 
 
-def _bind_graph(onnx: Any, graph: Any, names: dict[str, str], given: Mapping[str, Any], prefix: str) -> None:
+def _bind_graph(
+    onnx: ModuleType, graph: Any, names: dict[str, str], given: Mapping[str, Any], prefix: str
+) -> None:
     """Gives a subgraph of a definition these names and attributes, in place."""
     for x in (*graph.input, *graph.initializer):
         names[x.name] = f"{prefix}.{x.name}"

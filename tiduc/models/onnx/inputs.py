@@ -1,12 +1,16 @@
 """Brings an ONNX model to a version that torch-mlir lowers, and fixes inputs that torch-mlir needs as constants."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.runtime.arrays import Array
+
+if TYPE_CHECKING:
+    import onnx
 
 _OLDEST, _WANTED = 13, 17
 """Models older than the first version are converted to the second."""
@@ -49,7 +53,7 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
 its axes at position 1."""
 
 
-def modernize(onnx: Any, model: Any) -> Any:
+def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model in a recent version of ONNX's operators; the model itself where ONNX cannot convert a node.
 
     A model without a version of ONNX's own operators, which uses other domains only, gets the latest.
@@ -72,7 +76,7 @@ def modernize(onnx: Any, model: Any) -> Any:
     return converted
 
 
-def set_constants(onnx: Any, graph: Any, constants: Mapping[str, Array]) -> None:
+def set_constants(onnx: ModuleType, graph: "onnx.GraphProto", constants: Mapping[str, Array]) -> None:
     """Turns the inputs with these names into initializers, in place.
 
     Raises `RequestError` for a name that no input has, and for an array of another type than the input's.
@@ -97,20 +101,20 @@ def set_constants(onnx: Any, graph: Any, constants: Mapping[str, Array]) -> None
         graph.initializer.append(onnx.numpy_helper.from_array(array, name))
 
 
-def needed_constants(graph: Any) -> dict[str, str]:
+def needed_constants(graph: "onnx.GraphProto") -> dict[str, str]:
     """The inputs that decide the shape or form of an op, each with the type of the first node that reads it."""
     initialized = {tensor.name for tensor in graph.initializer}
     inputs = {value.name for value in graph.input} - initialized
     return {name: kind for kind, name in reversed(list(_decisive(graph))) if name in inputs}
 
 
-def _decisive(graph: Any) -> Iterator[tuple[str, str]]:
+def _decisive(graph: "onnx.GraphProto") -> Iterator[tuple[str, str]]:
     for node in graph.node:
         for i in decisive_positions(node):
             if i < len(node.input) and node.input[i]:
                 yield node.op_type, node.input[i]
 
 
-def decisive_positions(node: Any) -> tuple[int, ...]:
+def decisive_positions(node: "onnx.NodeProto") -> tuple[int, ...]:
     """The positions of a node's operands whose values decide the shape or the form of the lowered op."""
     return (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())

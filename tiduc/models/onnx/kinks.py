@@ -4,15 +4,18 @@ Relu(x)        Where(x <= 0, 0, x)           torch-mlir lowers it to a maximum, 
 LeakyRelu(x)   Where(x <= 0, alpha x, x)     torch-mlir lowers it to a sum of two extrema
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.models.onnx.nodes import Nodes
+
+if TYPE_CHECKING:
+    import onnx
 
 _OLDEST = 12
 """The first version of the opset in which `LessOrEqual` takes every type of `Relu`."""
 
 
-def relu(nodes: Nodes, node: Any) -> None:
+def relu(nodes: Nodes, node: "onnx.NodeProto") -> None:
     _select(nodes, node, nodes.hold(nodes.like_result(node, 0)))
 
 
@@ -21,7 +24,7 @@ def leaky_relu(nodes: Nodes, node: Any) -> None:
     _select(nodes, node, nodes.emit("Mul", node.input[0], slope))
 
 
-def _select(nodes: Nodes, node: Any, below: str) -> None:
+def _select(nodes: Nodes, node: "onnx.NodeProto", below: str) -> None:
     """Makes the node a `Where` that gives `below` where its operand is not positive, and the operand elsewhere."""
     if nodes.version < _OLDEST:
         return

@@ -9,7 +9,7 @@ ScatterElements, ScatterND with reduction   stablehlo.scatter
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx.nodes import Nodes, element, operand
 from tiduc.models.onnx.tensors import Tensor, clip, concatenate, held, take, tensor, where
 
+if TYPE_CHECKING:
+    import onnx
 
-def bit_cast(nodes: Nodes, node: Any) -> list[str]:
+
+def bit_cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     to = nodes.onnx.helper.tensor_dtype_to_np_dtype(nodes.attributes(node)["to"])
 
     def emit(body: Body, x: Value) -> list[Value]:
@@ -31,7 +34,7 @@ def bit_cast(nodes: Nodes, node: Any) -> list[str]:
 # ---- accumulation ------------------------------------------------------------------------------------------
 
 
-def cumulative_product(nodes: Nodes, node: Any) -> str:
+def cumulative_product(nodes: Nodes, node: "onnx.NodeProto") -> str:
     """After step k, element i is the product of elements i - 2^k + 1 to i."""
     axis, given = nodes.constant(node, 1), nodes.attributes(node)
     if axis is None:
@@ -51,7 +54,7 @@ def cumulative_product(nodes: Nodes, node: Any) -> str:
     return (take(x, backward, d) if given.get("reverse") else x).name
 
 
-def scatter(nodes: Nodes, node: Any) -> list[str] | None:
+def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     """ScatterElements and ScatterND with a reduction."""
     reduction = nodes.attributes(node).get("reduction", "none")
     if reduction == "none":
@@ -146,7 +149,7 @@ def compress(nodes: Nodes, node: Any) -> str:
     return take(x, first_places(nodes, condition, count), axis or 0).name
 
 
-def non_zero(nodes: Nodes, node: Any) -> str:
+def non_zero(nodes: Nodes, node: "onnx.NodeProto") -> str:
     x = held(nodes, tensor(nodes, node.input[0]))
     count = nodes.chosen(node.output[0], 1)
     is_set = x.reshape(-1) if x.dtype == bool else ~x.reshape(-1).equals(0)
@@ -173,7 +176,7 @@ def take_in_batch(x: Tensor, index: Any, batch: int, axis: int) -> Tensor:
     return whole.transpose(*(int(d) for d in np.argsort(order)))
 
 
-def reverse_sequence(nodes: Nodes, node: Any) -> str:
+def reverse_sequence(nodes: Nodes, node: "onnx.NodeProto") -> str:
     given = nodes.attributes(node)
     batch, time = given.get("batch_axis", 1), given.get("time_axis", 0)
     x = held(nodes, tensor(nodes, node.input[0]))
@@ -183,7 +186,7 @@ def reverse_sequence(nodes: Nodes, node: Any) -> str:
     return take_in_batch(x, index, batch, time).name
 
 
-def tensor_scatter(nodes: Nodes, node: Any) -> str:
+def tensor_scatter(nodes: Nodes, node: "onnx.NodeProto") -> str:
     given = nodes.attributes(node)
     x, updates = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1))
     axis = given.get("axis", -2) % len(x.shape)

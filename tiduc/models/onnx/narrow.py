@@ -9,14 +9,18 @@ Other operators move the numbers or read their values, and stay as they are.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import onnx
 
 _BITS = {"INT2": 2, "UINT2": 2, "INT4": 4, "UINT4": 4}
 
 
-def widen(onnx: Any, model: Any) -> Any:
+def widen(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model with wide integers instead of narrow ones; the model itself if it has none."""
     kinds = {onnx.TensorProto.DataType.Value(name): bits for name, bits in _BITS.items()}
     if not any(kind in kinds for kind in _kinds(model.graph)):
@@ -35,7 +39,7 @@ def widen(onnx: Any, model: Any) -> Any:
     return model
 
 
-def _graphs(graph: Any) -> Iterator[Any]:
+def _graphs(graph: "onnx.GraphProto") -> Iterator[Any]:
     """The graph and its subgraphs."""
     yield graph
     for node in graph.node:
@@ -44,7 +48,7 @@ def _graphs(graph: Any) -> Iterator[Any]:
                 yield from _graphs(inner)
 
 
-def _kinds(graph: Any) -> Iterator[int]:
+def _kinds(graph: "onnx.GraphProto") -> Iterator[int]:
     """The element types that a graph names."""
     for each in _graphs(graph):
         for value in (*each.input, *each.value_info, *each.output):
@@ -62,12 +66,12 @@ _TYPES = ("to", "dtype", "output_dtype")
 """The attributes that are element types."""
 
 
-def _wide(onnx: Any, kind: int) -> int:
+def _wide(onnx: ModuleType, kind: int) -> int:
     name = onnx.TensorProto.DataType.Name(kind)
     return int(onnx.TensorProto.UINT8 if name.startswith("U") else onnx.TensorProto.INT8)
 
 
-def _widen_graph(onnx: Any, graph: Any, kinds: dict[int, int], narrow: dict[str, int]) -> None:
+def _widen_graph(onnx: ModuleType, graph: Any, kinds: dict[int, int], narrow: dict[str, int]) -> None:
     for value in (*graph.input, *graph.value_info, *graph.output):
         type_ = value.type.tensor_type
         if type_.elem_type in kinds:
@@ -84,14 +88,16 @@ def _widen_graph(onnx: Any, graph: Any, kinds: dict[int, int], narrow: dict[str,
     graph.node.extend(copies)
 
 
-def _widen_tensor(onnx: Any, tensor: Any, kinds: dict[int, int]) -> None:
+def _widen_tensor(onnx: ModuleType, tensor: Any, kinds: dict[int, int]) -> None:
     if tensor.data_type in kinds:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(_wide(onnx, tensor.data_type))
         wide = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype(dtype), tensor.name)
         tensor.CopyFrom(wide)
 
 
-def _widened(onnx: Any, node: Any, kinds: dict[int, int], narrow: dict[str, int]) -> list[Any]:
+def _widened(
+    onnx: ModuleType, node: "onnx.NodeProto", kinds: dict[int, int], narrow: dict[str, int]
+) -> list[Any]:
     """The nodes that replace a node; the result of the last one has the node's name."""
     for attribute in node.attribute:
         if attribute.HasField("t"):
@@ -107,13 +113,13 @@ def _widened(onnx: Any, node: Any, kinds: dict[int, int], narrow: dict[str, int]
     return [node]
 
 
-def _limits(onnx: Any, target: int, bits: int) -> tuple[int, int]:
+def _limits(onnx: ModuleType, target: int, bits: int) -> tuple[int, int]:
     """The least and the greatest number of a narrow type."""
     least = 0 if onnx.TensorProto.DataType.Name(target).startswith("U") else -(2 ** (bits - 1))
     return least, least + 2**bits - 1
 
 
-def _cast(onnx: Any, node: Any, target: int, bits: int) -> list[Any]:
+def _cast(onnx: ModuleType, node: "onnx.NodeProto", target: int, bits: int) -> list[Any]:
     """The last bits of the operand as a 32-bit integer: (x - least) mod 2^bits + least."""
     least, _ = _limits(onnx, target, bits)
     y = node.output[0]
@@ -134,7 +140,7 @@ def _cast(onnx: Any, node: Any, target: int, bits: int) -> list[Any]:
     ]
 
 
-def _quantized(onnx: Any, node: Any, target: int, bits: int) -> list[Any]:
+def _quantized(onnx: ModuleType, node: "onnx.NodeProto", target: int, bits: int) -> list[Any]:
     y, wide = node.output[0], _wide(onnx, target)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(wide)
     for attribute in node.attribute:

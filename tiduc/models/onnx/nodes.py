@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, Value
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.signature import DTYPES, ELEMENTS
+
+if TYPE_CHECKING:
+    import onnx
 
 CALL = "TiducCall"
 """The type, and its domain, of a node that calls a StableHLO function; the attribute `text` is the function."""
@@ -22,10 +26,10 @@ class Nodes:
 
     def __init__(
         self,
-        onnx: Any,
-        model: Any,
+        onnx: ModuleType,
+        model: "onnx.ModelProto",
         prepare: Callable[[Any], Any],
-        functions: list[Any],
+        functions: "list[onnx.ModelProto | None]",
         straight_through: bool = False,
     ) -> None:
         """`prepare` makes a model ready for torch-mlir; `functions` collects the models that become functions.
@@ -96,7 +100,7 @@ class Nodes:
         """The node's operand i where it is a constant; None where it is absent or not a constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
 
-    def attributes(self, node: Any) -> dict[str, Any]:
+    def attributes(self, node: "onnx.NodeProto") -> dict[str, Any]:
         """The attributes of a node by name; strings are decoded."""
         values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
@@ -109,11 +113,11 @@ class Nodes:
             raise Unsupported(f"the element type of {name!r} is not known")
         return self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type)
 
-    def like(self, node: Any, number: float) -> Array:
+    def like(self, node: "onnx.NodeProto", number: float) -> Array:
         """A scalar with the element type of the node's first operand."""
         return np.asarray(number, self.dtype(node.input[0]))
 
-    def like_result(self, node: Any, number: float) -> Array:
+    def like_result(self, node: "onnx.NodeProto", number: float) -> Array:
         """A scalar with the element type of the node's first result."""
         return np.asarray(number, self.dtype(node.output[0]))
 
@@ -158,7 +162,7 @@ class Nodes:
         self.emitted.append(self.onnx.helper.make_node(STOP, [x], [name], domain=CALL))
         return name
 
-    def info(self, name: str, sizes: Sequence[Any], element: str) -> Any:
+    def info(self, name: str, sizes: Sequence[int], element: str) -> Any:
         """ONNX's record of a value's type; sizes that are no `int` are dynamic."""
         to = self.onnx.helper.np_dtype_to_tensor_dtype(DTYPES[element])
         return self.onnx.helper.make_tensor_value_info(
@@ -174,7 +178,7 @@ class Nodes:
         return next(name for i in self._count if (name := f"tiduc.{i}") not in self._taken)
 
 
-def version(model: Any) -> int:
+def version(model: "onnx.ModelProto") -> int:
     """The version of ONNX's own operators in a model."""
     return int(next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx")))
 
@@ -188,6 +192,6 @@ def element(dtype: Any) -> str:
     return ELEMENTS[np.dtype(dtype)]
 
 
-def operand(node: Any, i: int) -> str:
+def operand(node: "onnx.NodeProto", i: int) -> str:
     """The name of the node's operand i; "" where it is absent."""
     return str(node.input[i]) if i < len(node.input) else ""

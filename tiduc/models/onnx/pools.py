@@ -7,7 +7,7 @@ With `ceil_mode` or `auto_pad` the padding at the end is enlarged, so that the l
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, Value
 from tiduc.models.onnx.nodes import Nodes
 
+if TYPE_CHECKING:
+    import onnx
 
-def largest(nodes: Nodes, node: Any) -> str | None:
+
+def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """MaxPool without ceil_mode: more padding does not change a maximum, since it holds the lowest value."""
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype == np.uint8 and len(node.output) == 1:

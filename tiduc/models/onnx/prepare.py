@@ -8,7 +8,8 @@
 Rounds of these steps repeat while a rewrite emits nodes that have rewrites themselves.
 """
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from tiduc.models.onnx.refused import refuse
 from tiduc.models.onnx.rewrites import REWRITES
 from tiduc.runtime.arrays import Array
 
+if TYPE_CHECKING:
+    import onnx
+
 _LARGEST = 1 << 20
 """Constants with more elements are not folded."""
 
@@ -29,7 +33,12 @@ _ROUNDS = 20
 _OWN = ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
-def prepare(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Any:
+def prepare(
+    onnx: ModuleType,
+    model: "onnx.ModelProto",
+    functions: "list[onnx.ModelProto | None]",
+    straight_through: bool = False,
+) -> "onnx.ModelProto":
     """The model with nodes that torch-mlir lowers; `functions` gains the models that its calls name.
 
     With `straight_through`, quantizations have the derivative of their clipping alone.
@@ -49,7 +58,7 @@ def prepare(onnx: Any, model: Any, functions: list[Any], straight_through: bool 
     return model
 
 
-def _has_known_shape(onnx: Any, model: Any) -> bool:
+def _has_known_shape(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
     """Whether a node asks for a shape that inference has found since."""
     nodes = _nodes(onnx, model, [])
     return any(
@@ -57,21 +66,26 @@ def _has_known_shape(onnx: Any, model: Any) -> bool:
     )
 
 
-def _with_shapes(onnx: Any, model: Any) -> Any:
+def _with_shapes(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
     try:
         return onnx.shape_inference.infer_shapes(model, check_type=True, data_prop=True)
     except Exception as error:  # raised by onnx
         raise ParseError(f"the shapes of the ONNX model disagree: {first_line(error)}") from error
 
 
-def _nodes(onnx: Any, model: Any, functions: list[Any], straight_through: bool = False) -> Nodes:
-    def ready(inner: Any) -> Any:
+def _nodes(
+    onnx: Any,
+    model: "onnx.ModelProto",
+    functions: "list[onnx.ModelProto | None]",
+    straight_through: bool = False,
+) -> Nodes:
+    def ready(inner: Any) -> "onnx.ModelProto":
         return prepare(onnx, inner, functions, straight_through)
 
     return Nodes(onnx, model, ready, functions, straight_through)
 
 
-def _fix(onnx: Any, model: Any) -> None:
+def _fix(onnx: ModuleType, model: "onnx.ModelProto") -> None:
     """Makes constants of operands that follow from the declared shapes, before functions are expanded."""
     nodes = _nodes(onnx, model, [])
     for node in model.graph.node:
@@ -114,7 +128,7 @@ def _rewrite(nodes: Nodes) -> bool:
     return nodes.again
 
 
-def _replacement(nodes: Nodes, node: Any) -> list[str] | None:
+def _replacement(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     """The names of the values that replace the node's results; None where the node stays."""
     try:
         found: str | list[str] | None = pass_through(nodes, node)
@@ -129,7 +143,7 @@ def _replacement(nodes: Nodes, node: Any) -> list[str] | None:
     return [found] if isinstance(found, str) else found
 
 
-def describe_node(node: Any) -> str:
+def describe_node(node: "onnx.NodeProto") -> str:
     """The node's operator and name, for diagnostics."""
     return f"{node.op_type} {node.name!r}" if node.name else f"{node.op_type} of {node.output[0]!r}"
 
@@ -169,7 +183,7 @@ def _folded(nodes: Nodes, node: Any) -> bool:
     return True
 
 
-def _evaluated(nodes: Nodes, node: Any) -> list[Array] | None:
+def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
     """The results of a node of constants, by ONNX's reference evaluator; None where it fails or a result is large."""
     from onnx.reference import ReferenceEvaluator
 

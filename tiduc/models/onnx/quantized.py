@@ -13,12 +13,15 @@ The estimator keeps a float beside each quantized number. Nodes that read the nu
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import Nodes, operand
+
+if TYPE_CHECKING:
+    import onnx
 
 _FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _NARROW = ("int8", "uint8", "int16", "uint16", *_FLOATS)
@@ -93,7 +96,7 @@ def _clipped(nodes: Nodes, x: str, least: Any, most: Any) -> str:
     return nodes.emit("Where", nodes.emit("Greater", x, most), most, above)
 
 
-def _per_element(nodes: Nodes, node: Any, scale: str) -> str:
+def _per_element(nodes: Nodes, node: "onnx.NodeProto", scale: str) -> str:
     """A scale or a zero point that broadcasts to the node's first operand."""
     given, shape = nodes.attributes(node), nodes.shape(node.input[0])
     axis, block = given.get("axis", 1), given.get("block_size", 0)
@@ -105,7 +108,7 @@ def _per_element(nodes: Nodes, node: Any, scale: str) -> str:
     return nodes.emit("Gather", scale, np.arange(n) // block, axis=axis)
 
 
-def _quantize(nodes: Nodes, node: Any) -> str | None:
+def _quantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given = nodes.attributes(node)
     x, scale, zero = (operand(node, i) for i in range(3))
     to = _dtype(nodes, zero) if zero else np.dtype(np.uint8)
@@ -121,7 +124,7 @@ def _quantize(nodes: Nodes, node: Any) -> str | None:
     )
 
 
-def _dequantize(nodes: Nodes, node: Any) -> str | None:
+def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given = nodes.attributes(node)
     x, scale, zero = (operand(node, i) for i in range(3))
     of, to = _dtype(nodes, x), _dtype(nodes, scale)
@@ -138,7 +141,7 @@ def _dequantize(nodes: Nodes, node: Any) -> str | None:
 
 
 def _product(
-    nodes: Nodes, node: Any, axes: tuple[int, int, int], multiply: Callable[[str, str], str]
+    nodes: Nodes, node: "onnx.NodeProto", axes: tuple[int, int, int], multiply: Callable[[str, str], str]
 ) -> str | None:
     """A quantized product; `axes` are those of the vectors that belong to its operands and to its result."""
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
@@ -164,7 +167,7 @@ def _product(
     )
 
 
-def _qlinear_conv(nodes: Nodes, node: Any) -> str | None:
+def _qlinear_conv(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given, bias = nodes.attributes(node), operand(node, 8)
 
     def convolve(x: str, w: str) -> str:
@@ -174,14 +177,14 @@ def _qlinear_conv(nodes: Nodes, node: Any) -> str | None:
     return _product(nodes, node, (0, 0, 1), convolve)
 
 
-def _qlinear_matmul(nodes: Nodes, node: Any) -> str | None:
+def _qlinear_matmul(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Only of one scale an operand: a vector of scales has no one axis in a product of matrices."""
     if any(nodes.shape(node.input[i]) not in ([], [1]) for i in (1, 4)):
         return None
     return _product(nodes, node, (-2, -1, -1), lambda x, w: nodes.emit("MatMul", x, w))
 
 
-def _conv_integer(nodes: Nodes, node: Any) -> str | None:
+def _conv_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     x, w, zx, zw = (operand(node, i) for i in range(4))
     rank = len(nodes.shape(x))
     product = nodes.emit(
@@ -193,7 +196,7 @@ def _conv_integer(nodes: Nodes, node: Any) -> str | None:
     return _with_float(nodes, nodes.emit("Cast", product, to=nodes.onnx.TensorProto.INT32), product)
 
 
-def _matmul_integer(nodes: Nodes, node: Any) -> str | None:
+def _matmul_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Only with the straight-through estimator: torch-mlir lowers the product of integers."""
     x, w, zx, zw = (operand(node, i) for i in range(4))
     if x not in nodes.floats and w not in nodes.floats:
@@ -219,7 +222,7 @@ _MOVES = frozenset(
 _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape", "Size"})
 
 
-def pass_through(nodes: Nodes, node: Any) -> str | None:
+def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Keeps the floats beside quantized numbers that a node of no quantized type reads; replaces a Cast to a float.
 
     `Unsupported` for a node of arithmetic: its result has no derivative.
@@ -252,7 +255,7 @@ def pass_through(nodes: Nodes, node: Any) -> str | None:
     return None
 
 
-def _read_by(node: Any) -> Iterator[str]:
+def _read_by(node: "onnx.NodeProto") -> Iterator[str]:
     """The names of the values that a node reads, also in its bodies, and of values inside of its bodies."""
     yield from node.input
     for attribute in node.attribute:
@@ -271,7 +274,7 @@ _REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
 }
 
 
-def _rewritten(nodes: Nodes, node: Any) -> str | None:
+def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """The rewrite, or `Unsupported` where a node without a rewrite would have no derivative but should have one."""
     found = _REWRITES[node.op_type](nodes, node)
     is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)

@@ -1,8 +1,12 @@
 """Operators of ONNX that have no StableHLO, each with the reason and a way out."""
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tiduc.dialect.errors import Unsupported
+
+if TYPE_CHECKING:
+    import onnx
 
 _STRINGS = (
     "StableHLO has no strings; apply the operator before the model runs and give its result as an input"
@@ -24,7 +28,7 @@ _REFUSED = {
 _REFUSED_TYPES = ("FLOAT4E2M1", "FLOAT8E8M0", "STRING")
 
 
-def refuse_types(onnx: Any, graph: Any) -> None:
+def refuse_types(onnx: ModuleType, graph: "onnx.GraphProto") -> None:
     """`Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
     for value in (*graph.input, *graph.output):
         kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
@@ -39,7 +43,7 @@ def refuse_types(onnx: Any, graph: Any) -> None:
             raise Unsupported(f"{value.name!r} has elements of type {kind}, which are not supported; {way}")
 
 
-def refuse(node: Any) -> None:
+def refuse(node: "onnx.NodeProto") -> None:
     """`Unsupported` for a node without StableHLO."""
     if node.op_type in _REFUSED:
         raise Unsupported(_REFUSED[node.op_type])

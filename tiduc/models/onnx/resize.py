@@ -3,7 +3,7 @@
 Scales and sizes may be given when the program runs where the model declares the shape of the result.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.interpolation import table
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import Tensor, maximum, minimum, tensor, where
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def resize(nodes: Nodes, node: Any) -> str:
@@ -91,7 +94,7 @@ def _scales_and_sizes(
     return [float(scale)] * len(axes), [int(np.floor((n or 0) * scale + 0.5)) for n in whole]
 
 
-def _along(nodes: Nodes, node: Any, x: str, d: int, rank: int, weights: Any) -> str:
+def _along(nodes: Nodes, node: "onnx.NodeProto", x: str, d: int, rank: int, weights: Tensor) -> str:
     """The product with a matrix along dimension d; a gather where `weights` are indices."""
     dtype = nodes.dtype(node.input[0])
     if len(weights.shape) == 1:

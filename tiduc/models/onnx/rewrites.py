@@ -9,7 +9,7 @@ The emitted nodes either mean the same in every opset version or are spelled for
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,13 +29,16 @@ from tiduc.models.onnx.resize import resize
 from tiduc.models.onnx.sampling import deformable, grid_sample
 from tiduc.models.onnx.sequences import SEQUENCES
 
+if TYPE_CHECKING:
+    import onnx
+
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
 """(nodes, node) -> the names that replace its outputs, one as a string; None where the node stays."""
 
 # ---- sizes and windows -------------------------------------------------------------------------------------
 
 
-def _pad(nodes: Nodes, node: Any) -> str | None:
+def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given = nodes.attributes(node)
     mode = given.get("mode", "constant")
     if mode == "constant":
@@ -61,7 +64,7 @@ def _pad(nodes: Nodes, node: Any) -> str | None:
     return x if x != node.input[0] else nodes.emit("Identity", x)
 
 
-def _padded_by_zeros(nodes: Nodes, node: Any) -> str | None:
+def _padded_by_zeros(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Pad of mode constant with axes, as Pad of all dimensions."""
     widths, axes = nodes.constant(node, 1), nodes.constant(node, 3)
     if widths is None or axes is None:
@@ -76,7 +79,7 @@ def _padded_by_zeros(nodes: Nodes, node: Any) -> str | None:
 # ---- outputs -----------------------------------------------------------------------------------------------
 
 
-def _recurrent(nodes: Nodes, node: Any) -> None:
+def _recurrent(nodes: Nodes, node: "onnx.NodeProto") -> None:
     """Names all outputs, so that later code can tell which is which."""
     count = 3 if node.op_type == "LSTM" else 2
     node.output.extend([""] * (count - len(node.output)))
@@ -88,14 +91,14 @@ def _recurrent(nodes: Nodes, node: Any) -> None:
 
 
 def _fatal(what: str, ends: Callable[[Nodes, Any], bool]) -> Rewrite:
-    def refuse(nodes: Nodes, node: Any) -> None:
+    def refuse(nodes: Nodes, node: "onnx.NodeProto") -> None:
         if ends(nodes, node):
             raise Unsupported(f"{node.op_type} of {what}: torch-mlir ends the process")
 
     return refuse
 
 
-def _has_scalar(nodes: Nodes, node: Any) -> bool:
+def _has_scalar(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     return any(nodes.has_rank(x) and not nodes.shape(x) for x in node.input)
 
 

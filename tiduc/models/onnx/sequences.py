@@ -6,13 +6,16 @@ PyTorch's exporter writes such sequences for `split` and `chunk` if it does not 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.refused import SEQUENCE
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def _split(nodes: Nodes, node: Any) -> list[str]:
@@ -36,32 +39,32 @@ def _split(nodes: Nodes, node: Any) -> list[str]:
     return _record_sequence(nodes, node, parts)
 
 
-def _construct(nodes: Nodes, node: Any) -> list[str]:
+def _construct(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     return _record_sequence(nodes, node, list(node.input))
 
 
-def _insert(nodes: Nodes, node: Any) -> list[str]:
+def _insert(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     values = _values(nodes, node)
     at = _position(nodes, node, 2, len(values), default=len(values))
     return _record_sequence(nodes, node, [*values[:at], node.input[1], *values[at:]])
 
 
-def _erase(nodes: Nodes, node: Any) -> list[str]:
+def _erase(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     values = _values(nodes, node)
     at = _position(nodes, node, 1, len(values) - 1, default=len(values) - 1)
     return _record_sequence(nodes, node, [*values[:at], *values[at + 1 :]])
 
 
-def _at(nodes: Nodes, node: Any) -> str:
+def _at(nodes: Nodes, node: "onnx.NodeProto") -> str:
     values = _values(nodes, node)
     return nodes.emit("Identity", values[_position(nodes, node, 1, len(values) - 1)])
 
 
-def _length(nodes: Nodes, node: Any) -> str:
+def _length(nodes: Nodes, node: "onnx.NodeProto") -> str:
     return nodes.hold(np.array(len(_values(nodes, node))))
 
 
-def _concat(nodes: Nodes, node: Any) -> str:
+def _concat(nodes: Nodes, node: "onnx.NodeProto") -> str:
     values, given = _values(nodes, node), nodes.attributes(node)
     axis = given["axis"]
     if given.get("new_axis", 0):
@@ -69,20 +72,20 @@ def _concat(nodes: Nodes, node: Any) -> str:
     return nodes.emit("Concat", *values, axis=axis)
 
 
-def _record_sequence(nodes: Nodes, node: Any, values: list[str]) -> list[str]:
+def _record_sequence(nodes: Nodes, node: "onnx.NodeProto", values: list[str]) -> list[str]:
     """Records the values of the node's result, and removes the node."""
     nodes.sequences[node.output[0]] = values
     return []
 
 
-def _values(nodes: Nodes, node: Any) -> list[str]:
+def _values(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     """The values in the sequence that the node reads."""
     if node.input[0] not in nodes.sequences:
         raise Unsupported(SEQUENCE)
     return nodes.sequences[node.input[0]]
 
 
-def _position(nodes: Nodes, node: Any, i: int, last: int, default: int = 0) -> int:
+def _position(nodes: Nodes, node: "onnx.NodeProto", i: int, last: int, default: int = 0) -> int:
     """The position that operand i gives, at most `last`; negative positions count from the end of the sequence."""
     given = nodes.constant(node, i)
     if given is None and operand(node, i):

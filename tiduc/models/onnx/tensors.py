@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiduc.models.emitted_text import Value
 from tiduc.models.onnx.nodes import Nodes, element
@@ -146,7 +147,7 @@ def tensor(nodes: Nodes, name: str) -> Any:
     return Tensor(nodes, name, nodes.dtype(name), nodes.sizes(name))
 
 
-def held(nodes: Nodes, x: Any) -> Tensor:
+def held(nodes: Nodes, x: NDArray[Any] | Tensor) -> Tensor:
     """An array as a tensor."""
     return x if isinstance(x, Tensor) else Tensor(nodes, nodes.hold(x), x.dtype, x.shape)
 
@@ -180,17 +181,17 @@ def maximum(x: Any, y: Any) -> Any:
     return _extreme(np.maximum, "Max", x, y)
 
 
-def _extreme(of_arrays: Callable[[Any, Any], Any], op: str, x: Any, y: Any) -> Any:
+def _extreme(of_arrays: Callable[[Any, Any], Any], op: str, x: Tensor, y: int) -> Tensor:
     if isinstance(x, Tensor):
         return x._with(op, y)
     return y._with(op, x) if isinstance(y, Tensor) else of_arrays(x, y)
 
 
-def clip(x: Any, low: float, high: float) -> Any:
+def clip(x: Tensor, low: float, high: float) -> Any:
     return minimum(maximum(x, low), high)
 
 
-def take(x: Tensor, index: Any, axis: int) -> Tensor:
+def take(x: Tensor, index: NDArray[Any] | Tensor, axis: int) -> Tensor:
     """The elements of x at indices along an axis, whose dimension becomes those of the indices."""
     axis %= len(x.shape)
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])

@@ -9,11 +9,14 @@ alone.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.runtime.arrays import Array
+
+if TYPE_CHECKING:
+    import onnx
 
 _WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2),
@@ -47,7 +50,7 @@ _MASKED = -1e4
 """Masks add numbers this low or lower."""
 
 
-def not_parameters(graph: Any, arrays: Mapping[str, Array]) -> dict[str, str]:
+def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dict[str, str]:
     """The float initializers that training leaves alone, by name, each with the reason."""
     reads = _reads(graph)
     constant = {each.name for each in graph.initializer}.union(arrays)
@@ -65,7 +68,7 @@ _Use = tuple[Any, int]
 """A node, and the position of an operand."""
 
 
-def _reads(graph: Any) -> dict[str, list[_Use]]:
+def _reads(graph: "onnx.GraphProto") -> dict[str, list[_Use]]:
     reads: dict[str, list[_Use]] = defaultdict(list)
     for node in graph.node:
         for i, name in enumerate(node.input):

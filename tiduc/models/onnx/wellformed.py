@@ -5,12 +5,16 @@ onnx's own checker is not used: it refuses operators that tiduc imports, and mod
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported, first_line
 
+if TYPE_CHECKING:
+    import onnx
 
-def check_model(onnx: Any, model: Any) -> None:
+
+def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
     """Checks versions, element types, sizes and names of a model whose arrays in other files are not read yet."""
     newest = onnx.defs.onnx_opset_version()
     for version in (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")):
@@ -32,7 +36,7 @@ def check_model(onnx: Any, model: Any) -> None:
             raise ParseError(f"the array {tensor.name!r} has a negative size: {list(tensor.dims)}")
 
 
-def check_arrays(onnx: Any, model: Any) -> None:
+def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
     """Checks that each array has as many elements as its sizes say; arrays in other files have been read."""
     for tensor in _tensors(model):
         if tensor.data_type != onnx.TensorProto.STRING:
@@ -49,7 +53,7 @@ def reading(name: str) -> Iterator[None]:
         raise TiducError(f"cannot read the arrays of {name!r}: {first_line(error)}") from error
 
 
-def graphs(model: Any) -> Iterator[Any]:
+def graphs(model: "onnx.ModelProto") -> Iterator[Any]:
     """The graph of a model, its functions, and the graphs in their nodes."""
     stack = [model.graph, *model.functions]
     while stack:
@@ -60,7 +64,7 @@ def graphs(model: Any) -> Iterator[Any]:
                 stack += [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
 
 
-def _tensors(model: Any) -> Iterator[Any]:
+def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
     """The initializers of all graphs, and the arrays of their nodes."""
     for graph in graphs(model):
         yield from getattr(graph, "initializer", ())  # functions have none
@@ -71,7 +75,7 @@ def _tensors(model: Any) -> Iterator[Any]:
                     yield attribute.t
 
 
-def _types(model: Any) -> Iterator[tuple[str, int]]:
+def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
     """The element types in a model as numbers, each with the name of the value that has it, or is made with it."""
     for tensor in _tensors(model):
         yield tensor.name, tensor.data_type

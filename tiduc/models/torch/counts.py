@@ -5,19 +5,18 @@
 IREE computes sizes of arrays on the host, and does not compile conversions of integers to floats there.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.legalize import floor_divide
 
 
 @stage
-def count_in_integers(module: Any) -> None:
+def count_in_integers(module: ir.Module) -> None:
     """Replaces the quotients, rounded up, of integers that are converted to floats; in place."""
     for op in within(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
@@ -27,7 +26,7 @@ def count_in_integers(module: Any) -> None:
             op.result.replace_all_uses_with(count)
 
 
-def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
+def _dividend_and_divisor(op: IrOp) -> tuple[IrValue, IrValue] | None:
     """The integers of type `op.result.type` whose quotient the op rounds up; None for any other op."""
     ceil = defined_by(op.operands[0], "stablehlo.ceil")
     quotient = None if ceil is None else defined_by(ceil.operands[0], "stablehlo.divide")
@@ -41,6 +40,6 @@ def _dividend_and_divisor(op: Any) -> tuple[Any, Any] | None:
     return (n, step) if n.type == step.type == op.result.type else None
 
 
-def _is_one(x: Any) -> bool:
+def _is_one(x: IrValue) -> bool:
     constant = defined_by(x, "stablehlo.constant")
     return constant is not None and integer_in(constant.attributes["value"]) == 1

@@ -16,6 +16,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.dialect.mlir.emit import bytecode
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.models.expansions import Expansion, expand_calls, replace_operators
 from tiduc.models.legalize import legalize
 from tiduc.models.torch.counts import count_in_integers
@@ -94,7 +95,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
     return _legal(written.getvalue(), operators)
 
 
-def _published(module: Any) -> list[Any]:
+def _published(module: ir.Module) -> list[Any]:
     """The private functions, made public: the pipelines remove private functions, whose callers are still text."""
     inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
     for op in inner:
@@ -113,12 +114,12 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
     return bytecode(module)
 
 
-def _correct(module: Any) -> None:
+def _correct(module: ir.Module) -> None:
     """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
     predicate = ir.IntegerType.get_signless(1)
     unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
-    def look(op: Any) -> Any:
+    def look(op: IrOp) -> ir.WalkResult:
         if op.name == "stablehlo.sort":
             op.operation.attributes["is_stable"] = ir.BoolAttr.get(True)
         elif op.name == "stablehlo.compare" and op.operation.operands[0].type.element_type == predicate:
@@ -128,7 +129,7 @@ def _correct(module: Any) -> None:
     module.operation.walk(look)
 
 
-def _explained(message: str, module: Any) -> str:
+def _explained(message: str, module: ir.Module) -> str:
     """The pipeline's error without the text of the op.
 
     Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
@@ -143,7 +144,7 @@ def _explained(message: str, module: Any) -> str:
     return f"torch-mlir does not lower to StableHLO one of: {', '.join(takers) or name}"
 
 
-def _takers(module: Any, name: str, message: str) -> list[str]:
+def _takers(module: ir.Module, name: str, message: str) -> list[str]:
     """The users of the constants with this op name whose text is in the message."""
     takers: dict[str, None] = {}
 

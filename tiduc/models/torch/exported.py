@@ -9,7 +9,7 @@ module's own outputs.
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.emit import bytecode
@@ -18,6 +18,9 @@ from tiduc.models.stops import STOPS, mark_stops, stop_reads, stops
 from tiduc.models.torch.dialect import import_in_worker, lower_written
 from tiduc.models.torch.faults import located
 from tiduc.runtime.process import Limits
+
+if TYPE_CHECKING:
+    import torch
 
 _FIRST = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
@@ -41,7 +44,7 @@ FROZEN, BUFFER = "requires_grad=False", "a buffer"
 """The reasons why PyTorch computes no gradient of a weight."""
 
 
-def stablehlo(torch: Any, exported: Any, limits: Limits | None) -> Exported:
+def stablehlo(torch: ModuleType, exported: "torch.export.ExportedProgram", limits: Limits | None) -> Exported:
     """The StableHLO of an `ExportedProgram`."""
     with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
         exported = _decomposed(torch, exported)
@@ -56,7 +59,9 @@ def _lowered(written: bytes) -> bytes:
     return lower_written(written, _FIRST, {**STOPS, "torch.tiduc.call": call_text})
 
 
-def _decomposed(torch: Any, exported: Any) -> Any:
+def _decomposed(
+    torch: ModuleType, exported: "torch.export.ExportedProgram"
+) -> "torch.export.ExportedProgram":
     """The program in the ops that torch-mlir lowers and in calls of functions written in StableHLO.
 
     The decompositions are torch-mlir's, PyTorch's for ops that torch-mlir does not lower, and those of this package.
@@ -81,7 +86,9 @@ def _decomposed(torch: Any, exported: Any) -> Any:
     return exported
 
 
-def _inputs(torch: ModuleType, exported: Any) -> tuple[list[str], dict[str, Any], dict[str, str]]:
+def _inputs(
+    torch: ModuleType, exported: "torch.export.ExportedProgram"
+) -> tuple[list[str], dict[str, Any], dict[str, str]]:
     """The names of the inputs, the weights by name, and the frozen ones; makes the weights plain inputs.
 
     Other tensors of the program replace the placeholders that stand for them.
@@ -133,7 +140,7 @@ def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool
     return any(flags)
 
 
-def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
+def _make_constant(module: Any, placeholder: "torch.fx.Node", tensor: "torch.Tensor") -> None:
     """Replaces the placeholder by the tensor; within lists, by attributes of the module.
 
     torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
@@ -154,7 +161,7 @@ def _make_constant(module: Any, placeholder: Any, tensor: Any) -> None:
     module.graph.erase_node(placeholder)
 
 
-def _tensor_behind(exported: Any, spec: Any) -> Any:
+def _tensor_behind(exported: "torch.export.ExportedProgram", spec: Any) -> Any:
     """The program's tensor behind an input; None for an input of the module."""
     if spec.target is None:
         return None
@@ -162,14 +169,14 @@ def _tensor_behind(exported: Any, spec: Any) -> Any:
     return exported.constants.get(spec.target) if array is None else array
 
 
-def _is_weight(tensor: Any, spec: Any, changed: set[str]) -> bool:
+def _is_weight(tensor: "torch.Tensor", spec: Any, changed: set[str]) -> bool:
     """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
     floats = tensor.is_floating_point() or tensor.is_complex()
     named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
     return (floats and named) or spec.target in changed
 
 
-def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
+def _place(tensor: "torch.Tensor", spec: Any, changed: set[str]) -> Any:
     """A key for the tensor's memory; tied tensors have equal keys."""
     if not tensor.numel() or spec.target in changed:
         return spec.target
@@ -177,7 +184,7 @@ def _place(tensor: Any, spec: Any, changed: set[str]) -> Any:
     return *storage, tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _outputs(exported: Any) -> list[str | None]:
+def _outputs(exported: "torch.export.ExportedProgram") -> list[str | None]:
     """The names of the outputs; moves the outputs for updated buffers to the end."""
     (node,) = [node for node in exported.graph.nodes if node.op == "output"]
     specs = exported.graph_signature.output_specs
@@ -187,7 +194,7 @@ def _outputs(exported: Any) -> list[str | None]:
     return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
 
 
-def _imported(exported: Any) -> bytes:
+def _imported(exported: "torch.export.ExportedProgram") -> bytes:
     """The bytecode of the program in the torch dialect."""
     from torch_mlir.fx import export_and_import
 

@@ -4,9 +4,12 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.dialect.errors import CompileError, TiducError
+
+if TYPE_CHECKING:
+    import torch
 
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _PACKAGES = re.compile(r"[/\\](?:torch|torch_mlir|tiduc)[/\\]")
@@ -52,7 +55,12 @@ _WAYS_OUT = (
 
 
 @contextmanager
-def located(step: str, kind: type[TiducError], module: Any = None, exported: Any = None) -> Iterator[None]:
+def located(
+    step: str,
+    kind: type[TiducError],
+    module: Any = None,
+    exported: "torch.export.ExportedProgram | None" = None,
+) -> Iterator[None]:
     """Names the user's line and the module in each error of the block; other exceptions become errors of this kind.
 
     `step` is what the exception prevents. Modules are found in the traceback if `module` is given, the module that is
@@ -113,7 +121,7 @@ def _line_in(text: str) -> str:
     return f"{places[-1][0]}:{places[-1][1]}:0" if places else ""
 
 
-def _line_of_operator(exported: Any, message: str) -> str:
+def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) -> str:
     """The user's line of the first call of an operator that the message names; "" if there is none."""
     names = {f"aten.{name}" for name in _OPERATOR.findall(message)}
     for node in exported.graph.nodes if exported is not None and names else ():
@@ -142,7 +150,7 @@ def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
     return (line, name) if name else ("", None)
 
 
-def _recorded(exported: Any, location: str) -> tuple[str, str | None]:
+def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
     """The user's line that leads to this line, and the module there, by the records of the export."""
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():

@@ -9,6 +9,7 @@ the program has its inputs and outputs one after the other.
 """
 
 import mmap
+from types import ModuleType
 from typing import Any
 
 from tiduc.models.torch.archive import Refused
@@ -19,7 +20,7 @@ _VERIFIER = "TRAINING"
 
 
 def exported_program(
-    torch: Any, model: dict[str, Any], weights: dict[str, Any], constants: dict[str, Any]
+    torch: ModuleType, model: dict[str, Any], weights: dict[str, Any], constants: dict[str, Any]
 ) -> Any:
     """The `ExportedProgram` of a record of `schema.read_model`, with these tensors."""
     from torch._export.verifier import TrainingIRVerifier, Verifier
@@ -46,7 +47,7 @@ def exported_program(
     )
 
 
-def _call(torch: Any, signature: Any) -> Any:
+def _call(torch: ModuleType, signature: Any) -> Any:
     """How the program is called: with each input of the module as an argument, for a tuple of its outputs."""
     from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.utils import _pytree
@@ -59,7 +60,7 @@ def _call(torch: Any, signature: Any) -> Any:
     return ModuleCallEntry("", ModuleCallSignature([], [], inputs, outputs, names))
 
 
-def _signature(torch: Any, record: dict[str, Any]) -> Any:
+def _signature(torch: ModuleType, record: dict[str, Any]) -> Any:
     from torch.export import ExportGraphSignature
 
     return ExportGraphSignature(
@@ -134,7 +135,7 @@ def _check_tensors(signature: Any, weights: dict[str, Any], constants: dict[str,
 # ---- tensors -----------------------------------------------------------------------------------------------
 
 
-def tensors(torch: Any, payloads: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
+def tensors(torch: ModuleType, payloads: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
     """A tensor for each array, of the bytes of its part, or of zeros where `contents` lacks the part.
 
     Arrays of one part share memory. Zeros are pages that are never touched, so that large weights need no memory.
@@ -143,7 +144,7 @@ def tensors(torch: Any, payloads: dict[str, Any], contents: dict[str, Any]) -> d
     return {name: _tensor(torch, each, storages, contents) for name, each in payloads.items()}
 
 
-def _tensor(torch: Any, payload: Any, storages: dict[str, Any], contents: dict[str, Any]) -> Any:
+def _tensor(torch: ModuleType, payload: Any, storages: dict[str, Any], contents: dict[str, Any]) -> Any:
     dtype = getattr(torch, payload.dtype)
     tensor = torch.empty(0, dtype=dtype)
     if payload.part not in storages:
@@ -154,7 +155,7 @@ def _tensor(torch: Any, payload: Any, storages: dict[str, Any], contents: dict[s
     return tensor.requires_grad_(payload.requires_grad)
 
 
-def _storage(torch: Any, given: bytes | int) -> Any:
+def _storage(torch: ModuleType, given: bytes | int) -> Any:
     """Memory with these bytes, or with this number of zeros."""
     if not given:
         return torch.UntypedStorage(0)

@@ -4,12 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import getitem
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torch_mlir import ir
 
 from tiduc.models.torch import schema, targets
 from tiduc.models.torch.archive import Refused
 from tiduc.models.torch.payloads import STRIDED, TYPES
 from tiduc.models.torch.sizes import Sizes
+
+if TYPE_CHECKING:
+    import torch
 
 _DEEPEST = 16
 _LISTS = ("as_ints", "as_floats", "as_bools", "as_strings")
@@ -37,7 +43,7 @@ class _Graph:
 class Nodes:
     """Builds graphs; the values of their nodes have sizes of one environment."""
 
-    def __init__(self, torch: Any, sizes: Sizes, module: Any) -> None:
+    def __init__(self, torch: ModuleType, sizes: Sizes, module: ir.Module) -> None:
         self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, {})
         self._depth = 0
 
@@ -82,7 +88,7 @@ class Nodes:
             raise Refused("an input of a graph is neither a tensor nor a number")
         self._enter(name, self._at.graph.placeholder(name))
 
-    def _enter(self, name: str, node: Any) -> None:
+    def _enter(self, name: str, node: "torch.fx.Node") -> None:
         """Gives a node its name, and the value that the file says that the node has."""
         if name in self._at.nodes:
             raise Refused(f"two values of a graph have the name {name}")
@@ -211,7 +217,7 @@ class Nodes:
                 positional.append(self._argument(each["arg"]))
         return tuple(positional), keywords
 
-    def _assume(self, function: Any, node: Any) -> None:
+    def _assume(self, function: Any, node: "torch.fx.Node") -> None:
         """Tells the environment of sizes what a node asserts."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
@@ -273,7 +279,9 @@ class Nodes:
 
     # ---- results
 
-    def _outputs(self, record: dict[str, Any], node: Any, meta: dict[str, Any], is_higher: bool) -> None:
+    def _outputs(
+        self, record: dict[str, Any], node: "torch.fx.Node", meta: dict[str, Any], is_higher: bool
+    ) -> None:
         """Names the results of a node, and adds a node for each of several results."""
         outputs = record["outputs"]
         if not outputs:
@@ -289,7 +297,7 @@ class Nodes:
             node.meta["val"] = tuple(self._items(node, several, meta))
             self._at.nodes.setdefault(node.name, node)
 
-    def _items(self, node: Any, outputs: list[Any], meta: dict[str, Any]) -> list[Any]:
+    def _items(self, node: "torch.fx.Node", outputs: list[Any], meta: dict[str, Any]) -> list[Any]:
         """The values of a node that gives several, with a node that takes each."""
         values = []
         for i, each in enumerate(outputs):

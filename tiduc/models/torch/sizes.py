@@ -1,5 +1,6 @@
 """Makes PyTorch's symbolic sizes of the expressions of a `.pt2` archive."""
 
+from types import ModuleType
 from typing import Any
 
 from tiduc.models.torch.archive import Refused
@@ -13,7 +14,7 @@ _MOST_EXPRESSIONS = 10**5
 class Sizes:
     """The environment of the sizes of one program: symbols, their ranges, and the values of an example."""
 
-    def __init__(self, torch: Any, ranges: dict[str, dict[str, int | None]]) -> None:
+    def __init__(self, torch: ModuleType, ranges: dict[str, dict[str, int | None]]) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.experimental import symbolic_shapes
 

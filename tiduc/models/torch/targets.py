@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from tiduc.models.torch.archive import Refused
@@ -83,7 +84,7 @@ _AUTOCAST = "wrap_with_autocast"
 """An operator whose text is a kind of device."""
 
 
-def target(torch: Any, name: str) -> Any:
+def target(torch: ModuleType, name: str) -> Any:
     """The function that a node calls. `TiducError` for one that is not known."""
     if match := _OPERATOR.fullmatch(name):
         space, packet, overload = match.groups()
@@ -108,7 +109,7 @@ def target(torch: Any, name: str) -> Any:
 
 
 @functools.cache
-def _registered(torch: Any) -> frozenset[str]:
+def _registered(torch: ModuleType) -> frozenset[str]:
     """The operators of PyTorch's dispatcher, by name; TorchScript's functions, such as `save`, are not there."""
     return frozenset(torch._C._dispatch_get_all_op_names())
 
@@ -118,7 +119,7 @@ def is_step(name: str) -> bool:
     return name.startswith(_PREDISPATCH)
 
 
-def end_steps(torch: Any) -> None:
+def end_steps(torch: ModuleType) -> None:
     """Ends the steps of `vmap` and `jvp` that a program, or an error in the middle of one, has left open."""
     from torch.autograd import forward_ad
 
@@ -128,7 +129,7 @@ def end_steps(torch: Any) -> None:
         forward_ad.exit_dual_level()
 
 
-def takes_text(torch: Any, function: Any) -> bool:
+def takes_text(torch: ModuleType, function: Any) -> bool:
     """Whether the function may get a text."""
     if isinstance(function, torch._ops.HigherOrderOperator):
         return bool(function.name() == _AUTOCAST)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tiduc.dialect.errors import TiducError, out_of_memory
@@ -78,7 +79,7 @@ def _program(
         return _lowered(torch, model, payloads, {**sizes, **contents})
 
 
-def _lowered(torch: Any, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]) -> Exported:
+def _lowered(torch: ModuleType, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]) -> Exported:
     try:
         weights, constants = (tensors(torch, each, given) for each in (payloads.weights, payloads.constants))
         exported = exported_program(torch, model, weights, constants)

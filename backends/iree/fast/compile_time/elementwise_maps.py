@@ -28,6 +28,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, replace
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import dims, with_shape
 
@@ -45,7 +46,7 @@ _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
     "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead."
 )
 @stage
-def elementwise_maps(module: Any) -> int:
+def elementwise_maps(module: ir.Module | IrOp) -> int:
     """Makes the maps in the functions of a module, in place; gives their number."""
     blocks = [block for function in functions_in(module) for block in function.regions[0]]
     for block in blocks:
@@ -56,7 +57,7 @@ def elementwise_maps(module: Any) -> int:
     return count
 
 
-def _fold(block: Any) -> None:
+def _fold(block: ir.Block) -> None:
     """Makes constants of the views and conversions of constant numbers in a block."""
     for op in list(operations(block)):
         keeps = len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
@@ -66,7 +67,7 @@ def _fold(block: Any) -> None:
                 replace(op, [b.emit(CONSTANT, (), value.type, {"value": value})])
 
 
-def _number(op: Any) -> Any | None:
+def _number(op: IrOp) -> ir.Attribute | None:
     """The attribute of the number that all elements of an op's result equal; None if it is not known."""
     (x,), y = op.operands, op.results[0].type
     if _sizes(x.type) is None or _sizes(y) is None or (number := splat(x)) is None:
@@ -78,14 +79,14 @@ def _number(op: Any) -> Any | None:
         return None if rounded is None else ir.FloatAttr.get(y.element_type, float(rounded(number.value)))
 
 
-def _drop_unread(block: Any) -> None:
+def _drop_unread(block: ir.Block) -> None:
     """Erases the constants of a block that no op reads."""
     for op in list(operations(block)):
         if op.name == CONSTANT and not list(op.results[0].uses):
             op.erase()
 
 
-def _groups(block: Any) -> list[list[Any]]:
+def _groups(block: ir.Block) -> list[list[ir.Operation]]:
     """The groups of two or more ops of a block that each become a map, in the order of the ops."""
     last_of: dict[Any, Any] = {}  # by op of a group: the group's last op
     groups: dict[Any, list[Any]] = {}
@@ -100,7 +101,7 @@ def _groups(block: Any) -> list[list[Any]]:
     return [group[::-1] for group in groups.values() if len(group) > 1]
 
 
-def _is_of_scalars(op: Any) -> bool:
+def _is_of_scalars(op: IrOp) -> bool:
     """Whether an op computes each element from the elements at the same place and from constant numbers."""
     if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
@@ -109,7 +110,7 @@ def _is_of_scalars(op: Any) -> bool:
 
 
 @functools.cache
-def _sizes(type_: Any) -> tuple[int, ...] | None:
+def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
     """The sizes of an array of static shape, of floats or signless integers; None for another type."""
     if not is_static(type_):
         return None
@@ -118,7 +119,7 @@ def _sizes(type_: Any) -> tuple[int, ...] | None:
     return tuple(type_.shape) if is_plain else None
 
 
-def _map(group: Sequence[Any]) -> bool:
+def _map(group: Sequence[IrOp]) -> bool:
     """Replaces a group of ops by a map; gives whether it does, which it does not if no array is read."""
     inside = {op.results[0] for op in group}
     read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
@@ -126,7 +127,7 @@ def _map(group: Sequence[Any]) -> bool:
     if not inputs:
         return False
 
-    def fill(b: Emitter, *scalars: Any) -> list[Any]:
+    def fill(b: Emitter, *scalars: IrValue) -> list[Any]:
         values = dict(zip(inputs, scalars, strict=True))
         for x in read:
             if x not in values:
@@ -149,13 +150,13 @@ def _map(group: Sequence[Any]) -> bool:
     return True
 
 
-def _splat(x: Any) -> Any:
+def _splat(x: IrValue) -> ir.DenseElementsAttr:
     """The number that a splat constant repeats, as the value of a constant."""
     number = splat(x)
     assert number is not None, x
     return ir.DenseElementsAttr.get_splat(_scalar(x), number)
 
 
-def _scalar(x: Any) -> Any:
+def _scalar(x: IrValue) -> ir.RankedTensorType:
     """The type of one element of an array."""
     return with_shape(x.type, [])

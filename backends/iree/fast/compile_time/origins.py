@@ -13,13 +13,14 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import NUMBERS
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.workgroups import DISPATCH
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 
 CONSTANT = "constant"
 """The first part of the origins of constants; those of computed ones have no other part."""
 
 
-def origins(arguments: Iterable[Any], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:
+def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:
     """For each argument of a block and each result of its ops, in order, its origin."""
     found: dict[Any, tuple[Any, ...]] = {x: ("argument", i) for i, x in enumerate(arguments)}
     numbers: dict[Any, int] = {}
@@ -46,7 +47,7 @@ def origins(arguments: Iterable[Any], ops: Iterable[Any]) -> dict[Any, tuple[Any
     return found
 
 
-def may_be_equal(values: Sequence[Any], of: Mapping[Any, tuple[Any, ...]]) -> bool:
+def may_be_equal(values: Sequence[IrValue], of: Mapping[Any, tuple[Any, ...]]) -> bool:
     """Whether IREE may find that two of these values are one, by their origins."""
     found = [(x.type, of[x]) for x in values]
     constants = [type_ for type_, origin in found if origin[0] == CONSTANT]
@@ -54,7 +55,7 @@ def may_be_equal(values: Sequence[Any], of: Mapping[Any, tuple[Any, ...]]) -> bo
     return len(set(found)) < len(found) or any(constants.count(type_) > 1 for type_ in computed)
 
 
-def _computes(op: Any, known: Sequence[Any | None]) -> bool:
+def _computes(op: IrOp, known: Sequence[Any | None]) -> bool:
     """Whether an op computes numbers that differ from those of its operands; `known` are those of its constants."""
     if op.name in PRODUCTS | {DISPATCH}:
         return True

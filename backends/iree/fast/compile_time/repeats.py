@@ -29,6 +29,7 @@ from tiduc.dialect.graph.functions import functions_in, new_function
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
@@ -78,7 +79,7 @@ class Part(NamedTuple):
     "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that."
 )
 @stage
-def repeats(module: Any) -> int:
+def repeats(module: ir.Module | IrOp) -> int:
     """Makes functions of the repeats in the first function with a body, in place; gives their number."""
     body = module.operation.regions[0].blocks[0]
     block = next(op.regions[0].blocks[0] for op in functions_in(module) if len(op.regions[0].blocks))
@@ -100,11 +101,11 @@ def repeats(module: Any) -> int:
     return len(planned)
 
 
-def _ops(block: Any) -> list[Any]:
+def _ops(block: ir.Block) -> list[ir.Operation]:
     return [op for op in operations(block) if op.name not in _CONSTANTS]
 
 
-def _seem_to_repeat(ops: Sequence[Any]) -> bool:
+def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
     """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
     numbers: dict[Any, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
@@ -128,7 +129,7 @@ def _broadcast_where_read(op: Any) -> None:
 # ---- where ops repeat --------------------------------------------------------------------------------------------
 
 
-def _repeats(ops: Sequence[Any], index: Mapping[Any, int]) -> Iterator[Repeat]:
+def _repeats(ops: Sequence[IrOp], index: Mapping[Any, int]) -> Iterator[Repeat]:
     """Repeats that share no ops, the one that saves most ops first."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
@@ -144,7 +145,7 @@ def _repeats(ops: Sequence[Any], index: Mapping[Any, int]) -> Iterator[Repeat]:
         waiting += [(low, start), (end, high)]
 
 
-def _kinds(ops: Sequence[Any]) -> list[int]:
+def _kinds(ops: Sequence[IrOp]) -> list[int]:
     """A number for each op, equal for ops that are equal but for their operands; negative if the op may not repeat."""
     numbers: dict[Any, int] = {}
     return [
@@ -152,14 +153,16 @@ def _kinds(ops: Sequence[Any]) -> list[int]:
     ]
 
 
-def _may_repeat(op: Any) -> bool:
+def _may_repeat(op: IrOp) -> bool:
     """Whether an op may be in a function: it is pure and of static shape."""
     if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
     return not has_dynamic_shape(op)
 
 
-def _kind(op: Any, numbers: dict[Any, int] | None = None) -> tuple[Any, ...]:
+def _kind(
+    op: IrOp, numbers: dict[Any, int] | None = None
+) -> tuple[int | str | ir.RankedTensorType | tuple[str, ir.Attribute], ...]:
     """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`.
 
     A value from outside that a region reads is equal to no other, since a function has only operands.
@@ -208,7 +211,7 @@ class Borders(NamedTuple):
     entering: Any
 
 
-def _borders(ops: Sequence[Any], index: Mapping[Any, int]) -> Borders:
+def _borders(ops: Sequence[IrOp], index: Mapping[IrOp, int]) -> Borders:
     """The values of a program that borders of functions should not cut off from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
@@ -250,7 +253,7 @@ def _cuts(borders: Borders, low: int, high: int, period: int) -> Any:
     return np.cumsum(changes[0] - changes[1])[:-1]
 
 
-def _is_stored(x: Any) -> bool:
+def _is_stored(x: IrValue) -> bool:
     """Whether IREE stores a value in any case: a kernel reads it, or it is a result of the program."""
     for use in x.uses:
         reader = use.owner.operation
@@ -310,7 +313,7 @@ def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapp
     return Part(inner, constants, list(inputs.values()), sorted(outputs))
 
 
-def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
+def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
     """The op of a copy whose result a value is, and the number of the result; None for a value from outside."""
     if isinstance(x.owner, ir.Block):
         return None
@@ -318,7 +321,7 @@ def _place(x: Any, index: Mapping[Any, int], start: int, period: int) -> tuple[i
     return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
 
 
-def _identity(x: Any) -> Any:
+def _identity(x: IrValue) -> Any:
     """A key that is equal for values that IREE merges: for equal constants, and for equal views of one value."""
     if isinstance(x.owner, ir.Block):
         return x
@@ -358,7 +361,7 @@ def _outline(ops: Sequence[Any], repeat: Repeat, part: Part, name: str, body: An
             op.erase()
 
 
-def _fill(block: Any, ops: Sequence[Any], part: Part) -> None:
+def _fill(block: ir.Block, ops: Sequence[Any], part: Part) -> None:
     """Emits copies of ops and of the constants that they read into the block of a function."""
     ip = ir.InsertionPoint(block)
     constants: dict[Any, Any] = {}

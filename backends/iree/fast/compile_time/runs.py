@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Runs(NamedTuple):
@@ -47,7 +48,7 @@ def runs(numbers: Sequence[int], shortest: int) -> Runs:
     return Runs(*np.array(sorted(each), np.int64).reshape(-1, 3).T)
 
 
-def _ranks(numbers: Any, shortest: int) -> list[Any] | None:
+def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
     """For k = 0, 1, ..., the ranks of the stretches of 2^k numbers at each place, until all differ.
 
     A stretch that the end cuts off is less than others. None if no two stretches of `shortest` numbers are equal.
@@ -62,7 +63,7 @@ def _ranks(numbers: Any, shortest: int) -> list[Any] | None:
     return ranks if size > shortest else None
 
 
-def _next_smaller(values: Sequence[int]) -> Any:
+def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
     """For each place, the next place of a smaller value; the end of the sequence if there is none."""
     places = np.empty(len(values), np.int64)
     waiting = [(min(values, default=0) - 1, len(values))]
@@ -74,7 +75,7 @@ def _next_smaller(values: Sequence[int]) -> Any:
     return places
 
 
-def _equal_after(ranks: Sequence[Any], first: Any, second: Any) -> Any:
+def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """How many numbers are equal from two places on, for many pairs of places, the first before the second."""
     length, n = np.zeros_like(first), len(ranks[0])
     for k in reversed(range(len(ranks))):
@@ -84,7 +85,7 @@ def _equal_after(ranks: Sequence[Any], first: Any, second: Any) -> Any:
     return length
 
 
-def _equal_before(ranks: Sequence[Any], first: Any, second: Any) -> Any:
+def _equal_before(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """How many numbers are equal up to two places, for many pairs of places, the first before the second."""
     length = np.zeros_like(first)
     for k in reversed(range(len(ranks))):

@@ -21,7 +21,6 @@ vectors are along the more numerous features.
 """
 
 import math
-from typing import Any
 
 from torch_mlir import ir
 
@@ -36,6 +35,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Registers, Settings
 from tiduc.dialect.facts.windows import group_counts
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**20
@@ -62,12 +62,12 @@ _WORK_DILATED = 2**14
 
 @slow("Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.")
 @stage
-def convolutions_to_kernels(module: Any, settings: Settings = DEFAULT) -> int:
+def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
     """Rewrites convolutions in place where that is faster; gives their number."""
     return rewrite(module, {"stablehlo.convolution": _faster}, settings) if settings.vectors else 0
 
 
-def _faster(b: Emitter, op: Any) -> list[Any] | None:
+def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The result of a convolution, computed by kernels of vectors; None if these would not be faster."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from tiduc.backends.iree.emit.sizes import larger, read, smaller
+from tiduc.backends.iree.emit.sizes import Size, larger, read, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, quotient
 from tiduc.backends.iree.emit.workgroups import Part
 from tiduc.backends.iree.fast.convolutions.planes import Offsets
+from tiduc.dialect.ops.ir_types import IrValue
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Form:
         """The number of phases."""
         return math.prod(len(each.sizes) for each in self.elements)
 
-    def order(self, image: Any, feature: Any) -> list[Any]:
+    def order(self, image: int | str | Size, feature: int | str | Size) -> list[Any]:
         """An entry for the image and one for the feature, in the order of the result's dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
@@ -139,7 +140,7 @@ class ImagePart:
         """The features of a part: those of one tile, if it adds all channels at once."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
-    def one(self, k: Vectors, place: Sequence[Any]) -> Part:
+    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
         """The part at a place: all its tiles."""
         (result, rows, number), n = place, self.sizes
         phase = k.held(quotient(result, n.images)) if self.form.phases > 1 else 0
@@ -152,7 +153,7 @@ class ImagePart:
         starts = [*self.form.order(result, feature), k.held(row * n.columns)]
         sizes = [*self.form.order(1, count), k.held(n.rows * n.columns)]
 
-        def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+        def tile(k: Vectors, place: Sequence[int | Size], out: IrValue) -> list[IrValue]:
             channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
             t = k.held(smaller(place[2] * self.form.width, n.last))
             # Features beyond the group are computed as copies of the last one, and not stored.
@@ -173,7 +174,7 @@ class ImagePart:
         out = out if n.blocks == 1 else k.cleared(out, sizes)
         return Part(k.nest(counts, [out], tile)[0], starts, sizes)
 
-    def taken(self, k: Vectors, phase: Any) -> list[_Taken]:
+    def taken(self, k: Vectors, phase: int | Size) -> list[_Taken]:
         """The elements of the kernel that a phase takes, and their shift, along each dimension."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
@@ -184,19 +185,19 @@ class ImagePart:
             )
         return taken
 
-    def before(self, k: Vectors, targets: Sequence[Any], out: Any) -> list[Any]:
+    def before(self, k: Vectors, targets: Sequence[Any], out: IrValue) -> list[Any]:
         """The sums of the channels that have been added to the part `out`."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
         return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
-    def sums(self, k: Vectors, at: _Place, before: Sequence[Any]) -> Sequence[Any]:
+    def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[Any]:
         """The sums of a tile, with some channels more."""
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 
-        def step(k: Vectors, place: Sequence[Any], *sums: Any) -> list[Any]:
+        def step(k: Vectors, place: Sequence[int | Size], *sums: IrValue) -> list[Any]:
             channel, *numbers = place
             each = zip(at.taken, numbers, form.elements, strict=True)
             offset = [taken.shift + j * of.dilation for taken, j, of in each]
@@ -210,7 +211,7 @@ class ImagePart:
         return k.nest([self.sizes.channels, *(each.size for each in at.taken)], before, step)
 
     def element(
-        self, feature: Any, channel: Any, taken: Sequence[_Taken], numbers: Sequence[Any]
+        self, feature: Size, channel: int | Size, taken: Sequence[_Taken], numbers: Sequence[int | Size]
     ) -> list[Any]:
         """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
         layout = self.form.kernel
@@ -221,7 +222,9 @@ class ImagePart:
             place[layout[2 + d]] = size - 1 - at if d in self.form.reversed else at
         return place
 
-    def targets(self, k: Vectors, t: Any, feature: Any, count: Any) -> list[list[tuple[Any, Any]]]:
+    def targets(
+        self, k: Vectors, t: Any, feature: int | Size, count: int | Size
+    ) -> list[list[tuple[Any, Any]]]:
         """For each vector of a tile at place t, its places in the part, and the lanes to store there.
 
         If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
@@ -251,12 +254,12 @@ class ImagePart:
         return [(place, [here]), (behind, [there])]
 
 
-def _entry(k: Vectors, table: Sequence[int], number: Any) -> Any:
+def _entry(k: Vectors, table: Sequence[int], number: int | Size) -> Any:
     """The entry of this number in a table; an integer if all entries are equal."""
     if len(set(table)) == 1:
         return table[0]
 
-    def chosen(x: Any, entry: tuple[int, int]) -> Any:
+    def chosen(x: IrValue, entry: tuple[int, int]) -> IrValue:
         return k.select_scalar(k.equal(number, entry[0]), entry[1], x)
 
     return read(reduce(chosen, list(enumerate(table))[1:], k.index(table[0])))

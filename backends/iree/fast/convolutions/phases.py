@@ -15,13 +15,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.image_parts import Elements
 from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _PHASES = 64
@@ -76,7 +77,7 @@ def _counts(c: Convolution) -> tuple[int, ...] | None:
 
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
-) -> Any:
+) -> IrValue:
     """The phases as successive images; all but one are zero."""
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
@@ -134,7 +135,7 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
 
 
 def _interleaved(
-    b: Emitter, parts: Any, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
+    b: Emitter, parts: IrValue, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
 ) -> Result:
     """The result in its layout, from the dimensions (phases, *labels) of its phases."""
     base, rank = c.window.base, c.rank

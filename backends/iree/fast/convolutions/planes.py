@@ -22,6 +22,7 @@ from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
 from tiduc.backends.iree.emit.workgroups import Code, Part
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 Pair = tuple[int, int]
@@ -129,7 +130,7 @@ class Planes:
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
-    def filled(self, b: Emitter, x: Any, least: int) -> Any:
+    def filled(self, b: Emitter, x: IrValue, least: int) -> Any:
         """The planes (batch, features, planes, elements) of x, (batch, features, rows, columns)."""
         n, m, *image = shape(x)
         rows = self.rows(least)
@@ -144,7 +145,7 @@ class Planes:
         form = _PlanesForm(self.strides, self.offsets.remainders, self.low)
         return Code("planes", form, _PlanesPart, numbers, ["images"], axes).run(b, [x], type_, [n, m])
 
-    def _gathered(self, b: Emitter, x: Any, rows: int) -> Any:
+    def _gathered(self, b: Emitter, x: IrValue, rows: int) -> IrValue:
         """The planes, by a loop over their elements."""
         n, m, *_ = shape(x)
         kept = [self.remainders(d) for d in range(2)]
@@ -246,7 +247,7 @@ class _PlanesPart:
         return out
 
 
-def _two(values: Any, fill: int) -> Pair:
+def _two(values: Sequence[int], fill: int) -> Pair:
     first, second = [fill] * (2 - len(values)) + list(values)
     return first, second
 

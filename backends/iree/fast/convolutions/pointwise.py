@@ -15,6 +15,7 @@ from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.fast.products.products_in_tiles import in_tiles, is_large
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape
 
 
@@ -50,7 +51,7 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     return in_tiles(b, x, w) if c.layout.output[1] else in_tiles(b, w, x)
 
 
-def _places(b: Emitter, planes: Planes, x: Any, sizes: Sequence[int]) -> Any:
+def _places(b: Emitter, planes: Planes, x: IrValue, sizes: Sequence[int]) -> Any:
     """The elements of x that a window of one element reads, as an array of these sizes and the places."""
     images = b.reshape(x, [*shape(x)[:2], *planes.image])
     return b.reshape(planes.filled(b, images, 0), [*sizes, math.prod(planes.places)])

@@ -330,6 +330,6 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any
     return code.run(b, [w], type_, [panels, c.features, squares * vector // each])
 
 
-def _swapped(index: int, x: Any, y: Any) -> list[Any]:
+def _swapped(index: int, x: int | str | Size, y: int | str | Size) -> list[Any]:
     """x and y, in the order in which x has this index."""
     return [y, x] if index else [x, y]

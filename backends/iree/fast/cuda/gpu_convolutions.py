@@ -19,6 +19,7 @@ from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, 
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import group_counts
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
@@ -27,12 +28,12 @@ _MOST_BYTES = 2**28
 
 @slow("Reads images from global memory for each product of a convolution; copies windows, takes one product.")
 @stage
-def gpu_convolutions(module: Any) -> int:
+def gpu_convolutions(module: ir.Module | IrOp) -> int:
     """Rewrites the convolutions of a module in place; gives their number."""
     return rewrite(module, {"stablehlo.convolution": _as_product})
 
 
-def _as_product(b: Emitter, op: Any) -> list[Any] | None:
+def _as_product(b: Emitter, op: IrOp) -> list[Any] | None:
     """The result of a convolution as a product; None for one that stays."""
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):

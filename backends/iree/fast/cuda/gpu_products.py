@@ -27,6 +27,7 @@ from tiduc.backends.iree.emit.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.mlir.context import context, stage
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
@@ -41,7 +42,7 @@ _INSTRUCTION_TERMS = 16
     "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts."
 )
 @stage
-def gpu_products(module: Any) -> int:
+def gpu_products(module: ir.Module) -> int:
     """Rewrites the products of a module in place; gives their number."""
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
@@ -57,7 +58,9 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
     return [_emit(b, x, y, Contraction.of(op), product, tile, parts)]
 
 
-def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: Tile, parts: int) -> Any:
+def _emit(
+    b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: Tile, parts: int
+) -> Any:
     """The product. The loops are those of batches and parts, of more than one, then of rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
@@ -65,7 +68,7 @@ def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: T
     zeros_after = parts * sizes[_TERMS] - product.terms
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
-    def operand(v: Any, side: int) -> tuple[Any, list[str]]:
+    def operand(v: IrValue, side: int) -> tuple[Any, list[str]]:
         """An operand with a dimension for each loop that its place depends on, and these loops."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
@@ -90,7 +93,7 @@ def _emit(b: Emitter, x: Any, y: Any, of: Contraction, product: Product, tile: T
     return b.reshape(z, [*product.batches, product.rows, product.columns])
 
 
-def _compilation(tile: Tile, outer: int, of: Mapping[str, int], operand: Any) -> Any:
+def _compilation(tile: Tile, outer: int, of: Mapping[str, int], operand: IrValue) -> Any:
     """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
 
     def sizes(first: int, *last: int) -> str:

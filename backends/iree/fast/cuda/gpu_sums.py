@@ -20,6 +20,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
@@ -30,7 +31,7 @@ _EVEN = 32
 
 @slow("Sums along the first dimensions take one thread for each result; adds up parts.")
 @stage
-def gpu_sums(module: Any) -> int:
+def gpu_sums(module: ir.Module | IrOp) -> int:
     """Rewrites the sums of a module in place; gives their number."""
     return rewrite(module, {"stablehlo.reduce": _of_elements, "stablehlo.dot_general": _of_products})
 
@@ -47,7 +48,7 @@ def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
     return [_in_parts(b, op, op.operands[0])] if start is not None and start.value == 0 else None
 
 
-def _of_products(b: Emitter, op: Any) -> list[Any] | None:
+def _of_products(b: Emitter, op: IrOp) -> list[Any] | None:
     """The sum of products of corresponding elements, in parts; None for a product that stays."""
     (x, y), of = op.operands, Contraction.of(op)
     rest = tuple(range(len(of.summed[0]), x.type.rank))
@@ -56,7 +57,7 @@ def _of_products(b: Emitter, op: Any) -> list[Any] | None:
     return [_in_parts(b, op, b.multiply(x, y))] if _is_long(op, of.summed[0]) else None
 
 
-def _is_long(op: Any, dimensions: Iterable[int]) -> bool:
+def _is_long(op: IrOp, dimensions: Iterable[int]) -> bool:
     """Whether an op sums many rows of f32, along the first dimensions of its first operand, of static shape."""
     x, y = op.operands[0], op.results[0]
     if not (is_static(x.type) and is_static(y.type) and shape(y)):
@@ -69,7 +70,7 @@ def _is_long(op: Any, dimensions: Iterable[int]) -> bool:
     return many and width > 0 and all(isinstance(element(v), ir.F32Type) for v in (*op.operands, y))
 
 
-def _in_parts(b: Emitter, op: Any, x: Any) -> Any:
+def _in_parts(b: Emitter, op: IrOp, x: IrValue) -> Any:
     """The sum of x along its first dimensions."""
     sizes = shape(op.results[0])
     width = math.prod(sizes)

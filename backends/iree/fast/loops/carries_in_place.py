@@ -32,6 +32,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.ir_types import IrOp
 
 TOPOLOGY = "stream.topology"
 _ONE_DEVICE = (
@@ -43,7 +44,7 @@ _ONE_DEVICE = (
 
 @slow("Copies a carry before each read or update of it; loops on the host update carries in place.")
 @stage
-def carries_in_place(module: Any) -> int:
+def carries_in_place(module: ir.Module) -> int:
     """Rewrites the loops that the host runs, in place; gives their number."""
     ops = [op for function in functions_in(module) for op in on_host(function)]
     loops = [op for op in ops if op.name == "stablehlo.while"]
@@ -68,7 +69,7 @@ def carries_in_place(module: Any) -> int:
 # ---- carries that a loop updates in place ------------------------------------------------------------------------
 
 
-def _is_updated_alone(loop: Any, i: int, chain: Sequence[Any]) -> bool:
+def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[Any]) -> bool:
     """Whether carry i and each array of its chain have one reader: the next update, or the terminator for the last."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
@@ -78,7 +79,7 @@ def _is_updated_alone(loop: Any, i: int, chain: Sequence[Any]) -> bool:
     )
 
 
-def _chain(loop: Any, i: int) -> list[Any]:
+def _chain(loop: IrOp, i: int) -> list[Any]:
     """Carry i at the start of an iteration, and the results of the updates between it and its next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]

@@ -10,13 +10,13 @@ another branch is not selected. An index out of range selects the last branch.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, within
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 BRANCHES = ("stablehlo.case", "stablehlo.if")
@@ -26,7 +26,7 @@ _WORK = 2**14
 """The most elements and multiplications of all branches together: a few microseconds in a kernel."""
 
 
-def is_cheap(op: Any) -> bool:
+def is_cheap(op: IrOp) -> bool:
     """Whether the branches of a conditional together compute little, and contain no loop."""
     inner = within(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
@@ -35,13 +35,13 @@ def is_cheap(op: Any) -> bool:
     return all(map(is_static, types)) and sum(map(work_of, inner)) <= _WORK
 
 
-def work_of(op: Any) -> int:
+def work_of(op: IrOp) -> int:
     """The number of elements that an op computes; of multiplications for a product."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
 
-def as_selects(b: Emitter, op: Any) -> Sequence[Any]:
+def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """The results of a conditional, by selects among the results of all its branches."""
     (index,) = op.operands
     *others, results = (b.inlined(region, ()) for region in op.regions)
@@ -53,7 +53,7 @@ def as_selects(b: Emitter, op: Any) -> Sequence[Any]:
     return results
 
 
-def is_one_slice(op: Any) -> bool:
+def is_one_slice(op: IrOp) -> bool:
     """Whether an op is a gather of one slice; its index has been clamped by legalization.
 
     Outside of kernels such a gather stays a gather, since IREE's host code would read the index of a slice.
@@ -64,7 +64,7 @@ def is_one_slice(op: Any) -> bool:
     return count > 0 and math.prod(shape(op.operands[1])) == count
 
 
-def as_slice(b: Emitter, gather: Any) -> Sequence[Any]:
+def as_slice(b: Emitter, gather: IrOp) -> Sequence[IrValue]:
     """A gather of one slice as a dynamic_slice."""
     x, index = gather.operands
     to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
@@ -76,7 +76,7 @@ def as_slice(b: Emitter, gather: Any) -> Sequence[Any]:
     return [b.reshape(y, shape(gather.results[0]))]
 
 
-def as_concatenation(b: Emitter, pad: Any) -> Sequence[Any]:
+def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
     """A pad as concatenations: IREE compiles a pad in a kernel to one vector as large as the array."""
     x, value = pad.operands
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
@@ -88,6 +88,6 @@ def as_concatenation(b: Emitter, pad: Any) -> Sequence[Any]:
     return [x]
 
 
-def contracted_size(op: Any) -> int:
+def contracted_size(op: IrOp) -> int:
     """The number of products that a dot or dot_general adds for each element of its result."""
     return math.prod(op.operands[0].type.shape[d] for d in Contraction.of(op).summed[0])

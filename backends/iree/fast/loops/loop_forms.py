@@ -35,6 +35,7 @@ from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import has_resources
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.shapes.types import element, shape
 
@@ -108,7 +109,7 @@ def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
     return stack
 
 
-def _size(x: Any) -> int:
+def _size(x: IrValue) -> int:
     """The bytes of a value."""
     return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
 
@@ -119,7 +120,7 @@ def _crops_or_dilates(pad: ir.Operation) -> bool:
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
 
 
-def carries_on_stack(loop: Any) -> list[int]:
+def carries_on_stack(loop: IrOp) -> list[int]:
     """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
 
     On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
@@ -134,18 +135,18 @@ def carries_on_stack(loop: Any) -> list[int]:
     return kept
 
 
-def read_from_outside(loop: Any) -> list[Any]:
+def read_from_outside(loop: IrOp) -> list[Any]:
     """The captured and initial values of a loop that are not constants."""
     values = dict.fromkeys((*loop.operands, *captured(loop)))
     return [x for x in values if not defined_by(x, "stablehlo.constant")]
 
 
-def wanted(loop: Any) -> list[Any]:
+def wanted(loop: IrOp) -> list[Any]:
     """The results of a loop that have readers."""
     return [y for y in loop.results if list(y.uses)]
 
 
-def _is_table(x: Any) -> bool:
+def _is_table(x: IrValue) -> bool:
     """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
     converted = is_boolean(x) or is_unsigned(x)
     return (converted or _size(x) > _INLINED) and splat(x) is None
@@ -183,7 +184,7 @@ def _against_updates_in_place(loop: ir.Operation) -> str:
     return ""
 
 
-def on_host(op: Any) -> Iterator[Any]:
+def on_host(op: IrOp) -> Iterator[Any]:
     """The ops in an op that are not inside of a dispatch."""
     for region in op.regions:
         for block in region.blocks:
@@ -193,7 +194,7 @@ def on_host(op: Any) -> Iterator[Any]:
                     yield from on_host(inner)
 
 
-def may_be_carry(x: Any) -> bool:
+def may_be_carry(x: IrValue) -> bool:
     """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
     return any(
         isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
@@ -201,14 +202,14 @@ def may_be_carry(x: Any) -> bool:
     )
 
 
-def _sources(y: Any) -> list[Any]:
+def _sources(y: IrValue) -> list[Any]:
     """The values that y may be, or be a view of: the operands of its size, unless the op computes a new array."""
     if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
         return []
     return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]
 
 
-def _writes_to_captured(op: Any) -> bool:
+def _writes_to_captured(op: IrOp) -> bool:
     """Whether an op in a dispatch may write to an array from outside that may be a carry."""
     if op.name != KERNEL:
         return False

@@ -19,13 +19,14 @@ from tiduc.backends.iree.fast.loops.loop_forms import COUNTED
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import replace
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @slow(
     "Keeps counters on the device, but for those that rise to a limit; loops count their iterations instead."
 )
 @stage
-def loops_by_count(module: Any) -> int:
+def loops_by_count(module: ir.Module) -> int:
     """Rewrites the loops of a module whose trip counts are known, in place; gives the number of loops rewritten."""
     loops = within(module.operation, ("stablehlo.while",))
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
@@ -43,10 +44,10 @@ def _rewritten(loop: Any) -> bool:
     kind = ir.RankedTensorType.get([], signless(32))
     limit = b.constant(count, kind)
 
-    def condition(b: Emitter, t: Any, *xs: Any) -> Any:
+    def condition(b: Emitter, t: IrValue, *xs: Any) -> Any:
         return b.compare(t, limit, "LT")
 
-    def body(b: Emitter, t: Any, *xs: Any) -> Sequence[Any]:
+    def body(b: Emitter, t: IrValue, *xs: Any) -> Sequence[Any]:
         carries = dict(zip(others, xs, strict=True))
         carries |= values_of(b, loop, counters, t)
         results = b.inlined(loop.regions[1], [carries[i] for i in every])
@@ -60,7 +61,7 @@ def _rewritten(loop: Any) -> bool:
     return True
 
 
-def values_of(b: Emitter, loop: Any, counters: Mapping[int, Counter], t: Any) -> dict[int, Any]:
+def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, Any]:
     """The values of the counters of a loop in iteration t, by the index of the carry."""
     values = {}
     for i, counter in counters.items():

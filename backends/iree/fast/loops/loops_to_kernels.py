@@ -27,6 +27,7 @@ from tiduc.backends.iree.emit.emitter import (
     within,
 )
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.emit.updates import copied, is_carry
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
@@ -37,12 +38,13 @@ from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 
 @slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
 @stage
-def loops_to_kernels(module: Any) -> int:
+def loops_to_kernels(module: ir.Module | IrOp) -> int:
     """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.
 
     `legalize_for_iree` must have legalized the module for a CPU.
@@ -50,7 +52,7 @@ def loops_to_kernels(module: Any) -> int:
     return sum(map(_within, functions_in(module)))
 
 
-def _within(op: Any) -> int:
+def _within(op: IrOp) -> int:
     """Puts the outermost small loops in an op into dispatches; gives their number."""
     count = 0
     for region in op.regions:
@@ -88,7 +90,7 @@ def _small(loop: Any) -> Any | None:
 # ---- rewriting --------------------------------------------------------------------------------------------------
 
 
-def to_kernel(loop: Any) -> None:
+def to_kernel(loop: IrOp) -> None:
     """Puts a loop into a dispatch, in place."""
     for rewrites in _REWRITES:
         rewrite(loop, rewrites)
@@ -102,7 +104,7 @@ def to_kernel(loop: Any) -> None:
     old = wanted(loop)  # unused results would be arrays of the dispatch, too
     uses = [list(y.uses) for y in old]
 
-    def moved(k: Kernel) -> Sequence[Any]:
+    def moved(k: Kernel) -> Sequence[IrValue]:
         never = k.compared("ne", k.element(zero), k.number(0, signless(32)))
         for inner in within(loop):
             if inner.name == "stablehlo.while":
@@ -121,23 +123,23 @@ def to_kernel(loop: Any) -> None:
         replace_uses(of_one, y)
 
 
-def _is_numbering(x: Any) -> bool:
+def _is_numbering(x: IrValue) -> bool:
     """Whether x is an iota of signless integers, which a kernel computes: IREE would store the array for good."""
     integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
     return integers and defined_by(x, "stablehlo.iota") is not None
 
 
-def _numbered(k: Kernel, array: Any, iota: Any) -> Any:
+def _numbered(k: Kernel, array: IrValue, iota: Any) -> IrValue:
     """The array with the elements of an iota, for which `_is_numbering` holds."""
     d = ir.IntegerAttr(iota.owner.attributes["iota_dimension"]).value
 
-    def put(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+    def put(k: Kernel, place: Sequence[int | Size], out: IrValue) -> Sequence[IrValue]:
         return [k.put(k.cast(place[d], element(iota)), out, *place)]
 
     return k.nest(shape(iota), [array], put)[0]
 
 
-def _read_through_barriers(b: Emitter, loop: Any) -> None:
+def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
     """Makes the loop read values from outside through barriers, so that their producers stay out of the dispatch."""
     outside = read_from_outside(loop)
     if not outside:
@@ -151,7 +153,7 @@ def _read_through_barriers(b: Emitter, loop: Any) -> None:
                 inner.operands[i] = behind[x]
 
 
-def _in_line(b: Emitter, kernel: Any) -> Sequence[Any]:
+def _in_line(b: Emitter, kernel: IrOp) -> Sequence[IrValue]:
     """The results of a nested dispatch; inlines it by moving its body before it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
@@ -170,7 +172,7 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
 
 
-def _in_place(loop: Any, never: Any) -> None:
+def _in_place(loop: IrOp, never: IrValue) -> None:
     """Makes a loop copy each new carry over the old one."""
     body = loop.regions[1].blocks[0]
     carries = _carries_behind_writes(loop, never)
@@ -190,7 +192,7 @@ def _in_place(loop: Any, never: Any) -> None:
         end.operands[i] = k.filled(old, new)
 
 
-def _is_carry_of_inner_loop(new: Any, old: Any) -> bool:
+def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
     """Whether a loop inside of this one updates the carry in place: `old` is its initial value, and `new` its last one.
 
     A copy would read the array of the inner loop and write it, which IREE rejects. If an op reads `old` after the inner
@@ -202,7 +204,7 @@ def _is_carry_of_inner_loop(new: Any, old: Any) -> bool:
     return not _is_read_after(old, inner)
 
 
-def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
+def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
     """The carries for the body to read, each behind a conditional write whose condition, `never`, is always false.
 
     Without the writes, IREE 3.13 moves a reshape of a block argument out of the dispatch, where the argument does not
@@ -218,7 +220,7 @@ def _carries_behind_writes(loop: Any, never: Any) -> list[Any]:
     return carries
 
 
-def _written_if(k: Kernel, condition: Any, x: Any) -> Any:
+def _written_if(k: Kernel, condition: IrValue, x: IrValue) -> IrValue:
     """The array x, with its first element set to 0 if the condition holds."""
     first = [0] * len(shape(x))
     return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]

@@ -24,6 +24,7 @@ from tiduc.dialect.graph.dependences import is_constant
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import Graph, Value, captured, definition_of, operations, terminator
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
 from tiduc.passes.rematerialize.order import in_order, results_last
@@ -34,12 +35,12 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 
 @slow("Allocates the results of an execution region before the region runs.")
 @stage
-def late_results(module: Any) -> int:
+def late_results(module: ir.Module | IrOp) -> int:
     """Ends a region in each function where this lowers the peak, in place; gives the number of functions."""
     return sum(map(_end_region, functions_in(module)))
 
 
-def _end_region(function: Any) -> bool:
+def _end_region(function: IrOp) -> bool:
     """Ends a region in a function if that lowers the peak."""
     if len(function.regions[0].blocks) != 1:
         return False
@@ -58,14 +59,14 @@ def _end_region(function: Any) -> bool:
     return True
 
 
-def _ends_region(op: Any) -> bool:
+def _ends_region(op: IrOp) -> bool:
     """Whether IREE ends an execution region at an op; barriers of constants are at the start of the function."""
     if op.name != _BARRIER:
         return op.name in _ENDS_REGIONS
     return STORED not in op.attributes and not all(map(is_constant, op.operands))
 
 
-def _graph(function: Any, ops: list[Any], last: Any) -> Graph:
+def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
     """The records of a function's ops."""
     graph, values = Graph("main"), dict[Any, Value]()
     for i, x in enumerate(function.regions[0].blocks[0].arguments):
@@ -80,7 +81,7 @@ def _graph(function: Any, ops: list[Any], last: Any) -> Graph:
     return graph
 
 
-def _put_barrier(model: Liveness, ops: list[Any], last: Any, place: int) -> None:
+def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
     """Ends a region after the op of a number: by a barrier that takes the results so far, and the latest value."""
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}

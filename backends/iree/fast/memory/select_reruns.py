@@ -29,12 +29,13 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import RECOMPUTED
 
 
 @slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
 @stage
-def select_reruns(module: Any) -> int:
+def select_reruns(module: ir.Module | IrOp) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of marks."""
     count = 0
     for function in functions_in(module):
@@ -52,7 +53,7 @@ def select_reruns(module: Any) -> int:
     return count
 
 
-def _store_waited(op: Any) -> None:
+def _store_waited(op: IrOp) -> None:
     """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
 
     Otherwise IREE computes it in the kernel of its readers, which come later, and keeps what it reads until then.
@@ -68,7 +69,7 @@ def _store_waited(op: Any) -> None:
             owner.operands[number] = stored
 
 
-def _read_in_place(block: Any) -> None:
+def _read_in_place(block: ir.Block) -> None:
     """Lets a product that runs again read one operand from before its barrier.
 
     The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
@@ -96,7 +97,7 @@ def _read_in_place(block: Any) -> None:
         newest.update(dict.fromkeys(op.results, barriers if RECOMPUTED in op.attributes else latest))
 
 
-def _is_matrix(op: Any, i: int) -> bool:
+def _is_matrix(op: IrOp, i: int) -> bool:
     """Whether operand i of a product is a matrix, or batches of matrices, but for a reshape that moves no elements."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
@@ -111,6 +112,6 @@ def _before_barriers(x: Any) -> Any:
     return x
 
 
-def _attributes(x: Any) -> Any:
+def _attributes(x: IrValue) -> Any:
     """The attributes of the op whose result x is; none of a block argument."""
     return {} if isinstance(x.owner, ir.Block) else x.owner.attributes

@@ -20,13 +20,14 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import STORED, rewriting, within
+from tiduc.backends.iree.emit.emitter import STORED, Emitter, rewriting, within
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, replace
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import context, stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _RESHAPE = "flow.tensor.reshape"
@@ -34,7 +35,7 @@ _RESHAPE = "flow.tensor.reshape"
 
 @slow("Plans the memory of the values of one execution region only, and ends a region at each barrier.")
 @stage
-def stored_values(module: Any) -> int:
+def stored_values(module: ir.Module | IrOp) -> int:
     """Replaces the barriers in place; gives their number."""
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     count = 0
@@ -50,7 +51,7 @@ def stored_values(module: Any) -> int:
     return count
 
 
-def _is_of_constants(op: Any, function: Any) -> bool:
+def _is_of_constants(op: IrOp, function: IrOp) -> bool:
     """Whether a barrier in the body of a function, and not in a loop or branch, takes constants only."""
     is_outside = op.operation.parent == function
     return is_outside and all(defined_by(x, "stablehlo.constant") for x in op.operands)
@@ -77,7 +78,7 @@ def _store_beside_another(op: Any) -> None:
     op.erase()
 
 
-def _has_equal_types(type_: Any) -> bool:
+def _has_equal_types(type_: ir.RankedTensorType) -> bool:
     """Whether a static array has the same type in StableHLO and `flow`: of signless integers, or of plain floats."""
     if not type_.has_static_shape:
         return False
@@ -86,7 +87,7 @@ def _has_equal_types(type_: Any) -> bool:
     return is_plain or (isinstance(element, ir.IntegerType) and element.is_signless)
 
 
-def _apart(b: Any, x: Any) -> Any:
+def _apart(b: Emitter, x: IrValue) -> IrValue:
     """x as an array that IREE stores before it computes the ops that read it."""
     sizes = list(x.type.shape)
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}

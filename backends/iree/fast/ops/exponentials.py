@@ -13,6 +13,7 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.polynomials import exponential_minus_one, exponential_parts, with_sign
 from tiduc.backends.iree.fault import slow
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_f64
 
 Function = Callable[[Emitter, Any], Any]
@@ -26,7 +27,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)
         @slow(text)
         @wraps(function)
-        def pattern(b: Emitter, op: Any) -> Sequence[Any] | None:
+        def pattern(b: Emitter, op: IrOp) -> Sequence[Any] | None:
             x = op.operands[0]
             return [function(b, x)] if is_f64(x) else None
 
@@ -38,7 +39,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
 @of_f64(
     "exponential", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
 )
-def exponential(b: Emitter, x: Any) -> Any:
+def exponential(b: Emitter, x: IrValue) -> Any:
     """A polynomial, as vector code."""
     powers = exponential_parts(b, x)
     y = b.add(powers.less, 1)
@@ -49,7 +50,7 @@ def exponential(b: Emitter, x: Any) -> Any:
     "logistic",
     "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x.",
 )
-def logistic(b: Emitter, x: Any) -> Any:
+def logistic(b: Emitter, x: IrValue) -> Any:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
     return b.divide(b.constant(1, x), b.add(exponential(b, b.negate(x)), 1))
 
@@ -58,7 +59,7 @@ def logistic(b: Emitter, x: Any) -> Any:
     "tanh",
     "For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
-def tanh(b: Emitter, x: Any) -> Any:
+def tanh(b: Emitter, x: IrValue) -> Any:
     """-m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))

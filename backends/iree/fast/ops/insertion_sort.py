@@ -15,7 +15,9 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, rows_of, sorted_dimension
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.fault import slow
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
 
 
@@ -23,7 +25,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 @slow(
     "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead."
 )
-def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
+def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The leading elements that readers of the results need, by insertion sort where it is faster than merge sort."""
     if is_dynamic(op.operands[0].type):
         return None
@@ -45,7 +47,7 @@ def sort(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.constant(0, y.type) for y in op.results]
 
 
-def _read_first(op: Any, dimension: int) -> int:
+def _read_first(op: IrOp, dimension: int) -> int:
     """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
     sizes: list[int] = shape(op.operands[0])
     count = 2  # the compiler drops dimensions of size 1
@@ -70,7 +72,7 @@ def _pays(rows: int, n: int, count: int) -> bool:
     return inserting < merging
 
 
-def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any]:
+def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
     # One-dimensional, since the compiler drops dimensions of size 1 outside the loop that carries the array.
@@ -79,14 +81,14 @@ def _insertion_sort(b: Emitter, op: Any, dimension: int, count: int) -> list[Any
     return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
 
 
-def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
+def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
     """Emits the sort to a kernel: the indices of the elements that come first in each row, in order."""
     size = rows.size[0], count
 
-    def insert(k: Kernel, row: Any, kept: Any, place: Any, end: Any) -> tuple[Any, ...]:
+    def insert(k: Kernel, row: Size, kept: IrValue, place: Size, end: int | Size) -> tuple[IrValue, ...]:
         """Inserts index `place` into the row's sorted indices up to `end`; gives the array and the dropped index."""
 
-        def step(k: Kernel, i: Any, kept: Any, left: Any) -> Sequence[Any]:
+        def step(k: Kernel, i: Size, kept: IrValue, left: IrValue) -> Sequence[Any]:
             at = k.linear_index(size, (row, i))
             first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
@@ -94,12 +96,12 @@ def _inserted(k: Kernel, rows: Rows, type_: Any, count: int) -> Any:
 
         return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
-    def row_of(k: Kernel, row: Any, kept: Any) -> Sequence[Any]:
-        def fill(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+    def row_of(k: Kernel, row: Size, kept: IrValue) -> Sequence[IrValue]:
+        def fill(k: Kernel, place: Size, kept: IrValue) -> Sequence[Any]:
             kept, left = insert(k, row, kept, place, place)
             return [k.put(left, kept, k.linear_index(size, (row, place)))]
 
-        def replace(k: Kernel, place: Any, kept: Any) -> Sequence[Any]:
+        def replace(k: Kernel, place: Size, kept: IrValue) -> Sequence[IrValue]:
             last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
             first = rows.comes_first(k, row, place, last)
             return k.if_(first, [type_], lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])

@@ -6,13 +6,12 @@ IREE calls the C library for each element. 1 + f lies between the square roots o
 f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place.
 """
 
-from typing import Any
-
 import numpy as np
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.polynomials import LOG_2, WHOLE, hexadecimal, polynomial
 from tiduc.backends.iree.fast.ops.exponentials import of_f64
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 _P = hexadecimal("""
@@ -25,7 +24,7 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 
 @of_f64("log", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.")
-def log(b: Emitter, x: Any) -> Any:
+def log(b: Emitter, x: IrValue) -> IrValue:
     """A polynomial, as vector code."""
     bits = b.bitcast(x, signless(64))
     from_root = b.subtract(bits, _ROOT)

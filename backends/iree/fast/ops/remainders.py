@@ -11,7 +11,6 @@ result, between 0 and |y|, is exact, too.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -20,6 +19,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.polynomials import WHOLE, with_sign
 from tiduc.backends.iree.fault import slow
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
@@ -31,7 +31,7 @@ _LARGE = 2.0**200
 @slow(
     "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64."
 )
-def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
+def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The remainder of known numbers; exact steps in f64 where a fused multiply-add is known to exist."""
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
@@ -42,7 +42,7 @@ def remainder(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [_by_steps(b, x, y)] if b.cpu and b.fused and element(x).width <= 32 else None
 
 
-def _by_steps(b: Emitter, x: Any, y: Any) -> Any:
+def _by_steps(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
     f64 = ir.F64Type.get()
     wide = b.convert(x, f64)
     r, size = b.abs(wide), b.abs(b.convert(y, f64))

@@ -8,13 +8,14 @@ from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legal
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch, is_kernel_array
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import element, shape
 
 
 @legalize("stablehlo.reverse", where=ON_CPUS)
 @slow("IREE moves one element at a time and computes where each is: loops in one dispatch instead.")
-def reverse(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]
     plain = as_signless(b, x)
@@ -30,10 +31,10 @@ _LARGE = 2**12
 _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
-def _is_factor(op: Any) -> bool:
+def _is_factor(op: IrOp) -> bool:
     """Whether a product or a convolution reads the result, directly or through ops that move elements."""
 
-    def moved(y: Any) -> list[Any]:
+    def moved(y: IrValue) -> list[Any]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]
         # A barrier has one result for each operand, other ops have one result.
         return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
@@ -41,7 +42,7 @@ def _is_factor(op: Any) -> bool:
     return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
 
 
-def _by_loops(b: Emitter, x: Any, dimensions: Sequence[int]) -> Any:
+def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> Any:
     """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]

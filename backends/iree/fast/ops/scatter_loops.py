@@ -26,6 +26,7 @@ from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_ou
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE
 from tiduc.dialect.shapes.types import element, shape, with_element
 
@@ -33,7 +34,7 @@ from tiduc.dialect.shapes.types import element, shape, with_element
 @legalize("stablehlo.scatter", where=ON_CPUS)
 @slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
 @slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
-def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
     if has_dynamic_shape(op):
         return None
@@ -51,7 +52,7 @@ def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
 
 
-def is_single(op: Any, places: Places) -> bool:
+def is_single(op: IrOp, places: Places) -> bool:
     """Whether a scatter updates one slice of one array, by elementwise ops."""
     body = op.regions[0].blocks[0]
     *ops, end = operations(body)
@@ -85,7 +86,8 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
     for inner in ops:
-        type_, operands = with_element(old.type, element(inner.results[0])), map(values.get, inner.operands)
+        type_ = with_element(old.type, element(inner.results[0]))
+        operands = [values[x] for x in inner.operands]
         (values[inner.results[0]],) = b.clone(inner, dict(enumerate(operands)), [type_])
     return values[end.operands[0]]
 

@@ -14,8 +14,10 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import window_of
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _LARGE = 32
@@ -26,7 +28,7 @@ _VECTOR = 8
 
 @legalize("stablehlo.reduce_window", where=ON_CPUS)
 @slow("Windows over several arrays are computed element by element: loops over vectors of channels instead.")
-def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The results by loops in one dispatch, where these are faster."""
     return _by_loops(b, op) if _pays(op) else None
 
@@ -41,7 +43,7 @@ def _pays(op: Any) -> bool:
     return 1 < math.prod(w.sizes) <= _LARGE and 0 < math.prod(places)
 
 
-def _by_loops(b: Emitter, op: Any) -> list[Any]:
+def _by_loops(b: Emitter, op: Any) -> list[IrValue]:
     """The results of a reduce_window: folds its body over the elements of each window in order.
 
     A fold starts with the initial values, which the specification (reduce) allows to use any number of times.
@@ -54,7 +56,7 @@ def _by_loops(b: Emitter, op: Any) -> list[Any]:
     def fill(k: Kernel) -> Sequence[Any]:
         start = [k.element(x) for x in inits]
 
-        def fold(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
+        def fold(k: Kernel, place: Sequence[Size], *outs: IrValue) -> Sequence[IrValue]:
             values = start
             for offsets in itertools.product(*map(range, w.sizes)):
                 along = zip(place, w.strides, offsets, w.dilation, strict=True)

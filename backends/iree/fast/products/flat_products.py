@@ -25,6 +25,7 @@ from tiduc.dialect.graph import functions
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _PRODUCT = "stablehlo.dot_general"
@@ -32,7 +33,7 @@ _PRODUCT = "stablehlo.dot_general"
 
 @slow("Takes its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.")
 @stage
-def flat_products(module: Any) -> int:
+def flat_products(module: ir.Module | IrOp) -> int:
     """Rewrites products outside of loops in place; gives their number."""
     searched = functions.functions_in(module)
     transposes = [op for each in searched for op in functions.within(each, {"stablehlo.transpose"})]
@@ -40,7 +41,7 @@ def flat_products(module: Any) -> int:
     return count + rewrite(module, {_PRODUCT: _flat}) + rewrite(module, {_PRODUCT: _of_one_row})
 
 
-def _exchanged(product: Any) -> dict[str, Any]:
+def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
     """The attributes of a product of the exchanged operands."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = Contraction.of(product).exchanged.attribute
@@ -49,7 +50,7 @@ def _exchanged(product: Any) -> dict[str, Any]:
     return given
 
 
-def _exchange(transpose: Any) -> bool:
+def _exchange(transpose: IrOp) -> bool:
     """Replaces a transpose that exchanges rows and columns of a product; the transpose must be its only reader."""
     product = defined_by(transpose.operands[0], _PRODUCT)
     if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
@@ -67,7 +68,7 @@ def _exchange(transpose: Any) -> bool:
     return True
 
 
-def _flat(b: Emitter, op: Any) -> list[Any] | None:
+def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The product of the operands whose kept dimensions are one, and whose contracted dimensions are one."""
     y = op.results[0]
     if _stays(op):
@@ -92,7 +93,7 @@ def _flat(b: Emitter, op: Any) -> list[Any] | None:
     return [b.reshape(z, shape(y))]
 
 
-def _of_one_row(b: Emitter, op: Any) -> list[Any] | None:
+def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The product of a row and a matrix whose rows are multiplied: IREE would transpose the second operand."""
     (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
     if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):

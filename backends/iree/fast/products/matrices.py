@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tiduc.backends.iree.emit.sizes import Size
 from tiduc.dialect.shapes.types import shape
 
 
@@ -28,7 +29,7 @@ class Matrix:
         """The size of a dimension, which must be static."""
         return int(shape(self.value)[d])
 
-    def place(self, batches: Sequence[Any], kept: Any, summed: Any) -> list[Any]:
+    def place(self, batches: Sequence[Any], kept: Size, summed: Any) -> list[Any]:
         """The index along each dimension."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):

@@ -24,6 +24,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
@@ -38,7 +39,7 @@ _MOST = 2**31
     "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own."
 )
 @stage
-def products_in_tiles(module: Any, settings: Settings) -> int:
+def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:
     """Rewrites large products of matrices in place, for CPUs; gives their number."""
     if not settings.vectors:
         return 0
@@ -65,7 +66,7 @@ def is_large(sizes: Sequence[int], count: int = 1) -> bool:
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
-def _matrix(x: Any, of: Contraction, side: int) -> Matrix | None:
+def _matrix(x: IrValue, of: Contraction, side: int) -> Matrix | None:
     """An operand as a matrix; None if several dimensions are kept, or summed."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
@@ -77,7 +78,7 @@ def _matrix(x: Any, of: Contraction, side: int) -> Matrix | None:
     return Matrix(transpose.operands[0], tuple(order[d] for d in batches), order[kept[0]], order[summed[0]])
 
 
-def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> IrValue:
     """The product of two matrices, (batches, rows of x, columns of y)."""
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
     batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]

@@ -22,11 +22,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import smaller
+from tiduc.backends.iree.emit.sizes import Size, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
 from tiduc.backends.iree.fast.products.matrices import Matrix
 from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
@@ -56,11 +57,11 @@ class Parts:
     low: Any
     more: Any
 
-    def start(self, i: Any) -> Any:
+    def start(self, i: Size) -> Any:
         """The first thing of part i."""
         return i * self.low + smaller(i, self.more)
 
-    def size(self, i: Any) -> Any:
+    def size(self, i: Size) -> Any:
         """The number of things of part i."""
         return self.start(i + 1) - self.start(i)
 
@@ -120,7 +121,7 @@ class Plan:
     depths: Parts  # of summed elements
 
     @property
-    def numbers(self) -> tuple[Any, ...]:
+    def numbers(self) -> tuple[int, ...]:
         """The numbers that the code reads at run time; rows, columns and summed elements come first."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
@@ -185,7 +186,7 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
     return -(-rows // height) * -(-columns // vectors) * each
 
 
-def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
+def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> IrValue:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y, b.settings.registers)
     batches = _batches(x, y)
@@ -194,7 +195,7 @@ def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> Any:
     sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
     shared = Shared(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
 
-    def part(k: Vectors, place: Sequence[Any], inputs: Sequence[Any]) -> Part:
+    def part(k: Vectors, place: Sequence[Size], inputs: Sequence[Size | IrValue]) -> Part:
         left, right, *numbers = inputs
         matrices = replace(x, value=left), replace(y, value=right)
         return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
@@ -245,40 +246,40 @@ class _Workgroup:
         (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
         return Part(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
-    def plus_summed(self, k: Vectors, i: Any, z: Any) -> Sequence[Any]:
+    def plus_summed(self, k: Vectors, i: Size, z: IrValue) -> Sequence[IrValue]:
         """The product after summed elements of part i are added; the first ones replace what was in memory."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
         return k.loop(*self.tiles, 1, [z], lambda k, t, z: self.row_of_tiles(k, t, s, z))
 
-    def in_panels(self, k: Vectors, s: _Summed) -> Any:
+    def in_panels(self, k: Vectors, s: _Summed) -> IrValue:
         """The panels of y: (panel, summed element, column)."""
         form, y = self.plan.form, self.y
         copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
-        def panel(k: Vectors, i: Any, panels: Any) -> Sequence[Any]:
+        def panel(k: Vectors, i: Size, panels: IrValue) -> Sequence[Any]:
             return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
 
         return k.loop(0, self.panels, 1, [k.array([form.room, form.depth, form.width])], panel)[0]
 
-    def row_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
+    def row_copied(self, k: Vectors, s: _Summed, i: Size, at: Size, panels: IrValue) -> Sequence[IrValue]:
         """The panels with a row of y in panel i."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
 
-    def squares_copied(self, k: Vectors, s: _Summed, i: Any, at: Any, panels: Any) -> Sequence[Any]:
+    def squares_copied(self, k: Vectors, s: _Summed, i: Size, at: Size, panels: IrValue) -> Sequence[IrValue]:
         """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
-        def column(k: Vectors, j: Any) -> Any:
+        def column(k: Vectors, j: Size) -> Any:
             j = self.column + i * form.width + j
             j = j if form.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
-        def square(k: Vectors, first: Any, panels: Any) -> Sequence[Any]:
+        def square(k: Vectors, first: Size, panels: IrValue) -> Sequence[IrValue]:
             columns = [column(k, first + j) for j in range(k.width)]
             for r, row in enumerate(k.transposed(columns)):
                 panels = k.store(row, panels, [i, at + r, first])
@@ -286,20 +287,20 @@ class _Workgroup:
 
         return k.loop(0, form.width, k.width, [panels], square)
 
-    def row_of_tiles(self, k: Vectors, t: Any, s: _Summed, z: Any) -> Sequence[Any]:
+    def row_of_tiles(self, k: Vectors, t: Size, s: _Summed, z: IrValue) -> Sequence[IrValue]:
         """The product after the sums of the tiles in a row, that of index t."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
-    def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> Any:
+    def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> IrValue:
         """A tile's part of x: (summed element, row)."""
         p, x = self.plan, self.x
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
 
-        def row(k: Vectors, at: Any, out: Any) -> Sequence[Any]:
+        def row(k: Vectors, at: Size, out: IrValue) -> Sequence[Any]:
             for i, mask in masks.items():
                 place = x.place(self.batches, rows.first + i, s.start + at)
                 out = k.store(k.load(x.value, place, mask), out, [at, i])
@@ -307,7 +308,7 @@ class _Workgroup:
 
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
-    def tile(self, k: Vectors, rows: _Rows, i: Any, s: _Summed, z: Any) -> Any:
+    def tile(self, k: Vectors, rows: _Rows, i: Size, s: _Summed, z: IrValue) -> IrValue:
         """The product after the sums of a tile, in panel i, whose errors do not grow with the number of parts."""
         form = self.plan.form
         row = k.held(rows.first - self.row)
@@ -323,7 +324,7 @@ class _Workgroup:
         ]
         zero = k.zeros()
 
-        def plus(k: Vectors, at: Any, *sums: Any) -> Sequence[Any]:
+        def plus(k: Vectors, at: Size, *sums: IrValue) -> Sequence[IrValue]:
             elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
             return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
 
@@ -339,7 +340,7 @@ class _Workgroup:
             z = k.store(x, z, place, mask)
         return z
 
-    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Any) -> Iterator[Any]:
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Size) -> Iterator[Any]:
         """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
@@ -348,7 +349,7 @@ class _Workgroup:
             place = [at, r] if copied else x.place(self.batches, row, summed)
             yield k.element(rows.copy if copied else x.value, *place)
 
-    def row_of_y(self, k: Vectors, s: _Summed, i: Any, at: Any, copied: bool) -> list[Any]:
+    def row_of_y(self, k: Vectors, s: _Summed, i: Size, at: Size, copied: bool) -> list[IrValue]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
         form, y = self.plan.form, self.y
         if copied:
@@ -360,7 +361,7 @@ class _Workgroup:
 
 
 def _workgroup(
-    k: Vectors, p: Plan, matrices: tuple[Matrix, Matrix], place: Sequence[Any], batches: Sequence[int]
+    k: Vectors, p: Plan, matrices: tuple[Matrix, Matrix], place: Sequence[Size], batches: Sequence[int]
 ) -> _Workgroup:
     """The workgroup at a place: its batch, part of the rows, and part of the columns."""
     batch, block, strip = place

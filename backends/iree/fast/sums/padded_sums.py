@@ -17,6 +17,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_static, legalize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.identities import is_splat_of
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_float, shape, with_shape
 
 _ADD = "stablehlo.add"
@@ -36,7 +37,7 @@ class _Part(NamedTuple):
 
 @legalize(_ADD, where=ON_CPUS)
 @slow("Writes each padded array of a sum to memory; one concatenation instead.")
-def sum_of_padded(b: Emitter, op: Any) -> Sequence[Any] | None:
+def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A sum in which terms that are padded along one dimension, and do not overlap, are one concatenation."""
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
@@ -49,13 +50,13 @@ def sum_of_padded(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [reduce(b.add, [*(term for term in terms if term not in chosen), joined])]
 
 
-def _is_term(op: Any) -> bool:
+def _is_term(op: IrOp) -> bool:
     """Whether a sum is only a term of another sum, which is rewritten instead."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
 
-def _terms(op: Any) -> list[Any]:
+def _terms(op: IrOp) -> list[IrValue]:
     """The terms of a sum, where terms that are sums and have no other reader are replaced by their terms."""
     terms: list[Any] = []
     stack = [op.result]
@@ -73,7 +74,7 @@ def _terms(op: Any) -> list[Any]:
     return terms
 
 
-def _part(term: Any) -> _Part | None:
+def _part(term: IrValue) -> _Part | None:
     """A term as a part; None if it is not padded with zeros along one dimension, or if another op reads it."""
     pad = term.owner if isinstance(term, ir.OpResult) else None
     if pad is None or pad.name != "stablehlo.pad" or len(list(term.uses)) > 1:
@@ -104,7 +105,7 @@ def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
     return best
 
 
-def _joined(b: Emitter, parts: Sequence[_Part], type_: Any) -> Any:
+def _joined(b: Emitter, parts: Sequence[_Part], type_: ir.RankedTensorType) -> IrValue:
     """The parts, in order, and zeros between them."""
     dimension, sizes = parts[0].dimension, list(type_.shape)
     pieces, end = [], 0

@@ -30,6 +30,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, shape
 
@@ -43,7 +44,7 @@ _SUMS = 32  # the fewest sums side by side for which multiply-adds are faster
 @slow("Subtracts negated values one after the other; a sum that is negated instead.")
 @slow("Treats sums of products as products of matrices; sums of multiply-adds instead.")
 @stage
-def reductions_in_lanes(module: Any) -> int:
+def reductions_in_lanes(module: ir.Module | IrOp) -> int:
     """Rewrites reductions in place; gives their number."""
     return rewrite(module, {"stablehlo.reduce": lambda b, op: _reduced(b, op) if _is_large(op) else None})
 
@@ -56,7 +57,7 @@ def _is_large(op: Any) -> bool:
     return isinstance(element(x), ir.F32Type | ir.F64Type) and reducer(op) in NEUTRAL.keys() & ASSOCIATIVE
 
 
-def _reduced(b: Emitter, op: Any) -> list[Any] | None:
+def _reduced(b: Emitter, op: Any) -> list[IrValue] | None:
     """The result of a reduction; None if the op stays as it is."""
     x, init = op.operands
     start = init
@@ -79,12 +80,12 @@ def _reduced(b: Emitter, op: Any) -> list[Any] | None:
     return [y if negation is None else b.subtract(b.broadcast_in_dim(init, [], shape(y)), y)]
 
 
-def _read_once(x: Any, name: str) -> Any | None:
+def _read_once(x: IrValue, name: str) -> IrOp | None:
     """The op of this name that computes x, if only one op reads x; else None."""
     return defined_by(x, name) if len(list(x.uses)) == 1 else None
 
 
-def _has_slow_products(op: Any, product: Any) -> bool:
+def _has_slow_products(op: IrOp, product: IrOp) -> bool:
     """Whether IREE's code for a product of matrices is slower than that for a sum of these products."""
     rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
     if dimensions == list(range(rank - len(dimensions), rank)):
@@ -94,7 +95,7 @@ def _has_slow_products(op: Any, product: Any) -> bool:
     return not is_matrix_product and math.prod(shape(op.results[0])) >= _SUMS
 
 
-def _in_lanes(b: Emitter, x: Any, init: Any, combine: str) -> Any:
+def _in_lanes(b: Emitter, x: IrValue, init: IrValue, combine: str) -> IrValue:
     """The reduction of all elements of x, in two steps."""
     sizes = shape(x)
     n, neutral = math.prod(sizes), b.constant(NEUTRAL[combine], init)

@@ -29,6 +29,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE
 from tiduc.dialect.shapes.types import element, shape
 
@@ -46,7 +47,7 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 
 @slow("Adds the elements of columns one after the other, which is inexact, too; sums of blocks instead.")
 @stage
-def sums_in_blocks(module: Any) -> int:
+def sums_in_blocks(module: ir.Module | IrOp) -> int:
     """Rewrites long sums of f32 in place; gives their number."""
     return rewrite(module, {"stablehlo.reduce": _in_blocks})
 
@@ -79,22 +80,22 @@ def _in_blocks(b: Emitter, op: Any) -> list[Any] | None:
     return [_in_f64(b, b.reduce_sum(x, first), init, rest)]
 
 
-def _is_computed(x: Any) -> bool:
+def _is_computed(x: IrValue) -> bool:
     """Whether IREE may compute the elements of x where it adds them."""
     return isinstance(x, ir.OpResult) and x.owner.name in _COMPUTED
 
 
-def _is_broadcast(y: Any, count: int) -> bool:
+def _is_broadcast(y: IrValue, count: int) -> bool:
     """Whether `count` elements or more are computed from y by way of smaller arrays."""
 
-    def following(op: Any) -> tuple[Any, ...]:
+    def following(op: IrOp) -> tuple[Any, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
 
     readers = [use.owner for use in y.uses]
     return any(_count(op) >= count for op in islice(reached(readers, following), _READERS))
 
 
-def _count(op: Any) -> int:
+def _count(op: IrOp) -> int:
     """The number of elements of an op's first result; 0 if there is none, or if it is unknown."""
     known = op.results and isinstance(op.results[0].type, ir.RankedTensorType)
     return math.prod(shape(op.results[0])) if known and op.results[0].type.has_static_shape else 0
@@ -106,7 +107,7 @@ def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return [d for d in dimensions if d > max(kept, default=-1)]
 
 
-def _rows(b: Emitter, x: Any, init: Any, dimension: int, count: int) -> Any:
+def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> IrValue:
     """The sum along all dimensions from one on, which have `count` elements together."""
     sizes = shape(x)[:dimension]
     n = max(n for n in range(_LANES, _ROW + 1, _LANES) if count % n == 0)
@@ -114,7 +115,7 @@ def _rows(b: Emitter, x: Any, init: Any, dimension: int, count: int) -> Any:
     return _in_f64(b, blocks, init, [dimension])
 
 
-def _columns(b: Emitter, x: Any, init: Any, dimensions: Sequence[int]) -> list[Any] | None:
+def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
     """The sum of an array whose last dimension stays: blocks of one summed dimension first."""
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
@@ -129,7 +130,7 @@ def _columns(b: Emitter, x: Any, init: Any, dimensions: Sequence[int]) -> list[A
     return [_in_f64(b, b.reduce_sum(split, [d + 1]), init, dimensions)]
 
 
-def _in_f64(b: Emitter, x: Any, init: Any, dimensions: Sequence[int]) -> Any:
+def _in_f64(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> IrValue:
     """The sum in f64, rounded to f32."""
     f64 = ir.F64Type.get()
     return b.convert(b.reduce(b.convert(x, f64), b.convert(init, f64), dimensions), element(x))

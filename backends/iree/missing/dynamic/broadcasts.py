@@ -9,8 +9,9 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, computed, number, si
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import smaller, with_static_sizes
+from tiduc.backends.iree.emit.sizes import Size, smaller, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element
 
 _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
@@ -26,7 +27,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     "Some uses of a result whose size is read from an array do not compile; reads the size behind a barrier.",
     "dynamic/widened_then_converted",
 )
-def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The broadcast with a list of the dimensions that it expands; else the result, element by element."""
     x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
@@ -51,13 +52,13 @@ def dynamic_broadcast_in_dim(b: Emitter, op: Any) -> Sequence[Any] | None:
     return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
 
 
-def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
+def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
     """The broadcast, element by element. If a dimension has size 1, all its places read index 0, the last one."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
 
-    def fill(k: Kernel, places: Sequence[Any], x: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Size], x: IrValue) -> Any:
         return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))
 
     return computed(b, result, element(x), [x], fill)
@@ -65,6 +66,6 @@ def _by_element(b: Emitter, op: Any, dimensions: Sequence[int]) -> Any:
 
 @legalize("stablehlo.dynamic_conv")
 @missing("Does not compile with dynamic dimensions; refused.", untested="refused")
-def not_there(b: Emitter, op: Any) -> Sequence[Any] | None:
+def not_there(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Never returns: the op is refused."""
     raise refused(op, "its shapes are dynamic")

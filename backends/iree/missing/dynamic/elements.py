@@ -10,14 +10,15 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.places import starts
-from tiduc.backends.iree.emit.sizes import clamped, padded, with_static_sizes
+from tiduc.backends.iree.emit.sizes import Size, clamped, padded, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 
 @legalize("stablehlo.dynamic_reshape")
 @missing("Does not compile with dynamic dimensions; emits `tensor.reshape`.", "dynamic/reshape")
-def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """`tensor.reshape`."""
     x, sizes = op.operands
     return [arrays.in_shape_of(b, x, sizes, op.results[0].type)]
@@ -27,13 +28,13 @@ def dynamic_reshape(b: Emitter, op: Any) -> Sequence[Any] | None:
 @missing(
     "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/update"
 )
-def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The result, element by element."""
     x, update, *starts = op.operands
     sizes, own = arrays.sizes_of(b, x), arrays.sizes_of(b, update)
     at = [clamped(arrays.number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
 
-    def fill(k: Kernel, places: Sequence[Any], x: Any, update: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Size], x: IrValue, update: IrValue) -> Any:
         within = [place - start for place, start in zip(places, at, strict=True)]
         return _either(k, update, within, own, k.element(x, *places))
 
@@ -57,18 +58,20 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Does not compile with negative padding or computed operands; computes the result element by element.",
     "dynamic/pad_cutting",
 )
-def pad(b: Emitter, op: Any) -> Sequence[Any] | None:
+def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The result, element by element."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return [_padded(b, op, *(list(op.attributes[name]) for name in names))]
 
 
-def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interior: Sequence[Any]) -> Any:
+def _padded(
+    b: Emitter, op: IrOp, low: Sequence[int | Size], high: Sequence[int | Size], interior: Sequence[int]
+) -> Any:
     x, value = op.operands[:2]
     own = arrays.sizes_of(b, x)
     sizes = with_static_sizes(op.results[0].type, padded(own, low, high, interior))
 
-    def fill(k: Kernel, places: Sequence[Any], x: Any, value: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Size], x: IrValue, value: IrValue) -> Any:
         moved = [place - n for place, n in zip(places, low, strict=True)]
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
@@ -80,8 +83,13 @@ def _padded(b: Emitter, op: Any, low: Sequence[Any], high: Sequence[Any], interi
 
 
 def _either(
-    k: Kernel, x: Any, place: Sequence[Any], sizes: Sequence[Any], other: Any, conditions: Sequence[Any] = ()
-) -> Any:
+    k: Kernel,
+    x: IrValue,
+    place: Sequence[Size],
+    sizes: Sequence[int | Size],
+    other: IrValue,
+    conditions: Sequence[IrValue] = (),
+) -> IrValue:
     """The element of x, of these sizes, at `place` if that is within x and the conditions hold; else `other`.
 
     Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
@@ -99,7 +107,7 @@ def _either(
     "Indices are not clamped, and some forms do not compile; computes the result element by element.",
     "dynamic/gather_unsigned",
 )
-def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
+def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The result, element by element."""
     return [_gathered(b, op, list(op.attributes["slice_sizes"]))]
 
@@ -109,13 +117,13 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Does not compile with dynamic dimensions; computes the result element by element.",
     "dynamic/dynamic_gather",
 )
-def dynamic_gather(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The result, element by element."""
     sizes = op.operands[2]
     return [_gathered(b, op, [arrays.number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
 
-def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
+def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | Size]) -> Any:
     """The result of a gather whose slices have the sizes `taken`."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -127,7 +135,7 @@ def _gathered(b: Emitter, op: Any, taken: Sequence[Any]) -> Any:
     sizes = [next(inner) if j in d.offset_dims else next(outer) for j in range(rank)]
     batching = dict(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
 
-    def fill(k: Kernel, places: Sequence[Any], x: Any, indices: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Size], x: IrValue, indices: IrValue) -> Any:
         batch = [places[j] for j in range(rank) if j not in d.offset_dims]
         at = starts(k, indices, d.index_vector_dim, d.start_index_map, batching, batch, len(own))
         for i in d.start_index_map:
@@ -156,7 +164,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
         first.append(first[-1] + sizes[d])
     whole = with_static_sizes(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
-    def fill(k: Kernel, places: Sequence[Any], *xs: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Size], *xs: IrValue) -> Any:
         value = k.number(0, xs[0].type.element_type)
         for x, sizes, start in zip(xs, own, first[:-1], strict=True):
             at = [n - start if j == d else n for j, n in enumerate(places)]
@@ -168,7 +176,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.get_dimension_size", where=DYNAMIC)
 @crash("Does not compile for unsigned integers; bitcasts them to signless ones.", "dynamic/unsigned")
-def get_dimension_size(b: Emitter, op: Any) -> Sequence[Any] | None:
+def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The size of unsigned integers, as signless ones."""
     (x,) = op.operands
     return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

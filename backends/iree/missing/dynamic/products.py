@@ -8,6 +8,7 @@ from tiduc.backends.iree.emit.arrays import in_shape, sizes_of, spread, type_of
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.dialect.ops.contractions import MATRICES, NUMBERS, Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @legalize("stablehlo.dot_general", where=DYNAMIC)
@@ -18,7 +19,7 @@ from tiduc.dialect.ops.contractions import MATRICES, NUMBERS, Contraction
 )
 @crash("Batches of one product do not compile; drops the batch dimensions.", "dynamic/dot_of_one_batch")
 @crash("Batches of outer products do not compile; multiplies elements.", "dynamic/outer_products")
-def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A product of matrices, or sums of products of elements if a matrix is a row or a column."""
     x, y = op.operands
     d = Contraction.of(op)
@@ -49,7 +50,7 @@ def dot_general(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _matrices(
-    b: Emitter, x: Any, d: Contraction, side: int, kept: Sequence[Any]
+    b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[Any]
 ) -> tuple[Any, list[Any], Any]:
     """An operand as matrices, one for each place of a batch of the sizes `kept`; columns of the left one are summed.
 

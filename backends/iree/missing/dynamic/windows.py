@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit.arrays import in_shape, mapped, part, repeated, si
 from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precision
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import larger, padded, window_count, with_static_sizes
+from tiduc.backends.iree.emit.sizes import Size, larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.fault import missing
 from tiduc.dialect.facts.windows import (
     Layout,
@@ -22,6 +22,7 @@ from tiduc.dialect.facts.windows import (
     window_of_convolution,
 )
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, is_dynamic
 
 _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
@@ -32,7 +33,7 @@ _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are co
     "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
     "dynamic/windows_of_open",
 )
-def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """The windows' elements combined, one dimension at a time.
 
     A window of few elements is combined one by one. A window of n elements is combined from windows of 1, 2,
@@ -50,12 +51,14 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[Any] | None:
     return _combined(b, op, starts, xs)
 
 
-def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[int, int, int]) -> list[Any]:
+def _combined_along(
+    b: Emitter, op: IrOp, xs: list[IrValue], d: int, window: tuple[int, int, int]
+) -> list[IrValue]:
     """The windows along dimension `d`, combined; `window` has their size, stride and dilation."""
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
-    def taken(xs: list[Any], first: int) -> list[Any]:
+    def taken(xs: list[IrValue], first: int) -> list[Any]:
         """Element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
@@ -78,14 +81,14 @@ def _combined_along(b: Emitter, op: Any, xs: list[Any], d: int, window: tuple[in
     return total
 
 
-def _part(b: Emitter, x: Any, d: int, first: int, count: Any, stride: int) -> Any:
+def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | Size, stride: int) -> Any:
     sizes = sizes_of(b, x)
     start, strides = [0] * len(sizes), [1] * len(sizes)
     sizes[d], start[d], strides[d] = count, first, stride
     return part(b, x, start, sizes, strides)
 
 
-def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
+def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]) -> list[IrValue]:
     """The op's reducer on arrays."""
     return [mapped(b, op.regions[0], [*xs, *ys], i) for i in range(len(xs))]
 
@@ -96,7 +99,7 @@ def _combined(b: Emitter, op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> list
     "of the kernel or of the result.",
     "dynamic/convolution",
 )
-def convolution(b: Emitter, op: Any) -> Sequence[Any] | None:
+def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """A sum of products, one for each place of the kernel."""
     x, kernel = op.operands
     layout = Layout.of(op)
@@ -171,7 +174,7 @@ def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
     return b.transpose(b.reshape(y, [n, *places, groups * count]), np.argsort([batch, *spatial, features]))
 
 
-def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
+def _sum_over_places(b: Emitter, op: Any, x: IrValue, kernel: IrValue) -> Any:
     """The sum over a kernel's places; the batch comes first, and features last."""
     w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
@@ -187,7 +190,7 @@ def _sum_over_places(b: Emitter, op: Any, x: Any, kernel: Any) -> Any:
     return in_shape(b, total, [batch, *counts, kernel.type.shape[-1]]) if groups > 1 else total
 
 
-def _product(b: Emitter, op: Any, x: Any, kernel: Any, groups: int) -> Any:
+def _product(b: Emitter, op: IrOp, x: IrValue, kernel: Any, groups: int) -> Any:
     """The products of features of x with those of one place of a kernel: (in, out) without groups, else for each group.
 
     With groups, the result is (batch, places..., group, out).
@@ -210,7 +213,7 @@ def _product(b: Emitter, op: Any, x: Any, kernel: Any, groups: int) -> Any:
     return b.transpose(y, [*range(1, rank + 1), 0, rank + 1])
 
 
-def _padded(b: Emitter, x: Any, value: Any, w: Window, others: Sequence[int] = ()) -> Any:
+def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
     """x padded for a window over its dimensions, with `others` before and behind these; x itself without padding."""
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):

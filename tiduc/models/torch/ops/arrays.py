@@ -3,6 +3,7 @@
 import math
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
@@ -103,7 +104,7 @@ def unfold(x: Any, dim: int, size: int, step: int) -> Any:
 
 
 @decomposes(aten.roll.default)
-def roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
+def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
     """Two parts, exchanged, or a gather along a dynamic dimension. Without dimensions, the flat tensor is rolled."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
@@ -144,7 +145,7 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 @decomposes(aten.sort.stable)
-def sort(x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+def sort(x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
     return torch.sort(x, dim, descending)  # torch-mlir lowers it to a stable sort
 
 
@@ -227,7 +228,7 @@ def bucketize(x: Any, edges: Any, *, out_int32: bool = False, right: bool = Fals
 
 
 @decomposes(aten.histc.default)
-def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # noqa: A002  PyTorch's names
+def histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:  # noqa: A002  PyTorch's names
     """The number of elements in each of `bins` equal intervals; the last interval contains its end."""
     flat = x.reshape(-1).to(x.dtype if x.is_floating_point() else torch.float64).detach()
     low, high = (torch.full([], n, dtype=flat.dtype) for n in (min, max))
@@ -244,14 +245,14 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # no
 
 
 @decomposes(aten.cumprod.default)
-def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumprod(x: torch.Tensor, dim: int, *, dtype: Any = None) -> torch.Tensor:
     """Prefix products by doubling: after step k, element i is the product of elements i - 2^k + 1 to i."""
     x = x.to(dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64))
     return _prefixes(x, dim, torch.mul)
 
 
 @decomposes(aten.cumsum.default)
-def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumsum(x: torch.Tensor, dim: int, *, dtype: Any = None) -> Any:
     """The sums of masked rows along a dynamic dimension, where torch-mlir has no prefix sum."""
     if x.dim() == 0 or isinstance(x.shape[dim], int):
         return NotImplemented
@@ -281,12 +282,12 @@ def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool =
 
 
 @decomposes(aten.var.correction)
-def var(x: Any, dim: Any = None, **keywords: Any) -> Any:
+def var(x: Any, dim: Any = None, **keywords: Any) -> torch.Tensor:
     both = var_mean(x, dim, **keywords)
     return both if both is NotImplemented else both[0]
 
 
-def _prefixes(x: Any, dim: int, combine: Any) -> Any:
+def _prefixes(x: torch.Tensor, dim: int, combine: Any) -> torch.Tensor:
     if x.dim() == 0:
         return x.clone()
     size, width = x.shape[dim], 1
@@ -305,7 +306,7 @@ def product(x: Any, dim: int, keepdim: bool = False, *, dtype: Any = None) -> An
     return last if keepdim else last.squeeze(dim)
 
 
-def _extremes(x: Any, dim: int, is_later: Any) -> tuple[Any, Any]:
+def _extremes(x: torch.Tensor, dim: int, is_later: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Running extremes and their places; of equal elements the last."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
@@ -361,7 +362,7 @@ _is_counted = threading.local()
 """Has the attribute `now` while the indices of an op count from the start."""
 
 
-def _from_start(op: Any, x: Any, indices: Any, *others: Any) -> Any:
+def _from_start(op: Any, x: torch.Tensor, indices: Sequence[torch.Tensor | None], *others: Any) -> Any:
     """The op with indices that count from the start; torch-mlir takes negative indices for 0."""
     if hasattr(_is_counted, "now"):
         return NotImplemented
@@ -374,7 +375,7 @@ def _from_start(op: Any, x: Any, indices: Any, *others: Any) -> Any:
 
 
 @decomposes(aten.index.Tensor)
-def index(x: Any, indices: Any) -> Any:
+def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
     if any(i is not None and i.dtype == torch.bool for i in indices):
         raise Unsupported("the size of the result of x[mask] depends on data; use torch.where(mask, x, 0)")
     return _from_start(aten.index.Tensor, x, indices)

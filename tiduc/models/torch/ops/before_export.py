@@ -1,6 +1,6 @@
 """Functions that `torch.export` cannot trace, in terms of functions that `torch.export` can trace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import log, pi
 from typing import Any
 
@@ -36,7 +36,13 @@ def _cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = N
     return (rest @ rest.mH / (x.shape[-1] - correction)).squeeze()
 
 
-def _grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+def _grouped_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: Any = None,
+    out_dtype: Any = None,
+) -> torch.Tensor:
     """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
 
     a (m, k), b (g, k, n) gives (m, n), and a (g, m, k), b (k, n) gives (m, n), from groups of m and of n.
@@ -93,7 +99,13 @@ _OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback":
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
     """A block in which calls of these functions are replaced."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        function: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Mapping[str, bool | str | torch.dtype] | None = None,
+    ) -> Any:
         if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             name = str(function).removesuffix(".default")
             return _OPERATORS.get(name, function)(*args, **(kwargs or {}))

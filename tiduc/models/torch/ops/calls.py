@@ -33,7 +33,7 @@ ELEMENTS = {
 _TYPE = re.compile(r"tensor<((?:[\d?]+x)*)(\w+(?:<\w+>)?)>")
 
 
-def element(x: Any) -> str:
+def element(x: torch.Tensor) -> str:
     """The element type of a PyTorch tensor in StableHLO. `Unsupported` for types that torch-mlir does not have."""
     name = str(x.dtype).removeprefix("torch.")
     if name not in ELEMENTS:
@@ -41,7 +41,7 @@ def element(x: Any) -> str:
     return ELEMENTS[name]
 
 
-def call(name: str, operands: Sequence[Any], build: Callable[..., Sequence[Value]]) -> Any:
+def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[Value]]) -> Any:
     """The results, a tuple if there are several, of a StableHLO function of these tensors.
 
     `build(body, *arguments)` emits the function's ops and gives its results.
@@ -51,7 +51,7 @@ def call(name: str, operands: Sequence[Any], build: Callable[..., Sequence[Value
 
 
 def called(
-    name: str, operands: Sequence[Any], build: Callable[..., Sequence[Value]]
+    name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[Value]]
 ) -> tuple[Any, tuple[Any, ...]]:
     """The operator that `call` calls, and its arguments."""
     body = Body([(x.shape, element(x)) for x in operands])
@@ -71,7 +71,7 @@ def operator(operands: int, results: int) -> Any:
     def run(*arguments: Any) -> Any:
         raise Unsupported("a function written in StableHLO cannot run in PyTorch")
 
-    def empty(*arguments: Any) -> Any:
+    def empty(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         *_, sizes, text = arguments
         written = _TYPE.findall(text[text.index(") -> (") : text.index("{\n")])
         remaining, tensors = list(sizes), []

@@ -1,6 +1,6 @@
 """Decompositions of complex numbers, which torch-mlir lowers in part only, into StableHLO's ops on their parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import pi
 from typing import Any
@@ -10,7 +10,7 @@ from tiduc.models.torch.ops.calls import call, element
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 
-def unary(op: str, x: Any, kind: str | None = None) -> Any:
+def unary(op: str, x: torch.Tensor, kind: str | None = None) -> torch.Tensor:
     """An elementwise op of StableHLO or CHLO; `kind` is the result's element type if that differs."""
 
     def emit(body: Body, a: Value) -> list[Value]:
@@ -19,13 +19,13 @@ def unary(op: str, x: Any, kind: str | None = None) -> Any:
     return call(op.rpartition(".")[2], [x], emit)
 
 
-def parts(x: Any) -> tuple[Any, Any]:
+def parts(x: torch.Tensor) -> tuple[Any, Any]:
     """The real and the imaginary part of a complex tensor."""
     kind = _parts_element(x)
     return unary("real", x, kind), unary("imag", x, kind)
 
 
-def together(real: Any, imaginary: Any) -> Any:
+def together(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
     """The complex tensor of two parts."""
     real, imaginary = torch.broadcast_tensors(real, imaginary)
     kind = f"complex<{element(real)}>"
@@ -34,33 +34,33 @@ def together(real: Any, imaginary: Any) -> Any:
     )
 
 
-def eye(m: int, n: int, like: Any) -> Any:
+def eye(m: int, n: int, like: torch.Tensor) -> torch.Tensor:
     """The identity matrix with the element type of `like`."""
     matrix = torch.eye(m, n, dtype=_real(like.dtype))
     return to_complex(matrix) if like.is_complex() else matrix
 
 
-def to_complex(x: Any) -> Any:
+def to_complex(x: torch.Tensor) -> torch.Tensor:
     return together(x, torch.zeros_like(x))
 
 
-def magnitude(x: Any) -> Any:
+def magnitude(x: torch.Tensor) -> torch.Tensor:
     """The absolute values of a complex tensor."""
     return unary("abs", x, _parts_element(x))
 
 
-def _parts_element(x: Any) -> str:
+def _parts_element(x: torch.Tensor) -> str:
     return element(x).removeprefix("complex<").removesuffix(">")
 
 
-def _real(dtype: Any) -> Any:
+def _real(dtype: torch.dtype) -> torch.dtype:
     return {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype, dtype)
 
 
 def _of_complex(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition for complex tensors only."""
 
-    def run(x: Any, *rest: Any, **keywords: Any) -> Any:
+    def run(x: torch.Tensor, *rest: bool | Sequence[int], **keywords: Any) -> Any:
         return (
             function(x, *rest, **keywords)
             if isinstance(x, torch.Tensor) and x.is_complex()
@@ -94,7 +94,7 @@ def sgn(x: Any) -> Any:
     return x / torch.where(size == 0, 1, size)
 
 
-def _pair(op: str, x: Any, y: Any) -> Any:
+def _pair(op: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """An op of StableHLO on two tensors, or a tensor and a number, of which one is complex."""
     like = x if isinstance(x, torch.Tensor) and x.is_complex() else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full((), v, dtype=like.dtype) for v in (x, y))
@@ -103,7 +103,7 @@ def _pair(op: str, x: Any, y: Any) -> Any:
     return call(op, [x, y], lambda body, a, b: [body.emit(op, [a, b], a.sizes)])
 
 
-def _arithmetic(op: str, x: Any, y: Any, *, alpha: Any = 1) -> Any:
+def _arithmetic(op: str, x: int | torch.Tensor, y: float | torch.Tensor, *, alpha: int = 1) -> Any:
     if not any(isinstance(v, complex) or (isinstance(v, torch.Tensor) and v.is_complex()) for v in (x, y)):
         return NotImplemented
     return _pair(op, x, y if alpha == 1 else y * alpha)
@@ -141,7 +141,7 @@ TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
     """The decomposition of a function of numbers that creates a tensor: torch-mlir lowers no complex ones."""
 
-    def run(*arguments: Any, dtype: Any = None, **keywords: Any) -> Any:
+    def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
         if dtype is None or not dtype.is_complex:
             return NotImplemented
         *first, last = arguments
@@ -156,7 +156,7 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 
 @decomposes(aten._assert_tensor_metadata.default)
-def assert_metadata(x: Any, *facts: Any, **keywords: Any) -> None:
+def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: Any) -> None:
     """Nothing: an export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
 
 
@@ -168,7 +168,7 @@ def conj(x: Any) -> Any:
 
 
 @decomposes(aten._to_copy.default, aten.to.dtype, aten.to.dtype_layout)
-def convert(x: Any, dtype: Any = None, *rest: Any, **keywords: Any) -> Any:
+def convert(x: torch.Tensor, dtype: torch.dtype | None = None, *rest: bool, **keywords: Any) -> Any:
     dtype = keywords.get("dtype", dtype)
     dtype = dtype if isinstance(dtype, torch.dtype) else x.dtype
     if not (dtype.is_complex or x.is_complex()):

@@ -18,7 +18,7 @@ from tiduc.models.torch.ops.framework import torch
 Types = list[tuple[Sequence[int], str]]
 
 
-def lower_control(exported: Any) -> None:
+def lower_control(exported: torch.export.ExportedProgram) -> None:
     """Replaces each operator of control flow in an `ExportedProgram`, also inside of others.
 
     `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
@@ -46,7 +46,9 @@ def _lower(module: Any, numbers: Any) -> None:
     module.graph.eliminate_dead_code()
 
 
-def _replace(graph: Any, node: Any, emit: Callable[..., list[Value]], names: set[str]) -> None:
+def _replace(
+    graph: torch.fx.Graph, node: torch.fx.Node, emit: Callable[..., list[Value]], names: set[str]
+) -> None:
     graphs, groups, operands = [], [], []
     for argument in node.args:
         if isinstance(argument, torch.fx.Node) and argument.op == "get_attr" and argument.target in names:
@@ -66,7 +68,7 @@ def _replace(graph: Any, node: Any, emit: Callable[..., list[Value]], names: set
     )
 
 
-def _replace_own_derivative(graph: Any, node: Any) -> None:
+def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """Replaces a graph of results and cotangents by a function of the results, with the graph as its VJP."""
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
@@ -81,7 +83,13 @@ def _replace_own_derivative(graph: Any, node: Any) -> None:
     _call_instead(graph, node, operands, text, results)
 
 
-def _call_instead(graph: Any, node: Any, operands: Sequence[Any], text: str, results: Sequence[Any]) -> None:
+def _call_instead(
+    graph: torch.fx.Graph,
+    node: torch.fx.Node,
+    operands: Sequence[torch.fx.Node],
+    text: str,
+    results: Sequence[torch.Tensor],
+) -> None:
     """Replaces a node, all of whose users take one result, by a call of the function in the text."""
     sizes = [n for y in results for n in y.shape]
     with graph.inserting_before(node):
@@ -98,16 +106,16 @@ def _call_instead(graph: Any, node: Any, operands: Sequence[Any], text: str, res
     graph.erase_node(node)
 
 
-def _results(node: Any) -> list[Any]:
+def _results(node: torch.fx.Node) -> list[torch.Tensor]:
     value = node.meta["val"]
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _value(x: Any) -> Any:
+def _value(x: torch.fx.Node) -> torch.Tensor:
     return x.meta["val"] if isinstance(x, torch.fx.Node) else x
 
 
-def _type(node: Any, x: Any) -> tuple[Sequence[int], str]:
+def _type(node: torch.fx.Node, x: torch.Tensor) -> tuple[Sequence[int], str]:
     name = f"torch.{node.target.name()}"
     if not isinstance(x, torch.Tensor):
         raise Unsupported(f"{name} takes or gives a {type(x).__name__}; make it a tensor")

@@ -11,10 +11,10 @@ _NEVER = -1e30
 
 
 def ctc_loss(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
@@ -52,11 +52,11 @@ def ctc_loss(
     return loss.sum() if reduction == "sum" else loss.squeeze(0) if is_single else loss
 
 
-def _tensor(lengths: Any) -> Any:
+def _tensor(lengths: torch.Tensor) -> torch.Tensor:
     return lengths.to(torch.int64) if isinstance(lengths, torch.Tensor) else torch.tensor(lengths)
 
 
-def _padded(targets: Any, lengths: Any, batch: int) -> Any:
+def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.Tensor:
     """The targets as (batch, greatest length)."""
     targets = targets.to(torch.int64)
     if targets.dim() == 2:
@@ -69,7 +69,7 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True) if batch else targets.reshape(0, 0)
 
 
-def _scanned(first: Any, skips: Any, scores: Any, runs: Any) -> Any:
+def _scanned(first: torch.Tensor, skips: torch.Tensor, scores: torch.Tensor, runs: torch.Tensor) -> Any:
     """The last row of the recursion, which keeps a row where a sequence has ended."""
 
     def step(carried: Any, given: Any) -> Any:

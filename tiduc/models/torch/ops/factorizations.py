@@ -29,8 +29,14 @@ def cholesky(x: Any) -> Any:
 
 
 def triangular(
-    a: Any, b: Any, *, upper: bool, left: bool = True, transpose: str = "NO_TRANSPOSE", unit: bool = False
-) -> Any:
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    transpose: str = "NO_TRANSPOSE",
+    unit: bool = False,
+) -> torch.Tensor:
     """The solution X of A X = B, or of X A = B if not `left`, of a triangular matrix A or its transpose or adjoint."""
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
@@ -45,7 +51,7 @@ def triangular(
     )
 
 
-def lu(x: Any) -> tuple[Any, Any]:
+def lu(x: torch.Tensor) -> tuple[Any, Any]:
     """L and U in one matrix, and LAPACK's pivots, which begin with 1."""
     *batch, m, n = x.shape
 
@@ -136,7 +142,7 @@ def hermitian(x: Any, upper: bool = False) -> tuple[Any, Any]:
     return call("eigh", [_supported(x)], emit)  # type: ignore[no-any-return]
 
 
-def general(x: Any) -> tuple[Any, Any]:
+def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The eigenvalues and right eigenvectors of a square matrix."""
     *batch, n, _ = x.shape
     settings = f"compute_left = {ord('N')} : ui8, compute_right = {ord('V')} : ui8"
@@ -174,7 +180,7 @@ def _routine(
     return body.emit_all("custom_call", operands, types, attributes)
 
 
-def _supported(x: Any) -> Any:
+def _supported(x: torch.Tensor) -> Any:
     if element(x) not in _LETTERS:
         raise Unsupported(f"LAPACK has no factorization of {element(x)}; convert the matrix to float32")
     return x

@@ -20,7 +20,7 @@ from tiduc.runtime.arrays import Array
 Number = bool | int | float | complex
 
 
-def filled(sizes: Sequence[Any], value: Number, dtype: Any = None) -> Any:
+def filled(sizes: Sequence[Any], value: Number, dtype: torch.dtype | None = None) -> Any:
     """The tensor of these sizes, of which some may be dynamic, filled with a number.
 
     The element type is PyTorch's for the number if `dtype` is None. `NotImplemented` where StableHLO lacks it.
@@ -34,7 +34,7 @@ def filled(sizes: Sequence[Any], value: Number, dtype: Any = None) -> Any:
     return x if len(static) == len(sizes) else x.expand(sizes).clone(memory_format=torch.contiguous_format)
 
 
-def hide(graph: Any, placeholder: Any, tensor: Any) -> bool:
+def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor) -> bool:
     """Replaces a placeholder by a call that fills its tensor, if the tensor has one element that StableHLO has."""
     if tensor.numel() != 1 or str(tensor.dtype).removeprefix("torch.") not in ELEMENTS:
         return False
@@ -48,7 +48,7 @@ def hide(graph: Any, placeholder: Any, tensor: Any) -> bool:
     return True
 
 
-def _constant(sizes: Sequence[int], value: Number, dtype: Any) -> Callable[[Body], list[Value]]:
+def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callable[[Body], list[Value]]:
     """The function that emits the constant in a body."""
     element = ELEMENTS[str(dtype).removeprefix("torch.")]
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]
@@ -61,21 +61,21 @@ def tabulated(array: Array) -> Any:
     return call("table", [], lambda body: [body.constant(written, array.shape, element)])
 
 
-def as_tensors(x: Any, y: Any) -> tuple[Any, Any]:
+def as_tensors(x: float | torch.Tensor, y: float | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Both operands, of which one may be a number, as tensors of PyTorch's common type for them."""
     dtype = torch.result_type(x, y)
     tensors = (v.to(dtype) if isinstance(v, torch.Tensor) else filled([], v, dtype) for v in (x, y))
     return next(tensors), next(tensors)
 
 
-def _type_of(value: Number) -> Any:
+def _type_of(value: Number) -> torch.dtype:
     if isinstance(value, bool | int):
         return torch.bool if isinstance(value, bool) else torch.int64
     default = torch.get_default_dtype()
     return torch.promote_types(default, torch.complex32) if isinstance(value, complex) else default
 
 
-def _written(value: Number, dtype: Any) -> str:
+def _written(value: Number, dtype: torch.dtype) -> str:
     """The number as MLIR writes it; a float by its bits, since infinities and NaN have no other form."""
     if dtype.is_complex:
         parts = (complex(value).real, complex(value).imag)
@@ -91,27 +91,27 @@ def _written(value: Number, dtype: Any) -> str:
 
 
 @decomposes(aten.full.default)
-def full(sizes: Sequence[Any], value: Number, *, dtype: Any = None, **_: Any) -> Any:
+def full(sizes: Sequence[int], value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
     return filled(sizes, value, dtype)
 
 
 @decomposes(aten.scalar_tensor.default)
-def scalar(value: Number, *, dtype: Any = None, **_: Any) -> Any:
+def scalar(value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     return filled([], value, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.zeros.default)
-def zeros(sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+def zeros(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     return filled(sizes, 0, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.ones.default)
-def ones(sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+def ones(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
     return filled(sizes, 1, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.full_like.default, aten.fill.Scalar)
-def full_like(x: Any, value: Number, *, dtype: Any = None, **_: Any) -> Any:
+def full_like(x: torch.Tensor, value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
     return filled(x.shape, value, dtype or x.dtype)
 
 
@@ -121,20 +121,22 @@ def zeros_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
 
 
 @decomposes(aten.ones_like.default)
-def ones_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+def ones_like(x: torch.Tensor, *, dtype: Any = None, **_: Any) -> torch.Tensor:
     return filled(x.shape, 1, dtype or x.dtype)
 
 
 @decomposes(aten.new_full.default)
-def new_full(x: Any, sizes: Sequence[Any], value: Number, *, dtype: Any = None, **_: Any) -> Any:
+def new_full(
+    x: torch.Tensor, sizes: Sequence[int], value: Number, *, dtype: Any = None, **_: Any
+) -> torch.Tensor:
     return filled(sizes, value, dtype or x.dtype)
 
 
 @decomposes(aten.new_zeros.default)
-def new_zeros(x: Any, sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+def new_zeros(x: torch.Tensor, sizes: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
     return filled(sizes, 0, dtype or x.dtype)
 
 
 @decomposes(aten.new_ones.default)
-def new_ones(x: Any, sizes: Sequence[Any], *, dtype: Any = None, **_: Any) -> Any:
+def new_ones(x: torch.Tensor, sizes: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
     return filled(sizes, 1, dtype or x.dtype)

@@ -30,7 +30,7 @@ def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int],
     return call(kind.lower(), [x.permute(permutation)], emit).permute(inverse)
 
 
-def _scaled(x: Any, normalization: int, sizes: Sequence[int], is_inverse: bool) -> Any:
+def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> Any:
     """The transform with PyTorch's normalization 0 (none), 1 (by the root of the size) or 2 (by the size).
 
     StableHLO's inverse transforms divide by the size, PyTorch's do not.
@@ -70,7 +70,7 @@ def real_to_complex(x: Any, dims: Sequence[int], normalization: int, onesided: b
 
 
 @decomposes(aten._fft_c2r.default)
-def complex_to_real(x: Any, dims: Sequence[int], normalization: int, last: int) -> Any:
+def complex_to_real(x: torch.Tensor, dims: Sequence[int], normalization: int, last: int) -> torch.Tensor:
     *before, group = _batches(dims, x.dim())[::-1]
     for each in before:
         x = complex_to_complex(x, each, 2, False)

@@ -19,19 +19,21 @@ def _with_tensors(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
 def _shifted(op: str) -> Callable[[Any, Any], Any]:
     """The shift of a tensor of integers by a tensor or a number of bits. A shift by all bits gives 0, or -1."""
 
-    def run(x: Any, y: Any) -> Any:
+    def run(x: torch.Tensor, y: int | torch.Tensor) -> torch.Tensor:
         x, y = torch.broadcast_tensors(*as_tensors(x, y))
         return call(op, [x, y], lambda body, a, b: [body.emit(op, [a, b], a.sizes)])
 
     return run
 
 
-def _shifted_right(x: Any, y: Any) -> Any:
+def _shifted_right(x: torch.Tensor, y: int) -> torch.Tensor:
     return _shifted("shift_right_logical" if x.dtype == torch.uint8 else "shift_right_arithmetic")(x, y)
 
 
 @decomposes(aten.isclose.default)
-def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    x: torch.Tensor, y: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> torch.Tensor:
     close = x == y
     if equal_nan:
         close = close | ((x != x) & (y != y))

@@ -17,7 +17,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 @decomposes(aten.abs.default)
-def abs_(x: Any) -> Any:
+def abs_(x: torch.Tensor) -> torch.Tensor:
     if x.is_complex():
         return magnitude(x)
     return x * torch.sign(x) if x.is_floating_point() else NotImplemented
@@ -35,7 +35,7 @@ _BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch
 
 
 @decomposes(*(getattr(op, kind) for op in (aten.clamp, aten.clamp_min) for kind in ("default", "Tensor")))
-def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+def clamp(x: torch.Tensor, low: int | None = None, high: int | None = None) -> Any:
     """x between two bounds; a tensor `low` has no derivative where it equals `high`."""
     if isinstance(low, torch.Tensor) and isinstance(high, torch.Tensor):
         low = where(low == high, low.detach(), low)
@@ -65,14 +65,14 @@ def fmin(x: Any, y: Any) -> Any:
 
 
 @decomposes(aten.hardtanh.default)
-def hardtanh(x: Any, low: Any = -1, high: Any = 1) -> Any:
+def hardtanh(x: torch.Tensor, low: float = -1, high: float = 1) -> torch.Tensor:
     """The derivative at a bound is zero."""
     x = where(x <= low, low, x)
     return where(x >= high, high, x)
 
 
 @decomposes(aten.elu.default)
-def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
     """At zero, the first derivative is that of the part below, and the second derivative is zero."""
     below = where(x < 0, x, 0)  # keeps exp(x) from overflowing in the branch that is not selected
     above = where(x == 0, x * (alpha * input_scale), x) * scale
@@ -95,14 +95,14 @@ def rrelu(
 
 
 @decomposes(aten.remainder.Scalar, aten.remainder.Tensor, aten.remainder.Scalar_Tensor)
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
     """The rest of the quotient rounded down; the derivative toward y is minus that quotient."""
     x, y = as_tensors(x, y)
     rest = torch.fmod(x, y)
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-def _between(y: Any, x: Any, above: Any) -> Any:
+def _between(y: torch.Tensor, x: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
     """y for x between -3 and 3, else 0 and `above`. The comparisons are with x, since y may be rounded at the ends."""
     return where(x <= -3, 0, where(x >= 3, above, y))
 

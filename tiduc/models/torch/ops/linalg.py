@@ -12,7 +12,7 @@ from tiduc.models.torch.ops.complexes import eye
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 
-def _info(x: Any) -> Any:
+def _info(x: torch.Tensor) -> torch.Tensor:
     """The factorizations' report of success."""
     return torch.zeros(x.shape[:-2], dtype=torch.int32)
 
@@ -28,13 +28,15 @@ def _split(factors: Any) -> tuple[Any, Any]:
     return lower, torch.triu(factors[..., :k, :])
 
 
-def _permuted(b: Any, rows: Any) -> Any:
+def _permuted(b: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     batch = torch.broadcast_shapes(b.shape[:-2], rows.shape[:-1])
     rows = rows.unsqueeze(-1).expand(*batch, *b.shape[-2:])
     return torch.gather(b.expand(*batch, *b.shape[-2:]), -2, rows)
 
 
-def _solved(factors: Any, pivots: Any, b: Any, adjoint: bool = False) -> Any:
+def _solved(
+    factors: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, adjoint: bool = False
+) -> torch.Tensor:
     """The solution X of A X = B, or of A^H X = B, from the factors of A."""
     rows = lapack.order(pivots, factors.shape[-1])
     if adjoint:
@@ -62,7 +64,7 @@ def solve_ex(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> A
 
 
 @decomposes(aten.linalg_inv_ex.default)
-def inv_ex(x: Any, check_errors: bool = False) -> Any:
+def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     n = x.shape[-1]
     return _solved(*lapack.lu(x), eye(n, n, x).expand_as(x)), _info(x)
 
@@ -83,7 +85,9 @@ def slogdet(x: Any) -> Any:
 
 
 @decomposes(aten.linalg_lu_factor_ex.default)
-def lu_factor_ex(x: Any, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(
+    x: torch.Tensor, pivot: bool = True, check_errors: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     _refuse(not pivot, "an LU factorization without pivots")
     return *lapack.lu(x), _info(x)
 
@@ -103,7 +107,9 @@ def lu_unpack(factors: Any, pivots: Any, unpack_data: bool = True, unpack_pivots
 
 
 @decomposes(aten.linalg_lu_solve.default)
-def lu_solve(factors: Any, pivots: Any, b: Any, left: bool = True, adjoint: bool = False) -> Any:
+def lu_solve(
+    factors: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, left: bool = True, adjoint: bool = False
+) -> torch.Tensor:
     return _solved(factors, pivots, b, adjoint) if left else _solved(factors, pivots, b.mH, not adjoint).mH
 
 

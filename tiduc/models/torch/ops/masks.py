@@ -28,7 +28,7 @@ _CHECKS = {
 """What an export adds to a size that depends on data."""
 
 
-def select_masked(exported: Any) -> None:
+def select_masked(exported: torch.export.ExportedProgram) -> None:
     """Rewrites the assignments of all graphs of an `ExportedProgram`, and removes the checks of the sizes."""
     for module in exported.graph_module.modules():
         graph: Any = getattr(module, "graph", None)
@@ -55,7 +55,7 @@ def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> A
     return torch.where(mask, x + values if accumulate else values, x)
 
 
-def _rewrite(graph: Any, node: Any) -> bool:
+def _rewrite(graph: Any, node: torch.fx.Node) -> bool:
     """Replaces one assignment, if its values are a function of elements of its mask alone."""
     target, indices, values, *accumulate = node.args
     mask = indices[0] if len(indices) == 1 else None
@@ -98,22 +98,22 @@ def _reshaped(graph: Any, mask: Any, like: Any) -> Any:
     return graph.call_function(aten.reshape.default, (mask, [*sizes, *[1] * rest]))
 
 
-def _is_mask(node: Any) -> bool:
+def _is_mask(node: torch.fx.Node) -> bool:
     return isinstance(node, torch.fx.Node) and node.meta["val"].dtype == torch.bool
 
 
-def _is_part(node: Any, mask: Any) -> bool:
+def _is_part(node: torch.fx.Node, mask: Any) -> bool:
     """Whether the node is x[mask]."""
     if node.target is aten.masked_select.default:
         return node.args[1] is mask and node.args[0].meta["val"].shape == mask.meta["val"].shape
     return node.target is aten.index.Tensor and list(node.args[1]) == [mask]
 
 
-def _is_static(node: Any) -> bool:
+def _is_static(node: torch.fx.Node) -> bool:
     return all(isinstance(n, int) for n in node.meta["val"].shape)
 
 
-def _is_elementwise(mask: Any, node: Any, chain: dict[Any, None]) -> bool:
+def _is_elementwise(mask: Any, node: torch.fx.Node, chain: dict[Any, None]) -> bool:
     """Whether elementwise functions lead from parts x[mask] to the node; `chain` gets them and the parts, in order."""
     if node in chain:
         return True
@@ -145,7 +145,7 @@ def _is_mutable(function: Any) -> bool:
     return bool(function._schema.is_mutable)
 
 
-def _is_last(node: Any) -> bool:
+def _is_last(node: torch.fx.Node) -> bool:
     """Whether no other function reads what this one changes in place."""
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 

@@ -1,5 +1,6 @@
 """Decompositions of the layers and losses of `torch.nn.functional`."""
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -9,16 +10,16 @@ from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 @decomposes(aten.scaled_dot_product_attention.default)
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> torch.Tensor:
     """softmax(q k^T scale + mask) v, stored as PyTorch stores its result: by position before head."""
     if enable_gqa:
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
@@ -37,12 +38,12 @@ def attention(
     return _by_position(weights @ v)
 
 
-def _by_position(x: Any) -> Any:
+def _by_position(x: torch.Tensor) -> torch.Tensor:
     return x.transpose(-3, -2).contiguous().transpose(-3, -2) if x.dim() > 3 else x
 
 
 @decomposes(aten.view.default)
-def view(x: Any, size: Any) -> Any:
+def view(x: torch.Tensor, size: Sequence[int]) -> Any:
     """A copy where the strides allow no view: decompositions give other strides than the ops that were exported."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
@@ -106,7 +107,7 @@ def embedding_bag(
 
 
 @decomposes(aten.multilabel_margin_loss.default)
-def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
     """The mean over classes of max(0, 1 - (x[target] - x[other])), of the targets before the first -1."""
     is_row = x.dim() == 1
     x, target = (torch.atleast_2d(v) for v in (x, target))

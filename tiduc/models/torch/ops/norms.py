@@ -4,6 +4,7 @@ A norm is the root of a sum of powers. Zeros are selected before each power and 
 product of zero and infinity.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -14,7 +15,9 @@ where = torch.where
 
 
 @decomposes(aten.linalg_vector_norm.default)
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def vector_norm(
+    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> torch.Tensor:
     x = x if dtype is None else x.to(dtype)
     if x.dim() == 0:
         return vector_norm(x.reshape(1), ord).reshape([])
@@ -51,7 +54,7 @@ def pdist(x: Any, p: float = 2.0) -> Any:
 
 
 @decomposes(aten.std.correction)
-def std(x: Any, dim: Any = None, **keywords: Any) -> Any:
+def std(x: Any, dim: Any = None, **keywords: Any) -> torch.Tensor:
     """The derivative of a standard deviation of zero is zero."""
     return NotImplemented if x.is_complex() else root(torch.var(x, dim, **keywords))
 
@@ -65,7 +68,7 @@ def std_mean(x: Any, dim: Any = None, **keywords: Any) -> Any:
     return root(variance), mean
 
 
-def root(x: Any) -> Any:
+def root(x: torch.Tensor) -> torch.Tensor:
     """The square root, with the derivative zero at zero."""
     return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
 
@@ -81,7 +84,7 @@ def _distance(x: Any, p: float) -> Any:
     return greatest.squeeze(-1) + moves.sum(-1)
 
 
-def _norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
+def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torch.Tensor:
     """The norm along the dimensions: the derivative at a zero vector, and at a zero component for p <= 1, is zero."""
     if p == 0:
         size = torch.abs(x)

@@ -25,7 +25,7 @@ class _Context:
         self.needs_input_grad = needs_input_grad
         self.saved_tensors: tuple[Any, ...] = ()
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: torch.Tensor) -> None:
         self.saved_tensors = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -37,7 +37,7 @@ class _Context:
                 "mark_non_differentiable of floats is not supported; detach the result of apply instead"
             )
 
-    def mark_dirty(self, *inputs: Any) -> None:
+    def mark_dirty(self, *inputs: torch.Tensor) -> None:
         raise Unsupported("mark_dirty is not supported; give the result of forward a new tensor")
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -63,12 +63,14 @@ def own_derivatives() -> Iterator[None]:
         torch.autograd.Function.apply = own
 
 
-def _applied(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _applied(
+    cls: Any, args: Sequence[torch.Tensor | float], kwargs: dict[str, Any]
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The results of the function, as results of a subgraph that computes the cotangents as well."""
     places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
     needs = tuple(isinstance(x, torch.Tensor) and _is_active(x) for x in args)
 
-    def forward(tensors: Sequence[Any]) -> tuple[Any, _Context]:
+    def forward(tensors: Sequence[torch.Tensor]) -> tuple[tuple[torch.Tensor, torch.Tensor], _Context]:
         given, context = list(args), _Context(needs)
         for i, x in zip(places, tensors, strict=True):
             given[i] = x
@@ -78,7 +80,7 @@ def _applied(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         cls.setup_context(context, tuple(given), results)
         return results, context
 
-    def derivative(*operands: Any) -> tuple[Any, ...]:
+    def derivative(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The results, and the cotangent of each float argument."""
         tensors, seeds = operands[: len(places)], iter(operands[len(places) :])
         results, context = forward(tensors)
@@ -103,7 +105,7 @@ def _applied(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return tuple(computed[: len(tensors)]) if isinstance(results, tuple | list) else computed[0]
 
 
-def _all(cls: Any, results: Any) -> list[Any]:
+def _all(cls: Any, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The results as a list of tensors."""
     found = list(results) if isinstance(results, tuple | list) else [results]
     if not all(isinstance(y, torch.Tensor) for y in found):
@@ -111,5 +113,5 @@ def _all(cls: Any, results: Any) -> list[Any]:
     return found
 
 
-def _is_active(x: Any) -> bool:
+def _is_active(x: torch.Tensor) -> bool:
     return bool(x.is_floating_point() or x.is_complex())

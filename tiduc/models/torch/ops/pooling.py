@@ -14,7 +14,12 @@ from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 def _largest(pool: Any, rank: int) -> Callable[..., Any]:
     def emit(
-        x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        x: torch.Tensor,
+        size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
     ) -> Any:
         if not ceil_mode:
             return NotImplemented
@@ -29,7 +34,12 @@ def _largest(pool: Any, rank: int) -> Callable[..., Any]:
 
 def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
     def emit(
-        x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        x: torch.Tensor,
+        size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
             raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
@@ -42,10 +52,10 @@ def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
 
 def _mean(rank: int) -> Callable[..., Any]:
     def emit(
-        x: Any,
-        size: Any,
-        stride: Any = (),
-        padding: Any = 0,
+        x: torch.Tensor,
+        size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: int | Sequence[int] = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: Any = None,
@@ -67,7 +77,9 @@ def _mean(rank: int) -> Callable[..., Any]:
     return emit
 
 
-def _of_rank(rank: int, size: Any, stride: Any, padding: Any, dilation: Any) -> list[list[int]]:
+def _of_rank(
+    rank: int, size: Sequence[int], stride: Sequence[int], padding: Any, dilation: int | Sequence[int]
+) -> list[list[int]]:
     """The four parameters as lists with one number per dimension; the stride defaults to the window size."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
     lists = []

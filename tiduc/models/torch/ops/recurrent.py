@@ -52,7 +52,11 @@ def _network(
 
 
 def _layer(
-    kind: str, activations: Sequence[str], x: Any, states: Sequence[Any], weights: Sequence[Sequence[Any]]
+    kind: str,
+    activations: Sequence[str],
+    x: torch.Tensor,
+    states: Sequence[torch.Tensor],
+    weights: Sequence[Sequence[torch.Tensor]],
 ) -> tuple[Any, ...]:
     """The output, with the directions side by side, and the last states of one layer."""
     w, r, *biases = (torch.stack([one[i] for one in weights]) for i in range(len(weights[0])))

@@ -14,8 +14,14 @@ _BODIES = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "
 
 @decomposes(aten.scatter_reduce.two)
 def scatter_reduce(
-    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
-) -> Any:
+    x: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> torch.Tensor:
     """One scatter of scalar updates; without `include_self`, the places that updates reach start from the identity."""
     if x.dim() == 0:
         one = [y.reshape(1) for y in (x, index, source)]
@@ -47,7 +53,7 @@ def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, incl
     return scatter_reduce(x, dim, spread, source, reduce, include_self=include_self)
 
 
-def _coordinates(index: Any, dim: int) -> Any:
+def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
     """The coordinates (elements of the index, rank of the operand) of each update."""
     parts = []
     for d, size in enumerate(index.shape):
@@ -57,7 +63,7 @@ def _coordinates(index: Any, dim: int) -> Any:
     return torch.stack(parts, -1).reshape(-1, index.dim())
 
 
-def _identity(reduce: str, dtype: Any) -> Any:
+def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
     """The number that leaves every other number as it is."""
     if reduce in ("amax", "amin"):
         limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
@@ -66,7 +72,7 @@ def _identity(reduce: str, dtype: Any) -> Any:
     return torch.full([], 1 if reduce == "prod" else 0, dtype=dtype)
 
 
-def _scattered(x: Any, places: Any, source: Any, op: str) -> Any:
+def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
     """x with the elements of the source combined into these places by an op of StableHLO."""
 
     def emit(body: Body, x: Value, places: Value, updates: Value) -> Sequence[Value]:

@@ -173,7 +173,7 @@ def log_ndtr(x: Any) -> Any:
     return where(is_low, torch.log(erfcx(-low) / 2) - low * low, torch.log1p(-torch.erfc(high) / 2))
 
 
-def _bessel(order: int, x: Any, scaled: bool) -> Any:
+def _bessel(order: int, x: torch.Tensor, scaled: bool) -> torch.Tensor:
     """The modified Bessel function of the first kind, times exp(-|x|) if `scaled`: DLMF 10.25.2 and 10.40.1.
 
     Each series is a sum of products of the ratios of its terms.
@@ -193,7 +193,7 @@ def _bessel(order: int, x: Any, scaled: bool) -> Any:
     return y if scaled else y * torch.exp(size)
 
 
-def _sum(ratios: Any) -> Any:
+def _sum(ratios: torch.Tensor) -> torch.Tensor:
     """1 plus the sum of the products of the first ratios."""
     return 1 + torch.cumprod(ratios, -1).sum(-1)
 
