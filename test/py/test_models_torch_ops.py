@@ -175,8 +175,37 @@ REFUSED = {
         "torch.aten.special_bessel_j0 .* write the function in other ops",
     ),
     "a branch": (lambda x: x if x.sum() > 0 else -x, "cannot export .* use torch.where, torch.cond"),
+    "packed sequences": (
+        lambda x: torch.nn.utils.rnn.pack_padded_sequence(x[:, None], [2]).data,
+        "pack_padded_sequence .* give the layer the padded sequences",
+    ),
     "an alias": (lambda x: torch.cond(x.sum() > 0, lambda y: y, lambda y: 2 * y, (x,)), "clone one of them"),
 }
+
+
+WITHOUT_STABLEHLO = {
+    "reciprocal.default": (
+        torch.reciprocal,
+        "torch-mlir lowers no torch.aten.reciprocal with operands of these types to StableHLO",
+    ),
+    "mean.dim": (
+        lambda x: x.mean(-1, dtype=torch.float32),
+        "torch-mlir does not lower to StableHLO one of: torch.aten.mean.dim",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_STABLEHLO)
+def test_a_refusal_names_the_op_where_torch_mlir_does_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch-mlir lowers these ops of floats only; its own error names a C++ class, or a list of dimensions."""
+    from tiduc.models.torch.ops.table import TABLE
+
+    op, overload = name.split(".")
+    monkeypatch.delitem(TABLE, getattr(getattr(torch.ops.aten, op), overload))
+    function, message = WITHOUT_STABLEHLO[name]
+    with pytest.raises(tiduc.TiducError, match=f"{message} .*; write the function in other ops") as raised:
+        tiduc.from_torch(Inner(function), (torch.tensor([1, 2, 3]),))
+    assert raised.value.location is not None and "test_models_torch_ops.py:" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", REFUSED)

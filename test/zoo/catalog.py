@@ -49,6 +49,9 @@ class Architecture:
             torch.manual_seed(0)
             try:
                 module, inputs = candidate()
+                weights = sum(p.numel() for p in module.parameters())
+                if weights > LARGEST:
+                    raise ValueError(f"{weights:,} weights")
                 module = module.train(self.training)
                 with torch.no_grad():
                     results = floats(module(*inputs))

@@ -29,6 +29,9 @@ R = TypeVar("R")
 _LAST = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _FAILED = re.compile(r"failed to legalize operation '([\w.]+)'(?:.*?name = \"([\w.]+)\")?", re.DOTALL)
 
+_CLASS = re.compile(r"\bAten(\w+)Op\b")
+"""The C++ class of an op of PyTorch, which some errors of torch-mlir name."""
+
 _NAMED = re.compile(r'loc\("([^"]+)"\)')
 """A location without a line: the name of an ONNX node."""
 
@@ -84,7 +87,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     message, location = said[0] if said else (str(error), None)
                     name = _NAMED.fullmatch(str(location))
                     prefix = f"{name[1]}: " if name else ""
-                    raise Unsupported(f"{prefix}{_explained(message, module)}", location) from None
+                    raise Unsupported(f"{prefix}{_explained(message, location, module)}", location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
                 del op.attributes[name]  # versions and assumptions, which no other dialect knows
@@ -129,14 +132,19 @@ def _correct(module: ir.Module) -> None:
     module.operation.walk(look)
 
 
-def _explained(message: str, module: ir.Module) -> str:
-    """The pipeline's error without the text of the op.
+def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
+    """The ops without StableHLO, in place of the pipeline's error, which has the text of the op or no op at all.
 
     Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
     """
     match = _FAILED.match(message)
     if match is None:
-        return f"torch-mlir cannot lower the model: {message}"
+        names = _ops_at(location, message, module)
+        if not names:
+            return f"torch-mlir cannot lower the model: {message}"
+        if len(names) > 1:
+            return f"torch-mlir does not lower to StableHLO one of: {', '.join(names)}"
+        return f"torch-mlir lowers no {names[0]} with operands of these types to StableHLO"
     name = match[2] or match[1]
     if not name.startswith("torch.constant."):
         return f"torch-mlir lowers no {name} to StableHLO"
@@ -144,15 +152,37 @@ def _explained(message: str, module: ir.Module) -> str:
     return f"torch-mlir does not lower to StableHLO one of: {', '.join(takers) or name}"
 
 
+def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> list[str]:
+    """The ops of PyTorch at a location; only the op whose C++ class the message names, if it names one."""
+    found: dict[str, None] = {}
+
+    def look(op: Any) -> Any:
+        if op.name.startswith("torch.aten.") and str(op.location) == str(location):
+            found[op.name] = None
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    named = {each.lower() for each in _CLASS.findall(message)}
+    chosen = [name for name in found if re.sub(r"[._]", "", name.removeprefix("torch.aten.")) in named]
+    return chosen or list(found)
+
+
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The users of the constants with this op name whose text is in the message."""
+    """The users of the constants with this op name whose text is in the message, also those by way of a list."""
     takers: dict[str, None] = {}
+
+    def take(result: Any) -> None:
+        for use in result.uses:
+            if use.owner.name == "torch.prim.ListConstruct":
+                take(use.owner.result)
+            else:
+                takers[use.owner.name] = None
 
     def look(op: Any) -> Any:
         if op.name == name:
             text = op.operation.get_asm(print_generic_op_form=True)
             if text.partition(" = ")[2].strip() in message:
-                takers.update((use.owner.name, None) for use in op.operation.result.uses)
+                take(op.operation.result)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)

@@ -81,7 +81,16 @@ def _gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def _pack_padded_sequence(x: Any, lengths: Any, batch_first: bool) -> Any:
+    """Refused: PyTorch's export keeps the sizes of the batches as a tensor, and its recurrent layers need numbers."""
+    raise Unsupported(
+        "pack_padded_sequence is not supported, since torch.export cannot trace a recurrent layer of packed "
+        "sequences; give the layer the padded sequences, and use torch.where to zero its results beyond each length"
+    )
+
+
 _REPLACED: dict[Any, Callable[..., Any]] = {
+    torch._VF._pack_padded_sequence: _pack_padded_sequence,
     torch._grouped_mm: _grouped_mm,
     torch.cov: _cov,
     torch.linalg.lstsq: _lstsq,
