@@ -1,6 +1,7 @@
 """Models of PyTorch, ONNX and JAX as the FILE of a command: the options that say how to import them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,31 @@ if TYPE_CHECKING:
     from tiduc.models.model import Model
 
 
+@dataclass
+class ImportOptions:
+    """The options that say how to import a model: the fields have the names of the options' parameters."""
+
+    sizes: Sequence[str] = ()
+    constants: Sequence[str] = ()
+    straight_through: bool = False
+    trust: bool = False
+    lift_constants: bool = False
+    relu: bool = False
+    equal_within: float | None = None
+
+
+def _options(context: click.Context | None) -> ImportOptions:
+    """The import options of a command, which its nested contexts share; the defaults without a command."""
+    if context is None:
+        return ImportOptions()
+    options: ImportOptions = context.meta.setdefault(__name__, ImportOptions())
+    return options
+
+
 def _keep(context: click.Context, parameter: click.Parameter, value: bool | Sequence[str] | None) -> Any:
     """Stores an option's value for `imported`; the command's function does not get the value."""
-    context.meta[f"{__name__}.{parameter.name}"] = value
+    assert parameter.name in ImportOptions.__dataclass_fields__, parameter.name
+    setattr(_options(context), parameter.name, value)
 
 
 SIZES = click.option(
@@ -92,11 +115,11 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_choices(module: ir.Module) -> ir.Module:
     """The module of functions, marked as the options `--relu` and `--equal-within` of the running command say."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.meta.get(f"{__name__}.relu"):
+    options = _options(click.get_current_context(silent=True))
+    if options.relu:
         mark_every_relu(module)
-    if context is not None and (ulps := context.meta.get(f"{__name__}.equal_within")) is not None:
-        set_equal_within(module, ulps)
+    if options.equal_within is not None:
+        set_equal_within(module, options.equal_within)
     return module
 
 
@@ -109,18 +132,14 @@ def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> "
     """The model in a file, imported as the options of the running command say."""
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
-    meta = click.get_current_context().meta
-    sizes, constants, straight_through, trust, lift = (
-        meta.get(f"{__name__}.{name}")
-        for name in ("sizes", "constants", "straight_through", "trust", "lift_constants")
-    )
+    options = _options(click.get_current_context())
     return import_model(
         file,
-        lift_constants=lift_constants or bool(lift),
-        sizes=_numbers(sizes or ()),
-        constants=_arrays(constants or ()),
-        straight_through=bool(straight_through),
-        trust=bool(trust),
+        lift_constants=lift_constants or options.lift_constants,
+        sizes=_numbers(options.sizes),
+        constants=_arrays(options.constants),
+        straight_through=options.straight_through,
+        trust=options.trust,
         opset=opset,
     )
 

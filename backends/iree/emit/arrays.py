@@ -16,23 +16,24 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import broadcast, read
+from tiduc.backends.iree.emit.sizes import Size, broadcast, read
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import context
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.origins import DYNAMIC
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, with_element
 
 _LARGEST = 2**31 - 1
 
 
-def has_dynamic_shape(op: Any) -> bool:
+def has_dynamic_shape(op: IrOp) -> bool:
     """Whether an operand or result of an op has a dynamic shape."""
     types = [x.type for x in (*op.operands, *op.results)]
     return any(isinstance(type_, ir.RankedTensorType) and is_dynamic(type_) for type_ in types)
 
 
-def sizes_of(b: Emitter, x: Any) -> list[Any]:
+def sizes_of(b: Emitter, x: IrValue) -> list[Any]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
     if is_dynamic(x.type):
@@ -43,7 +44,7 @@ def sizes_of(b: Emitter, x: Any) -> list[Any]:
     ]
 
 
-def type_of(sizes: Sequence[Any], element_type: Any) -> Any:
+def type_of(sizes: Sequence[int | Size], element_type: ir.Type) -> ir.RankedTensorType:
     """The type of an array of these sizes."""
     return ir.RankedTensorType.get(_static(sizes), element_type)
 
@@ -63,7 +64,7 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
     return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
 
 
-def _shape(b: Emitter, x: Any, i: int = 0) -> Any:
+def _shape(b: Emitter, x: IrValue, i: int = 0) -> Any:
     """The size at place i of the shape of an array, or of shapes broadcast together; else None.
 
     CHLO's ops on dynamic shapes expand to such shapes.
@@ -77,7 +78,7 @@ def _shape(b: Emitter, x: Any, i: int = 0) -> Any:
     return None
 
 
-def _constant(x: Any, i: int = 0) -> int | None:
+def _constant(x: IrValue, i: int = 0) -> int | None:
     """The integer at place i of a constant vector, perhaps an operand of a concatenation; else None."""
     while joined := defined_by(x, "stablehlo.concatenate"):
         for y in joined.operands:
@@ -91,7 +92,7 @@ def _constant(x: Any, i: int = 0) -> int | None:
     return int(np.array(ir.DenseIntElementsAttr(constant.attributes["value"])).reshape(-1)[i])
 
 
-def wide(b: Emitter, x: Any, largest: int = _LARGEST) -> Any:
+def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
     """Integers as i64, clamped to at most `largest` and its negative: IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
@@ -101,7 +102,7 @@ def wide(b: Emitter, x: Any, largest: int = _LARGEST) -> Any:
     return b.convert(x, signless(64))
 
 
-def tied_to_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[int | Size]) -> IrValue:
     """x, tied to these sizes for the compiler, which does not see them through a barrier."""
     if not is_dynamic(x.type):
         return x
@@ -110,31 +111,33 @@ def tied_to_sizes(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     return _signless(b, x, lambda x: b.emit("flow.tensor.tie_shape", (x, *operands), x.type))
 
 
-def behind_barrier(b: Emitter, *xs: Any) -> list[Any]:
+def behind_barrier(b: Emitter, *xs: IrValue) -> list[IrValue]:
     """The values behind an optimization barrier, tied to their sizes."""
     sizes = [sizes_of(b, x) for x in xs]
     return [tied_to_sizes(b, x, n) for x, n in zip(b.barrier(*xs), sizes, strict=True)]
 
 
-def not_fused(b: Emitter, x: Any) -> Any:
+def not_fused(b: Emitter, x: IrValue) -> IrValue:
     """The value behind a barrier that only keeps the compiler from fusing ops, tied to its sizes."""
     return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
 
 
-def scalar_of(b: Emitter, n: Any) -> Any:
+def scalar_of(b: Emitter, n: int | Size) -> IrValue:
     """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
-def part(b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[Any], strides: Sequence[int]) -> Any:
+def part(
+    b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[int | Size], strides: Sequence[int]
+) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
     if not is_dynamic(x.type) and all(isinstance(n, int) for n in (*start, *sizes)):
         ends = [first + (n - 1) * step + 1 for first, n, step in zip(start, sizes, strides, strict=True)]
         return b.slice(x, start, ends, strides)
     k = _numbers(b)
 
-    def taken(x: Any) -> Any:
+    def taken(x: IrValue) -> Any:
         starts, counts = k.dynamic(start), k.dynamic(sizes)
         attributes = {
             "static_offsets": dims(_static(start)),
@@ -154,7 +157,7 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
 
 
-def spread(b: Emitter, x: Any, dimensions: Sequence[int], sizes: Sequence[Any]) -> Any:
+def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[int | Size]) -> IrValue:
     """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
     attributes = {
         "broadcast_dimensions": dims(dimensions),
@@ -164,7 +167,7 @@ def spread(b: Emitter, x: Any, dimensions: Sequence[int], sizes: Sequence[Any]) 
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
 
 
-def _vector(b: Emitter, sizes: Sequence[Any]) -> Any:
+def _vector(b: Emitter, sizes: Sequence[int | Size]) -> IrValue:
     """A vector of sizes."""
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
@@ -172,10 +175,10 @@ def _vector(b: Emitter, sizes: Sequence[Any]) -> Any:
     return b.emit("tensor.from_elements", numbers, ir.RankedTensorType.get([len(numbers)], i64))
 
 
-def in_shape_of(b: Emitter, x: Any, sizes: Any, type_: Any) -> Any:
+def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorType) -> IrValue:
     """x reshaped to a type whose sizes a vector holds."""
 
-    def reshaped(x: Any) -> Any:
+    def reshaped(x: IrValue) -> IrValue:
         of = ir.RankedTensorType.get(type_.shape, element(x))
         return b.emit("tensor.reshape", (x, sizes), of)
 
@@ -190,8 +193,12 @@ def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 
 def computed(
-    b: Emitter, sizes: Sequence[Any], element_type: Any, arrays: Sequence[Any], fill: Callable[..., Any]
-) -> Any:
+    b: Emitter,
+    sizes: Sequence[int | Size],
+    element_type: ir.Type,
+    arrays: Sequence[IrValue],
+    fill: Callable[..., Any],
+) -> IrValue:
     """An array of these sizes with elements `fill(kernel, places, *arrays)`; `places` has an index per dimension.
 
     The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
@@ -199,7 +206,7 @@ def computed(
     plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
 
-    def at_place(k: Kernel, _: Any) -> Any:
+    def at_place(k: Kernel, _: IrValue) -> Any:
         numbers = [{"dim": i64(d)} for d in range(len(sizes))]
         return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
 
@@ -207,7 +214,7 @@ def computed(
     return restored(b, y, element_type)
 
 
-def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
+def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> Any:
     """Result i of a region over scalars, for each place of arrays of one shape."""
     body = b.region(
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
@@ -217,7 +224,7 @@ def mapped(b: Emitter, region: Any, xs: Sequence[Any], i: int = 0) -> Any:
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
-def is_inside(k: Kernel, place: Sequence[Any], sizes: Sequence[Any]) -> Any:
+def is_inside(k: Kernel, place: Sequence[Size], sizes: Sequence[int | Size]) -> Any:
     """Whether a place is within an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
@@ -226,33 +233,33 @@ def _numbers(b: Emitter) -> Kernel:
     return Kernel(b.place, b.location)
 
 
-def _static(sizes: Sequence[Any]) -> list[int]:
+def _static(sizes: Sequence[int | Size]) -> list[int]:
     """The sizes as attributes have them: with a marker for each one known at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
 
-def _signed(type_: Any) -> Any:
+def _signed(type_: ir.Type) -> ir.Type:
     """The element type, with signless integers for unsigned ones."""
     return signless(type_.width) if isinstance(type_, ir.IntegerType) and type_.is_unsigned else type_
 
 
-def as_signless(b: Emitter, x: Any) -> Any:
+def as_signless(b: Emitter, x: IrValue) -> IrValue:
     """x with unsigned integers bitcast to signless ones."""
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
-def stored(b: Emitter, x: Any) -> Any:
+def stored(b: Emitter, x: IrValue) -> Any:
     """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
     return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
 
 
-def restored(b: Emitter, v: Any, kind: Any) -> Any:
+def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
     """The inverse of `stored`: the same numbers in the element type `kind`."""
     if element(v) == kind:
         return v
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
 
 
-def _signless(b: Emitter, x: Any, moved: Callable[[Any], Any]) -> Any:
+def _signless(b: Emitter, x: IrValue, moved: Callable[[Any], Any]) -> IrValue:
     """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
     return restored(b, moved(as_signless(b, x)), element(x))

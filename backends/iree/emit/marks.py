@@ -19,12 +19,13 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.arrays import repeated, sizes_of
 from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, is_boolean, is_unsigned, signless
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_complex
 
 BARRIER = "stablehlo.optimization_barrier"
 
 
-def marked(b: Emitter, x: Any) -> Any:
+def marked(b: Emitter, x: IrValue) -> Any:
     """A copy of an array, of any type and shape, that is never one value with another array."""
     sizes, hidden = sizes_of(b, x), b.hidden()
     zero = b.constant(0, hidden)
@@ -33,7 +34,7 @@ def marked(b: Emitter, x: Any) -> Any:
     return b.select(b.compare(numbers, zeros, "GE"), x, _converted(b, numbers, zeros, x))
 
 
-def before_mark(x: Any) -> Any:
+def before_mark(x: IrValue) -> Any:
     """The value that a mark copies; x itself if it is no mark."""
     select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
@@ -42,7 +43,7 @@ def before_mark(x: Any) -> Any:
     return select.operands[1] if select and hidden and HIDDEN in hidden.attributes else x
 
 
-def _converted(b: Emitter, numbers: Any, zeros: Any, x: Any) -> Any:
+def _converted(b: Emitter, numbers: Any, zeros: Any, x: IrValue) -> Any:
     """Integers, of the type of `zeros`, as numbers of the element type of x."""
     kind = element(x)
     if is_boolean(x):

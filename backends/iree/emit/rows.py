@@ -13,10 +13,11 @@ from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import read
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 
-def sorted_dimension(op: Any) -> int:
+def sorted_dimension(op: IrOp) -> int:
     """The sorted dimension, counted from the front."""
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
     return int(given % len(op.operands[0].type.shape))
@@ -38,7 +39,7 @@ class Rows:
         """The operands that are in memory, at least one."""
         return [key for key in self.keys if key is not None]
 
-    def comes_first(self, k: Kernel, row: Any, x: Any, y: Any) -> Any:
+    def comes_first(self, k: Kernel, row: Any, x: Any, y: IrValue) -> Any:
         """The op's comparator on the elements at x and y of a row."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
@@ -62,7 +63,7 @@ class Rows:
         return [arrays.restored(b, y, kind) for y, kind in zip(results, self.kinds, strict=True)]
 
 
-def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
+def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
     """The operands of a sort, with the sorted dimension last, in element types that a dispatch takes."""
     sizes = arrays.sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
@@ -79,7 +80,7 @@ def rows_of(b: Emitter, op: Any, dimension: int) -> Rows:
     return Rows(op, kinds, [key_of.get(x) for x in op.operands], size, order, turned)
 
 
-def _is_iota(x: Any, dimension: int) -> bool:
+def _is_iota(x: IrValue, dimension: int) -> bool:
     """Whether x numbers its elements along a dimension, by integers that a kernel can make of an index."""
     iota = defined_by(x, "stablehlo.iota")
     if iota is None or is_unsigned(x) or not isinstance(element(x), ir.IntegerType) or element(x).width < 32:
@@ -87,7 +88,7 @@ def _is_iota(x: Any, dimension: int) -> bool:
     return bool(ir.IntegerAttr(iota.attributes["iota_dimension"]).value == dimension)
 
 
-def places_along(b: Emitter, x: Any, dimension: int) -> Any:
+def places_along(b: Emitter, x: IrValue, dimension: int) -> Any:
     """The index of each element of x along a dimension."""
     i32 = signless(32)
     if is_dynamic(x.type):
@@ -100,7 +101,7 @@ def places_along(b: Emitter, x: Any, dimension: int) -> Any:
 def at_index(dimension: int) -> Callable[..., Any]:
     """For `computed`: the element of x whose index along a dimension is that in `indices`, an array of equal rank."""
 
-    def fill(k: Kernel, places: Sequence[Any], x: Any, indices: Any) -> Any:
+    def fill(k: Kernel, places: Sequence[Any], x: IrValue, indices: IrValue) -> Any:
         at = list(places)
         at[dimension] = read(k.index_at(indices, *places))
         return k.element(x, *at)

@@ -11,6 +11,7 @@ from tiduc.backends.iree.emit.marks import BARRIER, marked
 from tiduc.dialect.graph.dependences import in_block, reached
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
 
@@ -23,7 +24,7 @@ COMPUTED = FUNCTIONS | PRODUCTS
 _CALLS = ("func.call", "stablehlo.composite")
 
 
-def updated(op: Any) -> range:
+def updated(op: IrOp) -> range:
     """The numbers of the operands that an op updates in place."""
     operands = len(op.operands)
     counts = {
@@ -34,13 +35,13 @@ def updated(op: Any) -> range:
     return range(counts.get(op.name, 0))
 
 
-def copied(b: Emitter, x: Any) -> Any:
+def copied(b: Emitter, x: IrValue) -> Any:
     """A copy of an array to update; zeros are returned as they are, since IREE fills a new array for each update."""
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
     return x if value is not None and value == splat(zero) else marked(b, x)
 
 
-def is_carry(x: Any) -> bool:
+def is_carry(x: IrValue) -> bool:
     """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
     values = list(traced(x, MAY_VIEW | {BARRIER}))
     block = values[-1].owner
@@ -48,22 +49,22 @@ def is_carry(x: Any) -> bool:
     return is_carried and all(size(y) == size(x) for y in values)
 
 
-def is_table(x: Any) -> bool:
+def is_table(x: IrValue) -> bool:
     """Whether a value is a constant array of more than one number."""
     return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
 
 
-def alternatives(x: Any, block: Any) -> list[Any]:
+def alternatives(x: IrValue, block: ir.Block) -> list[Any]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
     return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
 
 
-def traced_in(y: Any, block: Any) -> list[Any]:
+def traced_in(y: IrValue, block: ir.Block) -> list[Any]:
     """The values that y may be, or be a view of, if y belongs to a block; none for arguments of the block."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 
-def is_within(x: Any, block: Any) -> bool:
+def is_within(x: IrValue, block: ir.Block) -> bool:
     """Whether a value belongs to a block or to a block inside it."""
     owner = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
     return x.owner == block or in_block(owner, block) is not None
@@ -88,11 +89,11 @@ def may_be(y: Any) -> list[Any]:
     return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
 
 
-def _carried(loop: Any, i: int) -> list[Any]:
+def _carried(loop: IrOp, i: int) -> list[Any]:
     """The initial value of a loop-carried value, and the value that the body returns for it."""
     return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
 
 
-def size(x: Any) -> int | None:
+def size(x: IrValue) -> int | None:
     """The bits of an array; None for a dynamic shape."""
     return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))

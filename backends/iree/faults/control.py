@@ -15,6 +15,7 @@ from tiduc.dialect.facts.lapack import check_call
 from tiduc.dialect.graph.dependences import behind, reached, read_by
 from tiduc.dialect.graph.graph import operations, terminator
 from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.shardy import CONSTRAINTS, PLACEMENT
 from tiduc.dialect.ops.traits import CONTROL, VIEWS
 from tiduc.dialect.shapes.types import is_dynamic
@@ -63,7 +64,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",
     "dynamic/while_of_matrices",
 )
-def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
+def while_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Changes the loop in place; see the records.
 
     For a loop-carried value that the body ignores, the body returns a barrier of the new and the old value. Two
@@ -97,7 +98,7 @@ def while_(b: Emitter, op: Any) -> Sequence[Any] | None:
     untested="a race of threads: random_loops.py --target cpu-threads, program:5, is wrong in most runs without it",
 )
 @crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
-def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
+def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The barrier, with copies of its loop-carried operands, and results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and is_carry(x):
@@ -111,7 +112,7 @@ def optimization_barrier(b: Emitter, op: Any) -> Sequence[Any] | None:
     "copies the constant.",
     "table_of_a_branch",
 )
-def branches(b: Emitter, op: Any) -> Sequence[Any] | None:
+def branches(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Copies the constants that branches return, if two results of a branch are views of one array."""
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
@@ -120,19 +121,19 @@ def branches(b: Emitter, op: Any) -> Sequence[Any] | None:
     return None
 
 
-def _viewed(x: Any) -> Any:
+def _viewed(x: IrValue) -> Any:
     """The array that a value is a view of, or the value."""
     *_, array = traced(x, VIEWS)
     return array
 
 
-def _is_known(op: Any) -> bool:
+def _is_known(op: IrOp) -> bool:
     """Whether an op depends on constants alone: on no argument and no barrier."""
     values = reached(read_by(op), behind)
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
-def _varying(body: Any) -> set[Any]:
+def _varying(body: ir.Block) -> set[Any]:
     """The values in a loop's body that depend on its loop-carried values."""
     varying = set(body.arguments)
     for op in operations(body):
@@ -141,7 +142,7 @@ def _varying(body: Any) -> set[Any]:
     return varying
 
 
-def _separated(b: Emitter, op: Any) -> None:
+def _separated(b: Emitter, op: IrOp) -> None:
     """Copies the initial values that have other readers, if the loop follows another one; scalars get a barrier.
 
     Without the copy, the compiler schedules the ops before the loop together with those that read their
@@ -158,7 +159,7 @@ def _separated(b: Emitter, op: Any) -> None:
             op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
-def _with_computed_sizes(b: Emitter, op: Any) -> None:
+def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
     """Copies the initial values of loop-carried arrays that have several dynamic dimensions, if there are two of these.
 
     The compiler puts the new values of both into one buffer. It does not find that an argument and its new value
@@ -170,7 +171,7 @@ def _with_computed_sizes(b: Emitter, op: Any) -> None:
             op.operands[i] = copied(b, op.operands[i])
 
 
-def _without_tables(b: Emitter, op: Any) -> None:
+def _without_tables(b: Emitter, op: IrOp) -> None:
     """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
 
     The compiler requires that all arrays that a loop-carried value or a result of a branch may be are in one kind of
@@ -186,7 +187,7 @@ def _without_tables(b: Emitter, op: Any) -> None:
 @missing(
     "Does not compile; expands calls of linear algebra, and drops hints to other compilers.", "custom_call"
 )
-def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
+def custom_call(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The calls that `CALLS` expands; the operands of hints to other compilers."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
@@ -199,21 +200,21 @@ def custom_call(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("sdy.mesh")
 @missing("Does not know meshes of devices; drops them, since a module runs on one device.", "mesh")
-def mesh(b: Emitter, op: Any) -> Sequence[Any] | None:
+def mesh(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Nothing."""
     return []
 
 
 @legalize("stablehlo.replica_id")
 @missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
-def process_id(b: Emitter, op: Any) -> Sequence[Any] | None:
+def process_id(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """0."""
     return [b.constant(0, op.results[0].type)]
 
 
 @legalize("stablehlo.rng")
 @missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
-def rng(b: Emitter, op: Any) -> Sequence[Any] | None:
+def rng(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Nothing: import replaces the op."""
     raise refused(
         op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"

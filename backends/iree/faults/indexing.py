@@ -12,10 +12,11 @@ from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.graph.dependences import RESHAPES, is_constant
 from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
-def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) -> Any:
+def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
     """Indices clamped to [0, limit], a limit for each entry along the dimension; as i32, or i64 if needed."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
@@ -34,7 +35,7 @@ def clamped(b: Emitter, x: Any, limits: Sequence[int], dimension: int | None) ->
     "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
     "dynamic_slice_i8",
 )
-def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Converts the starts to i32 or i64, in place."""
     _with_signed_starts(b, op, 1)
     return None
@@ -49,7 +50,7 @@ def dynamic_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Copies an update that is a part of the array between places that overlap; copies the update first.",
     "update_by_part",
 )
-def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Gives the op, in place, an update that IREE may copy from, and starts of i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
@@ -57,7 +58,7 @@ def dynamic_update_slice(b: Emitter, op: Any) -> Sequence[Any] | None:
     return None
 
 
-def _with_signed_starts(b: Emitter, op: Any, first: int) -> None:
+def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
     """Converts the start indices, the operands from `first` on, to i32 or i64."""
     for i in range(first, len(op.operands)):
         start = op.operands[i]
@@ -75,7 +76,7 @@ _SLICES = "stablehlo.dynamic_slice", "stablehlo.slice"
 _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
-def _is_part(op: Any) -> bool:
+def _is_part(op: IrOp) -> bool:
     """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
     *_, update = traced(op.operands[1], RESHAPES)
     if is_dynamic(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
@@ -104,7 +105,7 @@ def _is_part(op: Any) -> bool:
     "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
     "gather_at_constant_places",
 )
-def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
+def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The gather with clamped indices; a gather from constant places reads the array behind a barrier.
 
     IREE fuses it with the op that computes the array, and if the array has other readers, the fused code also writes
@@ -123,7 +124,7 @@ def gather(b: Emitter, op: Any) -> Sequence[Any] | None:
     return b.clone(op, {1: clamped(b, indices, limits, dimension)})
 
 
-def _has_constant_places(op: Any) -> bool:
+def _has_constant_places(op: IrOp) -> bool:
     """Whether a gather takes the same elements along some dimension whatever the program's arguments are."""
     x, indices = op.operands
     if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
@@ -135,7 +136,7 @@ def _has_constant_places(op: Any) -> bool:
     return any(size > 1 == count and i not in given for i, (size, count) in enumerate(taken))
 
 
-def _has_steps(x: Any) -> bool:
+def _has_steps(x: IrValue) -> bool:
     """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile.
 
     A slice with one element along the last dimension is strided, too, once a reshape drops that dimension.
@@ -148,7 +149,7 @@ def _has_steps(x: Any) -> bool:
     )
 
 
-def _vectors_last(b: Emitter, op: Any) -> None:
+def _vectors_last(b: Emitter, op: IrOp) -> None:
     """Moves the index vectors of a batched gather to the last dimension, in place.
 
     IREE numbers the batch dimensions as if the index vectors were last, and gathers from a wrong batch.

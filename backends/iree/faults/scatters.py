@@ -13,10 +13,11 @@ from tiduc.backends.iree.emit.gpu_scatters import adds_rows, with_rows_added
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import smaller
+from tiduc.backends.iree.emit.sizes import Size, smaller
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMMUTATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
 
@@ -38,7 +39,7 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
     "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
     "dynamic/scatters_by_equal_indices",
 )
-def scatter(b: Emitter, op: Any) -> Sequence[Any] | None:
+def scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """A scatter of rows.
 
     Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing dimensions that
@@ -78,7 +79,7 @@ def _neutral(b: Emitter, op: Any, places: Places) -> float | None:
     return number if not is_complex(x) and places.width and 0 < places.updates <= places.count else None
 
 
-def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral: float) -> Any:
+def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral: float) -> IrValue:
     """The array with rows updated in place: an update out of range combines the first row with the neutral element."""
     rows = b.reshape(op.operands[0], [places.count, places.width])
     inside = b.compare(where, b.constant(places.count, where), "LT")
@@ -87,7 +88,7 @@ def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral
     return b.reshape(scattered(b, op, rows, where, new), shape(op.operands[0]))
 
 
-def _with_spare_row(b: Emitter, x: Any, rows: Any, width: Any) -> Any:
+def _with_spare_row(b: Emitter, x: IrValue, rows: int | Size, width: Any) -> IrValue:
     """x as rows of a width, with one more row for the updates to be dropped.
 
     IREE stores a concatenation of constants, which it computes when it compiles; of equal elements, it fills an array.
@@ -107,13 +108,15 @@ STEPS = 2**15
 """The most updates that one GPU thread gets: Mesa's software device ends its loops after 65,535."""
 
 
-def in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any, width: int) -> Any:
+def in_parts(
+    b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: int | Size, width: int
+) -> Any:
     """Scatters `count` rows; on GPUs, `STEPS` at a time, one part after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)
 
-    def body(b: Emitter, start: Any, table: Any) -> Sequence[Any]:
+    def body(b: Emitter, start: IrValue, table: IrValue) -> Sequence[Any]:
         first = arrays.number(b, start)
         size = smaller(STEPS, count - first)
         indices, rows = (
@@ -125,7 +128,7 @@ def in_parts(b: Emitter, op: Any, table: Any, where: Any, news: Any, count: Any,
     return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
-def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
+def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue) -> Any:
     """Scatters rows, which IREE supports."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
     # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
@@ -136,11 +139,13 @@ def scattered(b: Emitter, op: Any, table: Any, where: Any, new: Any) -> Any:
     return b.clone(op, {0: table, 1: where, 2: new}, [table.type], given)[0]
 
 
-def _one_by_one(b: Emitter, op: Any, tables: list[Any], where: Any, news: list[Any]) -> list[Any]:
+def _one_by_one(
+    b: Emitter, op: IrOp, tables: list[IrValue], where: IrValue, news: list[IrValue]
+) -> list[IrValue]:
     """Scatters rows of several operands, by a loop over the elements of the updates."""
     count, width = shape(news[0])
 
-    def body(b: Emitter, i: Any, *tables: Any) -> Sequence[Any]:
+    def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[Any]:
         k, j, zero = b.divide(i, width), b.remainder(i, width), b.constant(0, i)
         row = b.convert(b.reshape(b.dynamic_slice(where, (k, zero), [1, 1]), []), element(i))
         old = [b.reshape(b.dynamic_slice(t, (row, j), [1, 1]), []) for t in tables]

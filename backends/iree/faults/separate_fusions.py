@@ -18,7 +18,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.emit.emitter import Emitter, replace_uses, within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element
 
@@ -124,7 +124,7 @@ def put_barrier(op: IrOp, i: int) -> None:
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
 
 
-def store(x: Any) -> Any:
+def store(x: Any) -> IrValue:
     """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
     uses = list(x.uses)
     stored = not_fused(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)

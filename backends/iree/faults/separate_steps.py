@@ -19,6 +19,7 @@ from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
 from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
@@ -31,7 +32,7 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
     "Makes one padding of two, and forgets the padding between elements; a barrier stores the array between.",
     "pads_of_pads",
 )
-def separate_steps(module: Any) -> None:
+def separate_steps(module: ir.Module) -> None:
     """Puts a barrier before each array, in place, that an op pads after another one, if one pads between elements."""
     for op in within(module.operation):
         place = _UPDATES.get(op.name)
@@ -42,12 +43,12 @@ def separate_steps(module: Any) -> None:
                 store_operand(op, i)
 
 
-def _moved(x: Any) -> Sequence[Any]:
+def _moved(x: IrValue) -> Sequence[Any]:
     """The operands of an op that IREE may find to move the elements of arrays."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 
-def _has_steps(op: Any) -> bool:
+def _has_steps(op: IrOp) -> bool:
     """Whether an op pads between elements."""
     names = "interior_padding", "base_dilations"
     return any(

@@ -18,6 +18,7 @@ from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signle
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph.dependences import RESHAPES
 from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4
@@ -30,7 +31,7 @@ _FEW = 16
     "A contiguous slice whose offset in bytes may not be a multiple of 4 reads wrong elements; emits a gather.",
     "vulkan/slices",
 )
-def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
+def slice_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """A gather."""
     x, *starts = op.operands
     y = op.results[0]
@@ -46,7 +47,7 @@ def slice_(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.gather(x, index, numbers, shape(y), y.type)]
 
 
-def _is_aligned(op: Any) -> bool:
+def _is_aligned(op: IrOp) -> bool:
     """Whether a slice is not contiguous, or its offset is known to be a multiple of four."""
     x, y = op.operands[0], op.results[0]
     if op.name == "stablehlo.slice":
@@ -55,7 +56,7 @@ def _is_aligned(op: Any) -> bool:
     return grain is None or not (grain % _AT_ONCE or _offset(x) % _AT_ONCE)
 
 
-def _by_fours(y: Any) -> bool:
+def _by_fours(y: IrValue) -> bool:
     """Whether code may load the elements of an array four at once."""
     count: int = math.prod(shape(y))
     return count >= _FEW and count % _AT_ONCE == 0
@@ -69,7 +70,7 @@ def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
     return math.prod(sizes[d + 1 :])
 
 
-def _piece(op: Any) -> int | None:
+def _piece(op: IrOp) -> int | None:
     """The offset of a slice in its operand, in elements; None if the slice is not contiguous."""
     x, y = op.operands[0], op.results[0]
     if set(op.attributes["strides"]) - {1} or _grain(shape(x), shape(y)) is None:
@@ -80,7 +81,7 @@ def _piece(op: Any) -> int | None:
     return place
 
 
-def _offset(x: Any) -> int:
+def _offset(x: IrValue) -> int:
     """The offset of an array in the array that it is a slice of, also through slices of slices."""
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
@@ -99,7 +100,7 @@ def _offset(x: Any) -> int:
     "An operand whose offset in bytes is not a multiple of 4 overwrites its neighbours; a barrier copies each operand.",
     "vulkan/concatenated",
 )
-def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
+def concatenate(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The concatenation, of operands behind barriers."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value

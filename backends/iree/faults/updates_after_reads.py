@@ -48,6 +48,7 @@ from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reache
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 
@@ -137,7 +138,7 @@ class _Numbers:
         """The number of a value; a new number if `note` has not seen the op that defines it."""
         return self._of.setdefault(x, len(self._of))
 
-    def note(self, op: Any) -> None:
+    def note(self, op: IrOp) -> None:
         """Numbers the results of an op, from the numbers of its operands."""
         before = [self.of(x) for x in op.operands]
         if op.name == BARRIER:
@@ -153,29 +154,29 @@ class _Numbers:
                 self._of[y] = self._known.setdefault(key, len(self._of))
 
 
-def _kind(x: Any) -> Hashable:
+def _kind(x: IrValue) -> Hashable:
     """The element type and the number of elements of an array; the type of any other value."""
     return _kind_of(x.type)
 
 
 @functools.cache
-def _kind_of(type_: Any) -> tuple[Hashable, ...]:
+def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
     if not isinstance(type_, ir.RankedTensorType) or is_dynamic(type_):
         return (type_,)
     return type_.element_type, math.prod(type_.shape)
 
 
-def _settings(op: Any) -> Hashable:
+def _settings(op: IrOp) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
     nested = [(inner.name, inner.attributes) for inner in (within(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
 
-def _is_read_later(readers: list[Any], update: Any) -> bool:
+def _is_read_later(readers: list[Any], update: IrOp) -> bool:
     """Whether IREE may compute the values of a reader after an update, or again after the update."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
-    def users(op: Any) -> set[Any]:
+    def users(op: IrOp) -> set[Any]:
         if op not in awaited or op.name == BARRIER:
             return set()
         return {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
@@ -183,7 +184,7 @@ def _is_read_later(readers: list[Any], update: Any) -> bool:
     return any(op not in awaited for op in reached(readers, users))
 
 
-def _is_kept(op: Any, x: Any) -> bool:
+def _is_kept(op: IrOp, x: IrValue) -> bool:
     """Whether an array of static shape that an op updates may be an argument, or an array of several iterations."""
     block = op.operation.block
     if is_dynamic(x.type):
@@ -203,7 +204,7 @@ def _is_returned_by_iterations(x: Any, block: Any) -> bool:
     return False
 
 
-def _stays(y: Any, block: Any) -> bool:
+def _stays(y: IrValue, block: ir.Block) -> bool:
     """Whether others keep a value, traced to its source, while a block runs or after it."""
     parent = block.owner.operation
     is_program = _is_program(parent)
@@ -216,12 +217,12 @@ def _stays(y: Any, block: Any) -> bool:
     return parent.name != "stablehlo.while" or _is_carried_on(y)
 
 
-def _varies(x: Any, block: Any) -> bool:
+def _varies(x: IrValue, block: ir.Block) -> bool:
     """Whether a value that a loop's body computes depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
 
-    def before(y: Any) -> tuple[Any, ...]:
+    def before(y: IrValue) -> tuple[Any, ...]:
         if y.owner == block or not is_within(y, block):
             return ()
         return read_by(y.owner.owner.operation) if isinstance(y.owner, ir.Block) else behind(y)
@@ -229,7 +230,7 @@ def _varies(x: Any, block: Any) -> bool:
     return any(y.owner == block and not _is_carried_on(y) for y in reached([x], before))
 
 
-def _is_program(op: Any) -> bool:
+def _is_program(op: IrOp) -> bool:
     """Whether an op is a public function, which can be called from outside of the module."""
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 

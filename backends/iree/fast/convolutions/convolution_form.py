@@ -18,6 +18,7 @@ from tiduc.dialect.facts.windows import (
     window_of_convolution,
 )
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 BATCH, FEATURES = -2, -1
@@ -31,7 +32,7 @@ class Result:
     value: Any
     axes: tuple[int, ...]
 
-    def in_layout(self, b: Emitter, output: Numbers) -> Any:
+    def in_layout(self, b: Emitter, output: Numbers) -> IrValue:
         """The value, transposed such that batch, features and spatial dimensions are the dimensions `output`."""
         labels = [BATCH, FEATURES, *range(len(output) - 2)]
         wanted = [labels[output.index(d)] for d in range(len(output))]
@@ -229,7 +230,7 @@ def by_product(b: Emitter, c: Convolution) -> Result:
     return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *range(c.rank)))
 
 
-def _patches(b: Emitter, c: Convolution) -> Any:
+def _patches(b: Emitter, c: Convolution) -> IrValue:
     """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
     (batch, features, *spatial), w = c.layout.input, c.window
     order = [features, batch, *spatial]

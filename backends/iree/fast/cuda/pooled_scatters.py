@@ -23,6 +23,7 @@ from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.facts.windows import Window, window_of
 from tiduc.dialect.graph.dependences import RESHAPES
 from tiduc.dialect.graph.matching import defined_by, traced
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.passes.rules.gather import type_range
 from tiduc.passes.rules.selection import selects
@@ -63,7 +64,7 @@ def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.add(total, b.pad(b.reshape(lost, [1]), zero, [chosen.instead], [after], [0]))]
 
 
-def _chosen(indices: Any) -> Chosen | None:
+def _chosen(indices: IrValue) -> Chosen | None:
     """The numbers that the indices of a scatter are, perhaps clamped to limits around the numbers of all elements."""
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
@@ -94,13 +95,13 @@ def _limit(x: Any | None, otherwise: int) -> int | None:
     return None if number is None else int(number.value)
 
 
-def _counts(x: Any) -> bool:
+def _counts(x: IrValue) -> bool:
     """Whether the elements of an array are their row-major numbers, which their type holds."""
     lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
     return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
 
 
-def _adds_numbers(op: Any, chosen: Chosen) -> bool:
+def _adds_numbers(op: IrOp, chosen: Chosen) -> bool:
     """Whether a scatter adds a number at each index of a vector, and has the indices in the order of `chosen`."""
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     flat, indices, updates = op.operands

@@ -17,10 +17,11 @@ from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, r
 from tiduc.backends.iree.emit.known import splat
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_element
 
 
-def signed_carries(b: Emitter, loop: Any) -> None:
+def signed_carries(b: Emitter, loop: IrOp) -> None:
     """Converts the carries of one loop in place; not those of loops inside it."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
@@ -29,12 +30,12 @@ def signed_carries(b: Emitter, loop: Any) -> None:
             _convert(loop, end, i)
 
 
-def _is_converted(new: Any, old: Any) -> bool:
+def _is_converted(new: IrValue, old: IrValue) -> bool:
     """Whether a carry needs conversion: unsigned integers, and predicates that are not updated in place."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
-def _convert(loop: Any, end: Any, i: int) -> None:
+def _convert(loop: IrOp, end: IrOp, i: int) -> None:
     """Converts carry i to signed integers before the loop and at its end, and back where regions and readers use it."""
     kind = element(loop.operands[i])
     for op in (loop, end):
@@ -45,7 +46,7 @@ def _convert(loop: Any, end: Any, i: int) -> None:
     _read_as(loop.results[i], kind, ir.InsertionPoint.after(loop), loop)
 
 
-def _signed(b: Emitter, x: Any) -> Any:
+def _signed(b: Emitter, x: IrValue) -> Any:
     """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
     value = splat(x)
@@ -55,7 +56,7 @@ def _signed(b: Emitter, x: Any) -> Any:
     return stored(b, x)
 
 
-def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
+def _read_as(x: Any, kind: Any, place: ir.InsertionPoint, loop: IrOp) -> None:
     """Changes the type of x to signed integers; its readers get x converted back to the element type `kind`."""
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
@@ -63,7 +64,7 @@ def _read_as(x: Any, kind: Any, place: Any, loop: Any) -> None:
         replace_uses(readers, restored(Emitter(place, loop.location), x, kind))
 
 
-def updates_between(x: Any, old: Any) -> list[Any]:
+def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
     """The chain of dynamic_update_slices from the array `old` to x; empty if x is not the result of such a chain."""
     chain = []
     while update := defined_by(x, "stablehlo.dynamic_update_slice"):

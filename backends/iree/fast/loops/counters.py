@@ -9,6 +9,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.known import splat
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 _WIDTH = 32
@@ -25,7 +26,7 @@ class Counter:
     step: int
 
 
-def trip_count(loop: Any) -> int | None:
+def trip_count(loop: IrOp) -> int | None:
     """The trip count of a loop whose condition compares a counter with a constant; None for others."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
@@ -61,7 +62,7 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
     return max(0, -((sign * (start - limit) - beyond) // (sign * step)))
 
 
-def loop_counter(loop: Any) -> tuple[int | None, Any]:
+def loop_counter(loop: IrOp) -> tuple[int | None, Any]:
     """The index of the carry that counts a loop's iterations from zero to a limit, and the limit; or None, None."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
@@ -74,13 +75,13 @@ def loop_counter(loop: Any) -> tuple[int | None, Any]:
     return x.arg_number, limit
 
 
-def counter_of(loop: Any, i: int) -> Counter | None:
+def counter_of(loop: IrOp, i: int) -> Counter | None:
     """Carry i of a loop as a counter; None if its start or step is unknown."""
     start, step = splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
-def step_of_carry(loop: Any, i: int) -> int | None:
+def step_of_carry(loop: IrOp, i: int) -> int | None:
     """The constant that each iteration adds to carry i, 0 if it does not change; None if it changes in another way."""
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
@@ -99,7 +100,7 @@ def step_of_carry(loop: Any, i: int) -> int | None:
     return None if number is None else int(number.value) * (-1 if is_difference else 1)
 
 
-def is_index(type_: Any) -> bool:
+def is_index(type_: ir.Type) -> bool:
     """Whether a type is a scalar signed integer, wide enough that sums with sizes do not overflow."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank:
         return False
@@ -107,6 +108,6 @@ def is_index(type_: Any) -> bool:
     return isinstance(kind, ir.IntegerType) and not kind.is_unsigned and kind.width >= _WIDTH
 
 
-def is_count(x: Any) -> bool:
+def is_count(x: IrValue) -> bool:
     """Whether a value has the type of the counters that `loops_by_count` makes."""
     return str(x.type) == "tensor<i32>"

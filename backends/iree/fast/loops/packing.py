@@ -20,6 +20,7 @@ from tiduc.backends.iree.fast.loops.carries import updates_between
 from tiduc.dialect.graph.functions import replace
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_shape
 
 _SLICE = "stablehlo.dynamic_slice"
@@ -41,7 +42,7 @@ class Packing:
             op.erase()
 
 
-def pack(loop: Any) -> Packing | None:
+def pack(loop: IrOp) -> Packing | None:
     """Emits a packed loop before `loop` and replaces all uses of its results; None if no stacks can be packed."""
     groups = _groups(loop)
     if not groups:
@@ -68,7 +69,7 @@ def pack(loop: Any) -> Packing | None:
     return Packing(results[0].owner, pairs, emitted)
 
 
-def read_packed(loop: Any) -> None:
+def read_packed(loop: IrOp) -> None:
     """Rewrites slices of a part of a packed array, in a loop, as slices of the packed array."""
     for x in captured(loop):
         part = _packed(x)
@@ -85,7 +86,7 @@ def read_packed(loop: Any) -> None:
             replace(op, [b.reshape(b.dynamic_slice(array, start, [1, *sizes]), sizes)])
 
 
-def _groups(loop: Any) -> list[list[int]]:
+def _groups(loop: IrOp) -> list[list[int]]:
     """The indices of a loop's stacks, in groups of two or more of one type; without predicates and complex numbers."""
     groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
@@ -100,7 +101,7 @@ def _groups(loop: Any) -> list[list[int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _updates(loop: Any, i: int) -> list[Any]:
+def _updates(loop: IrOp, i: int) -> list[IrOp]:
     """The chain of updates from carry i to its next value; empty if other ops compute it or read the carry."""
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
@@ -109,7 +110,7 @@ def _updates(loop: Any, i: int) -> list[Any]:
     return chain if alone else []
 
 
-def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
+def _filling(loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
     """A function that emits the ops of `block` to the packed loop, whose updates are of packed arrays."""
     places = {
         op.results[0]: (g, n)
@@ -118,7 +119,7 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
         for op in _updates(loop, i)
     }
 
-    def fill(b: Emitter, *carries: Any) -> list[Any]:
+    def fill(b: Emitter, *carries: IrValue) -> list[Any]:
         arrays = list(carries[len(others) :])
         values = dict(zip((block.arguments[i] for i in others), carries, strict=False))
         for op in operations(block):
@@ -139,7 +140,7 @@ def _filling(loop: Any, block: Any, others: Sequence[int], groups: Sequence[Sequ
     return fill
 
 
-def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
+def _side_by_side(b: Emitter, xs: Sequence[IrValue]) -> IrValue:
     """The concatenation of arrays of one type along a new first dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
     numbers = [splat(x) for x in xs]
@@ -149,12 +150,12 @@ def _side_by_side(b: Emitter, xs: Sequence[Any]) -> Any:
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in xs], 0)
 
 
-def _part(b: Emitter, x: Any, n: int) -> Any:
+def _part(b: Emitter, x: IrValue, n: int) -> IrValue:
     """The array of index `n` in the packed array x."""
     return b.reshape(b.cut(x, 0, n, n + 1), shape(x)[1:])
 
 
-def _packed(x: Any) -> tuple[Any, int] | None:
+def _packed(x: IrValue) -> tuple[IrValue, int] | None:
     """The packed array of which x is a part, as `_part` emits it, and the part's index; None for other values."""
     reshape = defined_by(x, "stablehlo.reshape")
     part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None

@@ -9,13 +9,13 @@ an argmax takes 1.8 times as long.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic
 
 
@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import is_dynamic
 @slow(
     "IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead."
 )
-def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
+def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """An iota of the full shape."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_dynamic(type_) else _iota_dimension(x)
@@ -35,7 +35,7 @@ def broadcast_iota(b: Emitter, op: Any) -> Sequence[Any] | None:
     return [b.iota(dimension, type_)]
 
 
-def _iota_dimension(x: Any) -> int | None:
+def _iota_dimension(x: IrValue) -> int | None:
     """The dimension along which x is an iota: an iota op, or a reshape of one with one nonunit dimension; else None."""
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
