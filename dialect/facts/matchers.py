@@ -30,7 +30,7 @@ def compares_equal(op: AnyOp) -> bool:
     return hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value in ("EQ", "NE")
 
 
-def splat(x: Any) -> float | None:
+def splat(x: Typed) -> float | None:
     """The number that fills a real x, if x is known to be a splat; else None."""
     op = definition(_moved(x))
     if op is None or not is_float(x):
@@ -115,6 +115,6 @@ def _is_nan(op: AnyOp | None) -> bool:
     return _NAN.match(str(op.attributes["value"])) is not None
 
 
-def _are_equal(x: Any, y: Any) -> bool:
+def _are_equal(x: Typed, y: Typed) -> bool:
     """Whether x and y are one value, or equal splats of one type."""
     return bool(x == y) or (x.type == y.type and splat(x) is not None and splat(x) == splat(y))

@@ -10,7 +10,6 @@ from PyTorch, and its gradient toward the weights such a sum.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -57,7 +56,7 @@ def _dimensions_of_unit(unit: IrOp) -> list[int]:
     return places if [unit.result.type.shape[d] for d in places] == sizes else []
 
 
-def _is_unit(flags: Any) -> bool:
+def _is_unit(flags: IrValue) -> bool:
     """Whether a matrix of booleans, as `jacobian` makes it, is true exactly where the indices agree."""
     compare = defined_by(flags, "stablehlo.compare")
     if (
@@ -68,7 +67,7 @@ def _is_unit(flags: Any) -> bool:
     return {_counts_along(x) for x in compare.operands} == {0, 1}
 
 
-def _counts_along(x: Any) -> int | None:
+def _counts_along(x: IrValue) -> int | None:
     """The dimension of a matrix along which it holds 0, 1, 2, ...; None if it is another matrix."""
     if (iota := defined_by(x, "stablehlo.iota")) is not None:
         return int(iota.attributes["iota_dimension"].value)
@@ -101,9 +100,10 @@ def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
     return ir.Operation.create(name, [op.result.type], [y], spread, loc=op.location, ip=ip).result
 
 
-def other_operand(op: Any, inner: Any) -> Any:
+def other_operand(op: IrOp, inner: IrOp) -> IrValue:
     """The operand of a product that is not the result of the inner op."""
-    return op.operands[int(op.operands[0] == inner.result)]
+    x: IrValue = op.operands[int(op.operands[0] == inner.result)]
+    return x
 
 
 # ---- batches -------------------------------------------------------------------------------------------------

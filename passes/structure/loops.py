@@ -69,7 +69,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 
 
 def _leading(scope: Scope, cluster: Cluster) -> Member:
-    """The member that decides the trip count: the first one with a condition; None if no member has one."""
+    """The member that decides the trip count: the first one with a condition, else the first member."""
     members = scope.plan.members(cluster)
     return next((m for m in members if m.record.cond is not None), members[0])
 
