@@ -27,6 +27,8 @@ class Fault:
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
     replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
     why the record has no case, or why no test runs IREE on its case. `upstream` is the address of IREE's own report.
+    `row`, of a fault of kind "slow", names the row of a benchmark in `test/bench/` that shows the gain of a rewrite, as
+    in "flags.py: argmax"; or it says why there is none, after "none: ".
     """
 
     kind: Kind
@@ -35,6 +37,7 @@ class Fault:
     untested: str = ""
     seen: str = SEEN
     upstream: str = ""
+    row: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,22 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _fault(
-    kind: Kind, text: str, witness: str = "", untested: str = "", upstream: str = ""
+    kind: Kind, text: str, witness: str = "", untested: str = "", upstream: str = "", row: str = ""
 ) -> Callable[[_Function], _Function]:
     def record(function: _Function) -> _Function:
         # Python applies the last decorator first.
         faults = FAULTS.get(function, ())
-        FAULTS[function] = (Fault(kind, text, witness, untested, SEEN, upstream), *faults)
+        FAULTS[function] = (Fault(kind, text, witness, untested, SEEN, upstream, row), *faults)
         return function
 
     return record
 
 
 wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
-missing, slow = partial(_fault, "missing"), partial(_fault, "slow")
+missing = partial(_fault, "missing")
 """Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
+
+
+def slow(text: str, row: str) -> Callable[[_Function], _Function]:
+    """A decorator that records a fault of kind "slow"; `row` is that of the benchmark that shows the gain."""
+    return _fault("slow", text, row=row)

@@ -52,7 +52,8 @@ def table(name: str) -> str:
     for record in records():
         if record.where in TABLES[name] and (record.fault.kind == "slow") == slow:
             op = f"`{record.name.removeprefix('stablehlo.')}`"
-            rows.setdefault((record.fault.kind, record.fault.text), []).append(op)
+            by = record.fault.row if slow else record.fault.kind
+            rows.setdefault((by, record.fault.text), []).append(op)
     return "\n".join(_lines(rows, slow))
 
 
@@ -78,8 +79,9 @@ _OTHERS = {"passes": _passes, "loops": _loops}
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:
-    kind = "" if slow else "kind | "
-    yield f"| op or pass | {kind}IREE's fault, and what replaces it |"
-    yield "|---|---|" if slow else "|---|---|---|"
+    """The rows of a table of faults, by kind and text; of rewrites for speed, by the benchmark that shows the gain."""
+    yield f"| op or pass | {'' if slow else 'kind | '}IREE's fault, and what replaces it |{' gain | ' * slow}".rstrip()
+    yield "|---|---|---|"
     for (of, text), ops in rows.items():
-        yield f"| {', '.join(dict.fromkeys(ops))} | {'' if slow else f'{of} | '}{text} |"
+        names = ", ".join(dict.fromkeys(ops))
+        yield f"| {names} | {text} | {of} |" if slow else f"| {names} | {of} | {text} |"

@@ -41,7 +41,7 @@ REWRITES = {
     ),
     "reassociation": Rewrite(
         ("ode", "kmeans", "softmax of rows", "rows", "products of rows"),
-        part=("tiduc.backends.iree.prepare.REASSOCIATED", ()),
+        part=("tiduc.backends.iree.plan.REASSOCIATED", ()),
     ),
     "reductions_in_lanes": Rewrite(
         ("rows", "squares", "odd squares", "gelu", "softmax", "softmax of rows", "gmm", "kmeans"), SUMS

@@ -3,11 +3,16 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import jax
 import numpy as np
 import pytest
+
+from tiduc.backends.iree.fault import Record
+from tiduc.backends.iree.records import records
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
@@ -98,3 +103,43 @@ def test_gradbench_table() -> None:
     """Each derivative equals that of JAX; the script fails where the two differ."""
     rows = run("gradbench.py", "--table", "--seconds", "0")
     assert len(rows) == 2 + 30 and not any("fails" in row for row in rows)
+
+
+SLOW = [record for record in records() if record.fault.kind == "slow"]
+
+
+def rows_of(script: str) -> list[str]:
+    """The names of the rows of a benchmark."""
+    if script == "flags.py":
+        return [*import_module("rewritten").PROGRAMS]
+    if script == "suite.py":
+        return [*import_module("suite").cases()]
+    pytest.importorskip("torch")
+    if script == "convolutions.py":
+        of = import_module("convolutions")
+        return [f"{name}: {direction}" for name in of.SHAPES for direction in of.DIRECTIONS]
+    assert script in ("compile_time.py", "gpu_networks.py", "memory.py", "threads.py"), script
+    networks = [*import_module("networks").NETWORKS]
+    return [*networks, *import_module("memory").NETWORKS] if script == "memory.py" else networks
+
+
+@pytest.mark.parametrize("record", SLOW, ids=lambda record: f"{record.name}: {record.fault.text}")
+def test_a_row_shows_the_gain_of_each_rewrite_for_speed(
+    monkeypatch: pytest.MonkeyPatch, record: Record
+) -> None:
+    """The record of a rewrite for speed names the row, or says why there is none."""
+    monkeypatch.syspath_prepend(BENCH)
+    script, _, row = record.fault.row.partition(": ")
+    if script == "none":
+        assert row
+    else:
+        assert row in rows_of(script)
+
+
+def test_the_parts_that_flags_leaves_out_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    rewrites = import_module("rewritten").REWRITES
+    parts = [rewrite.part[0] for rewrite in rewrites.values() if rewrite.part is not None]
+    assert parts
+    for part in parts:
+        resolve_name(part)

@@ -120,7 +120,7 @@ class _Region(NamedTuple):
     steps: list[str]
 
 
-@slow("Gives arrays no memory of results that are written after the arrays' last use.")
+@slow("Gives arrays no memory of results that are written after the arrays' last use.", "suite.py: convnet")
 def hosted(module: str) -> str | None:
     """A module, between `SCHEDULE` and `FINISH`, with arrays in the memory of results; None if none is there.
 

@@ -92,7 +92,10 @@ class Places(NamedTuple):
     starts: list[int]
 
 
-@slow("Leaves gaps between the arrays of an execution region; places the largest arrays first.")
+@slow(
+    "Leaves gaps between the arrays of an execution region; places the largest arrays first.",
+    "suite.py: convnet",
+)
 def placed(module: str) -> str | None:
     """A module, between `SCHEDULE` and `FINISH`, with its arrays placed; None if that gains too little."""
     check_packs(module)

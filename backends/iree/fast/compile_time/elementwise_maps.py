@@ -43,7 +43,8 @@ _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 
 
 @slow(
-    "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead."
+    "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead.",
+    "flags.py: softmax of rows",
 )
 @stage
 def elementwise_maps(module: ir.Module | IrOp) -> int:

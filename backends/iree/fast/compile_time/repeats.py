@@ -76,7 +76,8 @@ class Part(NamedTuple):
 
 
 @slow(
-    "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that."
+    "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that.",
+    "compile_time.py: bert",
 )
 @stage
 def repeats(module: ir.Module | IrOp) -> int:

@@ -60,7 +60,10 @@ _WORK_DILATED = 2**14
 """This limit for dilated images, for which IREE computes about a thousand multiplications in a microsecond."""
 
 
-@slow("Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.")
+@slow(
+    "Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.",
+    "convolutions.py: resnet, 56: forward",
+)
 @stage
 def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
     """Rewrites convolutions in place where that is faster; gives their number."""

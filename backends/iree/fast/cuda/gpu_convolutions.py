@@ -26,7 +26,10 @@ _MOST_BYTES = 2**28
 """The largest size of the patches."""
 
 
-@slow("Reads images from global memory for each product of a convolution; copies windows, takes one product.")
+@slow(
+    "Reads images from global memory for each product of a convolution; copies windows, takes one product.",
+    "gpu_networks.py: resnet18",
+)
 @stage
 def gpu_convolutions(module: ir.Module | IrOp) -> int:
     """Rewrites the convolutions of a module in place; gives their number."""

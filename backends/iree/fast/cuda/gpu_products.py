@@ -39,7 +39,8 @@ _INSTRUCTION_TERMS = 16
 
 
 @slow(
-    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts."
+    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts.",
+    "gpu_networks.py: bert",
 )
 @stage
 def gpu_products(module: ir.Module) -> int:

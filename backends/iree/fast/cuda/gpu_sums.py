@@ -29,7 +29,9 @@ _FEWEST, _MANY = 64, 512
 _EVEN = 32
 
 
-@slow("Sums along the first dimensions take one thread for each result; adds up parts.")
+@slow(
+    "Sums along the first dimensions take one thread for each result; adds up parts.", "gpu_networks.py: vit"
+)
 @stage
 def gpu_sums(module: ir.Module | IrOp) -> int:
     """Rewrites the sums of a module in place; gives their number."""

@@ -44,7 +44,10 @@ class Chosen(NamedTuple):
 
 
 @legalize("stablehlo.scatter", where=ON_OTHERS)
-@slow("Applies the updates of a scatter by one thread of a GPU; those of a max-pool's gradient become a sum.")
+@slow(
+    "Applies the updates of a scatter by one thread of a GPU; those of a max-pool's gradient become a sum.",
+    "gpu_networks.py: resnet18",
+)
 def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The sum over the elements of a window; None if the indices are not known to be numbers that windows choose."""
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":

@@ -42,7 +42,10 @@ _ONE_DEVICE = (
 """The program has one device, which IREE names `__device_0`; the link says that it shares memory with itself."""
 
 
-@slow("Copies a carry before each read or update of it; loops on the host update carries in place.")
+@slow(
+    "Copies a carry before each read or update of it; loops on the host update carries in place.",
+    "suite.py: lstm",
+)
 @stage
 def carries_in_place(module: ir.Module) -> int:
     """Rewrites the loops that the host runs, in place; gives their number."""

@@ -42,7 +42,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 
-@slow("Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.")
+@slow(
+    "Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.",
+    "flags.py: ode",
+)
 @stage
 def loops_to_kernels(module: ir.Module | IrOp) -> int:
     """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.

@@ -33,7 +33,7 @@ _BARRIER = "stablehlo.optimization_barrier"
 _ENDS_REGIONS = CONTROL | {"func.call"}
 
 
-@slow("Allocates the results of an execution region before the region runs.")
+@slow("Allocates the results of an execution region before the region runs.", "memory.py: gpt2 layer")
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
     """Ends a region in each function where this lowers the peak, in place; gives the number of functions."""

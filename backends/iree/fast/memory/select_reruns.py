@@ -33,7 +33,10 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import RECOMPUTED
 
 
-@slow("Keeps values in memory that go through a barrier, and values of the same execution region.")
+@slow(
+    "Keeps values in memory that go through a barrier, and values of the same execution region.",
+    "suite.py: transformer",
+)
 @stage
 def select_reruns(module: ir.Module | IrOp) -> int:
     """Replaces the barriers of rematerialized ops in place; gives the number of marks."""

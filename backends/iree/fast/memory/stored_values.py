@@ -33,7 +33,10 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 _RESHAPE = "flow.tensor.reshape"
 
 
-@slow("Plans the memory of the values of one execution region only, and ends a region at each barrier.")
+@slow(
+    "Plans the memory of the values of one execution region only, and ends a region at each barrier.",
+    "suite.py: convnet",
+)
 @stage
 def stored_values(module: ir.Module | IrOp) -> int:
     """Replaces the barriers in place; gives their number."""

@@ -25,7 +25,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
 
     def register(function: Function) -> Function:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)
-        @slow(text)
+        @slow(text, f"flags.py: {name}")
         @wraps(function)
         def pattern(b: Emitter, op: IrOp) -> Sequence[Any] | None:
             x = op.operands[0]

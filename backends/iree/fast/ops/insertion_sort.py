@@ -23,7 +23,8 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 @legalize("stablehlo.sort", where=ON_CPUS)
 @slow(
-    "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead."
+    "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead.",
+    "flags.py: short rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The leading elements that readers of the results need, by insertion sort where it is faster than merge sort."""

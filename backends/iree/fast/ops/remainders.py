@@ -29,7 +29,8 @@ _LARGE = 2.0**200
 
 @legalize("stablehlo.remainder")
 @slow(
-    "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64."
+    "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64.",
+    "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The remainder of known numbers; exact steps in f64 where a fused multiply-add is known to exist."""

@@ -14,7 +14,10 @@ from tiduc.dialect.shapes.types import element, shape
 
 
 @legalize("stablehlo.reverse", where=ON_CPUS)
-@slow("IREE moves one element at a time and computes where each is: loops in one dispatch instead.")
+@slow(
+    "IREE moves one element at a time and computes where each is: loops in one dispatch instead.",
+    "flags.py: reverse",
+)
 def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
     x = op.operands[0]

@@ -32,8 +32,14 @@ from tiduc.dialect.shapes.types import element, shape, with_element
 
 
 @legalize("stablehlo.scatter", where=ON_CPUS)
-@slow("In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.")
-@slow("Appends a row, for updates out of range, and removes it: loops in one dispatch instead.")
+@slow(
+    "In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.",
+    "flags.py: recurrence",
+)
+@slow(
+    "Appends a row, for updates out of range, and removes it: loops in one dispatch instead.",
+    "flags.py: look-up",
+)
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
     if has_dynamic_shape(op):

@@ -27,7 +27,10 @@ _VECTOR = 8
 
 
 @legalize("stablehlo.reduce_window", where=ON_CPUS)
-@slow("Windows over several arrays are computed element by element: loops over vectors of channels instead.")
+@slow(
+    "Windows over several arrays are computed element by element: loops over vectors of channels instead.",
+    "flags.py: pooling by JAX",
+)
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The results by loops in one dispatch, where these are faster."""
     return _by_loops(b, op) if _pays(op) else None

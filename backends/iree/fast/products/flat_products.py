@@ -31,7 +31,10 @@ from tiduc.dialect.shapes.types import shape, with_shape
 _PRODUCT = "stablehlo.dot_general"
 
 
-@slow("Takes its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.")
+@slow(
+    "Takes its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.",
+    "flags.py: layer",
+)
 @stage
 def flat_products(module: ir.Module | IrOp) -> int:
     """Rewrites products outside of loops in place; gives their number."""

@@ -36,7 +36,8 @@ _MOST = 2**31
 
 
 @slow(
-    "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own."
+    "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own.",
+    "flags.py: layer",
 )
 @stage
 def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:

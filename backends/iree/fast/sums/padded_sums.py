@@ -36,7 +36,10 @@ class _Part(NamedTuple):
 
 
 @legalize(_ADD, where=ON_CPUS)
-@slow("Writes each padded array of a sum to memory; one concatenation instead.")
+@slow(
+    "Writes each padded array of a sum to memory; one concatenation instead.",
+    "flags.py: bundle",
+)
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A sum in which terms that are padded along one dimension, and do not overlap, are one concatenation."""
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):

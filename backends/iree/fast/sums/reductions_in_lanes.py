@@ -40,9 +40,12 @@ _LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself d
 _SUMS = 32  # the fewest sums side by side for which multiply-adds are faster
 
 
-@slow("Adds the elements of a sum one after the other; up to 256 sums side by side instead.")
-@slow("Subtracts negated values one after the other; a sum that is negated instead.")
-@slow("Treats sums of products as products of matrices; sums of multiply-adds instead.")
+@slow(
+    "Adds the elements of a sum one after the other; up to 256 sums side by side instead.",
+    "flags.py: squares",
+)
+@slow("Subtracts negated values one after the other; a sum that is negated instead.", "suite.py: kmeans")
+@slow("Treats sums of products as products of matrices; sums of multiply-adds instead.", "flags.py: squares")
 @stage
 def reductions_in_lanes(module: ir.Module | IrOp) -> int:
     """Rewrites reductions in place; gives their number."""

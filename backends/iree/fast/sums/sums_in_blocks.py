@@ -45,7 +45,10 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 """The best number of rows in a block, and those that are taken if they divide the number of rows."""
 
 
-@slow("Adds the elements of columns one after the other, which is inexact, too; sums of blocks instead.")
+@slow(
+    "Adds the elements of columns one after the other, which is inexact, too; sums of blocks instead.",
+    "flags.py: columns",
+)
 @stage
 def sums_in_blocks(module: ir.Module | IrOp) -> int:
     """Rewrites long sums of f32 in place; gives their number."""

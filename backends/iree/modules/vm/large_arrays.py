@@ -42,7 +42,8 @@ _DECLARED = {
 
 
 @slow(
-    "With several threads, returns the memory of arrays of more than 64 MiB to the system; keeps it instead."
+    "With several threads, returns the memory of arrays of more than 64 MiB to the system; keeps it instead.",
+    "threads.py: vit",
 )
 def keep_large_arrays(text: str) -> str:
     """The text of a VM module that takes arrays of more than 64 MiB from the device's allocator."""
