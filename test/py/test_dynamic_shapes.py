@@ -190,7 +190,8 @@ def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
     for n in (3, 300):
         x = a(n, 64).astype(np.float32)
         for mine, theirs in zip(compiled(x), jax.tree.leaves(_of_rows(jax.numpy.asarray(x))), strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-4)
+            atol = max(2e-4, 1e-5 * float(np.max(np.abs(theirs))))  # sums of 300 products may cancel
+            np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=atol)
 
 
 def test_refining_makes_all_shapes_static() -> None:
