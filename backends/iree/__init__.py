@@ -18,6 +18,13 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
 `pipeline.py` has all passes in order. `emit/marks.py` has the copies that IREE merges with no other value.
 """
 
-from tiduc.backends.iree.pipeline import legalize_for_iree
+from importlib import import_module
 
 __all__ = ["legalize_for_iree"]
+
+
+def __getattr__(name: str) -> object:
+    # The process in `modules/process.py` does without the pipeline, which is slow to import.
+    if name == "legalize_for_iree":
+        return import_module("tiduc.backends.iree.pipeline").legalize_for_iree
+    raise AttributeError(f"module 'tiduc.backends.iree' has no attribute {name!r}")

@@ -1,8 +1,9 @@
 """build: the compiled module of a program, for every caller.
 
-    build        one program
-    build_all    several programs at once
-    text_after   one program, up to a phase of IREE's compiler
+    build            one program
+    build_all        several programs at once
+    build_objects    one program, as an object file for a static library
+    text_after       one program, up to a phase of IREE's compiler
 
 Each prepares the program and tries the attempts of the plan (`plan.py`) in order, until IREE compiles one.
 """
@@ -15,10 +16,11 @@ from itertools import chain
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.compile import compile_first, compile_modules, compile_until
+from tiduc.backends.iree.objects import Objects, compile_objects
 from tiduc.backends.iree.plan import Attempt
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.errors import TiducError
+from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime.files import written_whole
 
 LEGALIZED = "legalize"
@@ -79,6 +81,18 @@ def build_all(
     for i, result in zip(alternatives, compiled, strict=True):
         results[i] = result
     return results
+
+
+def build_objects(program: Lowered, options: Options, flags: Sequence[str] = ()) -> Objects:
+    """The object file of a program, for a static library; the errors are those of `build`."""
+    failed = None
+    for source in Prepared(program, options, flags).applicable():
+        try:
+            return compile_objects(source, options.limits)
+        except CompileError as error:
+            failed = error
+    assert failed is not None
+    raise failed
 
 
 def text_after(

@@ -20,8 +20,7 @@ from typing import cast
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
-from tiduc.backends.iree.modules.placement import FINISH, SCHEDULE
-from tiduc.backends.iree.modules.vm.recordings import RECORD_EACH_RUN, copies_bound_arrays
+from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import VM, Step, in_steps
 from tiduc.backends.iree.targets import Target, find_target
@@ -148,7 +147,7 @@ def compile_first(
         )
     compiler = find_tool("iree-compile")
     warn_of_another_version()
-    steps = (*("for threads",) * source.threaded, *(SCHEDULE, FINISH) * source.places_arrays)
+    steps = (*("for threads",) * source.threaded, *("placed",) * source.places_arrays)
     key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
@@ -188,7 +187,7 @@ def _ended(
     If it is the only compiler, its progress is reported. For SPIR-V, a program may be compiled again, so that it is
     recorded in each run.
     """
-    command = [compiler, *target.flags, *source.flags, *_linkers(target), "-", "-o", "-"]
+    command = [compiler, *target.flags, *source.flags, *_linkers(target)]
     # The compiler's own temporary files go with this directory, also when the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
@@ -202,7 +201,7 @@ def _ended(
                     return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
                 flags = (*recorded, *seen.flags)
                 ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
-                if step.end == VM and target.spirv and not recorded and copies_bound_arrays(ended.output):
+                if any(kind == RECORDS for kind, _ in said(ended.errors)[1]) and not recorded:
                     recorded.extend(RECORD_EACH_RUN)
                     return run(command, program, step)
                 return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended

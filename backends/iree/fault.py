@@ -1,4 +1,4 @@
-"""Fault: the record of one thing that IREE does wrong and that a pattern, a pass or a rewrite of VM text works around.
+"""Fault: the record of one thing that IREE does wrong and that a pattern, a pass or an edit of VM code works around.
 
     @legalize("stablehlo.add")
     @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
@@ -44,7 +44,7 @@ class Fault:
 class Record:
     """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
 
-    `where` is that of `emitter.Registered`, `MODULES` or `VM_TEXT`.
+    `where` is that of `emitter.Registered`, `MODULES` or `VM_CODE`.
     """
 
     where: str
@@ -52,11 +52,11 @@ class Record:
     fault: Fault
 
 
-MODULES, VM_TEXT = "whole modules", "VM text"
-"""Where a pass, and a rewrite of VM text, apply."""
+MODULES, VM_CODE = "whole modules", "VM code"
+"""Where a pass, and an edit of VM code, apply."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
-"""The faults that each pattern, pass or rewrite of VM text works around, in the order of its decorators."""
+"""The faults that each pattern, pass or edit of VM code works around, in the order of its decorators."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -16,12 +16,11 @@ from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.emit.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.missing.refuse_unsupported import refuse_types
-from tiduc.backends.iree.modules.joined import may_be_inlined
 from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.backends.iree.pipeline import Stage, walk
 from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts
 from tiduc.backends.iree.settings import Settings
-from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.source import Source, may_be_inlined
 from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
 from tiduc.backends.iree.work import THREADED, work
 from tiduc.dialect.errors import RequestError

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import tiduc.backends.iree.modules.hosting
-import tiduc.backends.iree.modules.placement
-import tiduc.backends.iree.modules.vm.recordings  # noqa: F401  (these imports record all faults)
+import tiduc.backends.iree.modules.edits  # noqa: F401  (this import records the faults of all edits)
 from tiduc.backends.iree.emit.emitter import DYNAMIC, EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV, PATTERNS
 from tiduc.backends.iree.fast.loops.loop_forms import FORMS
-from tiduc.backends.iree.fault import FAULTS, MODULES, VM_TEXT, Record
+from tiduc.backends.iree.fault import FAULTS, MODULES, VM_CODE, Record
 from tiduc.backends.iree.pipeline import PIPELINE
 
 
@@ -23,7 +21,7 @@ def records() -> list[Record]:
         for fault in FAULTS[entry.pattern]
     ]
     of_functions = [
-        Record(VM_TEXT if ".vm." in function.__module__ else MODULES, function.__name__, fault)
+        Record(VM_CODE if ".vm." in function.__module__ else MODULES, function.__name__, fault)
         for function in FAULTS.keys() - {entry.pattern for _, entry in patterns}
         for fault in FAULTS[function]
     ]
@@ -34,8 +32,8 @@ TABLES = {
     "static": (EVERYWHERE, ON_CPUS, ON_OTHERS),
     "dynamic": (DYNAMIC,),
     "spirv": (ON_SPIRV,),
-    "modules": (MODULES, VM_TEXT),
-    "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_TEXT),
+    "modules": (MODULES, VM_CODE),
+    "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_CODE),
 }
 """The tables of docs/iree.md, with the places whose records each one lists. "slow" has those of that kind."""
 

@@ -1,9 +1,17 @@
 """Source: a program for IREE's compiler."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tiduc.backends.iree.modules.joined import may_be_inlined, with_workgroups
+from tiduc.dialect.errors import CompileError
+from tiduc.dialect.mlir.artifacts import BYTECODE
+
+_DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
+_NEVER = re.compile(rb" attributes \{(?:no_inline|noinline)\}")
+_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
+# Whole strings, since constants may hold any bytes.
+_JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 
 @dataclass(frozen=True)
@@ -11,9 +19,9 @@ class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
     `workgroups` holds functions that the text declares, as text by name: what workgroups of dispatches compute. With
-    `repeats`, the text has functions of repeated ops, which `joined.py` inlines after IREE has made dispatches of them.
+    `repeats`, the text has functions of repeated ops, which are inlined after IREE has made dispatches of them.
     `threaded`: IREE's device for threads runs the program. With `places_arrays`, the arrays of its execution regions
-    are placed in memory by `placement.py`.
+    are placed in memory.
     """
 
     stablehlo: str | bytes
@@ -36,4 +44,34 @@ class Source:
     def whole(self) -> bytes:
         """The program with the functions of workgroups, for one run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
-        return with_workgroups(text, self.workgroups)
+        return _with_workgroups(text, self.workgroups) if self.workgroups else text
+
+    @property
+    def may_branch(self) -> bool:
+        """Whether the program may have a loop or a conditional."""
+        joins = _JOINS_IN_BYTECODE if self.text.startswith(BYTECODE) else _JOINS
+        return joins.search(self.text) is not None
+
+
+def may_be_inlined(text: bytes) -> bytes:
+    """The text of a program for IREE, in which IREE inlines the functions of repeats before anything else."""
+    return _NEVER.sub(b"", text)
+
+
+def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:
+    """The text of a program, with functions in place of their declarations."""
+    put_in = set[str]()
+
+    def defined(declaration: re.Match[bytes]) -> bytes:
+        name = declaration["name"].decode()
+        if name not in workgroups:
+            return declaration[0]
+        put_in.add(name)
+        return workgroups[name].encode("utf-8", "surrogateescape")
+
+    whole = _DECLARATION.sub(defined, text)
+    if put_in != workgroups.keys():
+        raise CompileError(
+            "tiduc's text declares no workgroup of this name: " + ", ".join(workgroups.keys() - put_in)
+        )
+    return whole

@@ -1,27 +1,22 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
 `STEPS` lists the runs, in parts. A program takes all of them if its arrays are placed in memory. Other programs change
-less between the runs: where nothing changes, a step is one run with the next step. A verified run verifies all ops
+less: where nothing changes, a step is one run with the next step. A verified run verifies all ops
 after each pass. An unverified run verifies them when it reads its input, and when it prints text. If a step of a part
-fails or prints invalid ops, one verified run takes the place of the part. The text between runs has no locations of
-the program.
+fails or prints invalid ops, one verified run takes the place of the part. `Changes.edits` lists what changes after each
+phase; a process that edits the IR between two phases is `modules/process.py`, and any other one `iree-compile`.
 """
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from iree.compiler.tools.binaries import find_tool
-
 from tiduc.backends.iree.compiler_progress import PRINTS_IR
-from tiduc.backends.iree.modules.hosting import hosted
-from tiduc.backends.iree.modules.invariants import unless_broken
-from tiduc.backends.iree.modules.joined import inlined, may_be_inlined, with_workgroups
-from tiduc.backends.iree.modules.placement import FINISH, SCHEDULE, placed
-from tiduc.backends.iree.modules.vm import rewritten
-from tiduc.backends.iree.modules.vm.references import may_branch
+from tiduc.backends.iree.modules.job import MODULE, REFUSED, REMARK, Job, Stage, command, said
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
+from tiduc.dialect.errors import CompileError, TiducRemark
 from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
@@ -32,11 +27,23 @@ each executable is in LLVM's dialect or another of its target."""
 ALLOCATING = "stream, first half"
 """Where IREE has decided which arrays share an allocation; this is no phase of its own."""
 
-VM, MODULE = "vm", "module"
-"""The phase that ends with code for IREE's virtual machine, and the end."""
+VM = "vm"
+"""The phase that ends with code for IREE's virtual machine."""
+
+_ORDER = OPTIMIZED, DISPATCHED, ALLOCATING, SCHEDULED, LOWERED, VM, MODULE
+
+_SCHEDULE = (
+    (
+        "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
+        "iree-stream-schedule-allocation",
+        ALLOCATING,
+    ),
+    ("iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline", SCHEDULED),
+)
+"""The phase of IREE that schedules dispatches, as two pipelines, and where each of them ends."""
 
 _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""How flags of users begin that change the phase `stream`, for which `placement.py` has pipelines."""
+"""How flags of users begin that change the phase `stream`, which `_SCHEDULE` replaces."""
 
 _GENERIC = b'"builtin.module"'
 """How a module begins, after aliases, in MLIR's generic form."""
@@ -46,7 +53,7 @@ class Changes(NamedTuple):
     """The changes of a program between the runs of the compiler.
 
     `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
-    workgroups are put in. `vm`: the code of the host is rewritten.
+    workgroups are put in. `vm`: the code of the host is edited.
     """
 
     repeats: bool
@@ -57,9 +64,9 @@ class Changes(NamedTuple):
     @staticmethod
     def of(source: Source, target: Target) -> "Changes":
         """The changes of a program."""
-        # Bytecode has large constants, whose text takes long.
+        # Bytecode has large constants.
         threads = source.threaded and not source.text.startswith(BYTECODE)
-        vm = target.spirv or may_branch(source.text) or threads
+        vm = target.spirv or source.may_branch or threads
         return Changes(source.repeats, places_arrays(source), bool(source.workgroups), vm)
 
     @property
@@ -69,6 +76,23 @@ class Changes(NamedTuple):
     @property
     def in_stream(self) -> bool:
         return self.workgroups or self.places
+
+    def edits(self, target: Target, threaded: bool) -> dict[str, tuple[str, ...]]:
+        """The edits of the program (`modules/edits.py`) after each phase."""
+        edits: dict[str, tuple[str, ...]] = {}
+        if self.repeats:
+            edits[DISPATCHED] = ("inline_repeats",)
+        if self.places:
+            edits[ALLOCATING] = ("host_arrays", "place_arrays")
+        if self.workgroups:
+            edits[SCHEDULED] = ("put_in_workgroups",)
+        if self.vm:
+            edits[VM] = (
+                *("copies_bound_arrays",) * target.spirv,
+                *("replace_early_releases", "copy_passed_references", "widen_block_arguments"),
+                *("keep_large_arrays",) * threaded,
+            )
+        return edits
 
 
 def places_arrays(source: Source) -> bool:
@@ -81,9 +105,9 @@ class Step:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if that is empty, to the phase `end`.
 
     The compiler stops at the end if `stops` holds for the changes of a program; otherwise the next step is part of the
-    run. `change` is done after the step, except to bytecode, which the step writes if `bytecode` holds. A step with a
-    `pipeline` runs its passes alone. With `one_thread`, the compiler starts no threads: the passes run over one large
-    function, so that threads take time and save none.
+    run. The step writes `bytecode`, or text. With `one_thread`, the compiler starts no threads: the passes run over one
+    large function, so that threads take time and save none. If arrays are placed, `pipelines` run in place of the
+    phases of the step; each of them ends at a phase.
     """
 
     name: str
@@ -91,48 +115,18 @@ class Step:
     end: str
     stops: Callable[[Changes], bool]
     verified: bool = True
-    bytecode: Callable[[Changes], bool] = lambda changes: False
+    bytecode: bool = True
     one_thread: bool = False
-    pipeline: str = ""
-    change: Callable[[bytes, Source], bytes] = lambda text, source: text
+    pipelines: tuple[tuple[str, str], ...] = ()
 
-    def command(self, compiler: Sequence[str], source: Source, changes: Changes) -> list[str]:
-        """The command of the run; `compiler` is IREE's compiler with the flags of the program."""
-        flags = ["--mlir-disable-threading"] if self.one_thread else []
-        if self.pipeline:
-            options = [flag for flag in source.flags if flag.startswith("--iree-stream")]
-            return [
-                find_tool("iree-opt"),
-                *options,
-                *flags,
-                "-",
-                "-o",
-                "-",
-                f"--pass-pipeline={self.pipeline}",
-            ]
-        flags += [] if self.verified else ["--verify=false"]
-        flags += [f"--compile-from={self.begin}"] if self.begin else []
-        flags += [] if self.end == MODULE else [f"--compile-to={self.end}"]
-        return [*compiler, *flags, *(["--emit-mlir-bytecode"] if self.bytecode(changes) else [])]
-
-
-def _with_places(text: bytes, source: Source) -> bytes:
-    """A program with its arrays placed in memory."""
-    program = text.decode("utf-8", "surrogateescape")
-    program = unless_broken(hosted, program) or program
-    return (unless_broken(placed, program) or program).encode("utf-8", "surrogateescape")
-
-
-class _NotInlined(Exception):
-    """The functions of repeats of a program cannot be inlined in its text."""
-
-
-def _inlined(text: bytes, source: Source) -> bytes:
-    """A program with its functions of repeats inlined."""
-    whole = unless_broken(inlined, text) if source.repeats else text
-    if whole is None:
-        raise _NotInlined
-    return whole
+    def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Stage]:
+        """What the run does up to each phase that edits follow, and up to its end."""
+        if self.pipelines and changes.places:
+            return [Stage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
+        first = _ORDER.index(self.begin) + 1 if self.begin else 0
+        passed = [phase for phase in _ORDER[first : _ORDER.index(self.end)] if phase != ALLOCATING]
+        ends = [*(phase for phase in passed if phase in edits), self.end]
+        return [Stage(end, edits.get(end, ()), self.verified) for end in ends]
 
 
 STEPS = (
@@ -145,7 +139,6 @@ STEPS = (
             OPTIMIZED,
             stops=lambda changes: changes.in_flow,
             verified=False,
-            bytecode=lambda changes: True,
             one_thread=True,
         ),
         Step(
@@ -154,8 +147,8 @@ STEPS = (
             DISPATCHED,
             stops=lambda changes: changes.in_flow,
             verified=False,
+            bytecode=False,
             one_thread=True,
-            change=_inlined,
         ),
     ),
     # Functions of workgroups are put in last, since each pass until then would verify them.
@@ -163,40 +156,22 @@ STEPS = (
         Step(
             "schedule dispatches",
             DISPATCHED,
-            ALLOCATING,
-            stops=lambda changes: changes.places,
-            one_thread=True,
-            pipeline=SCHEDULE,
-            change=_with_places,
-        ),
-        Step(
-            "allocate arrays",
-            ALLOCATING,
             SCHEDULED,
             stops=lambda changes: changes.in_stream,
             one_thread=True,
-            pipeline=FINISH,
-            change=lambda text, source: with_workgroups(text, source.workgroups),
+            pipelines=_SCHEDULE,
         ),
     ),
     # The passes of the second step visit the whole module, and change little but the code of the host. A verified run
     # verifies the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
     (
-        Step(
-            "lower executables",
-            SCHEDULED,
-            LOWERED,
-            stops=lambda changes: changes.in_stream,
-            bytecode=lambda changes: True,
-        ),
+        Step("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
         Step(
             "lower the code of the host",
             LOWERED,
             VM,
-            stops=lambda changes: changes.in_stream or changes.vm,
+            stops=lambda changes: changes.in_stream,
             verified=False,
-            bytecode=lambda changes: not changes.vm,
-            change=lambda text, source: rewritten(text, source.threaded),
         ),
     ),
     (Step("write the module", VM, MODULE, stops=lambda changes: True),),
@@ -226,67 +201,96 @@ def parts_of(changes: Changes) -> list[Part]:
                 open_ = (*open_, step)
         if steps:
             parts.append(steps)
+    if changes.vm and changes.in_stream:  # the process that edits VM code writes the module
+        *parts, (*before, last), _ = parts
+        parts.append([*before, replace(last, end=MODULE)])
     return parts
 
 
 def _one(steps: Part) -> Step:
     """One verified run in place of these steps."""
     name = ", ".join(step.name for step in steps)
-    return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipeline="")
+    return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipelines=())
+
+
+class Program(NamedTuple):
+    """A program to compile: its source and target, what changes in it, and IREE's compiler with the flags for it."""
+
+    source: Source
+    target: Target
+    changes: Changes
+    compiler: Sequence[str]
+
+    def started(self, step: Step, program: bytes) -> tuple[list[str], bytes]:
+        """The command of a step, and its standard input.
+
+        If edits follow a phase, the step runs in a process that knows them (`modules/process.py`).
+        """
+        stages = step.stages(self.changes, self.changes.edits(self.target, self.source.threaded))
+        if any(stage.edits or stage.pipeline for stage in stages):
+            workgroups = self.source.workgroups if self.changes.workgroups else {}
+            job = Job(step.begin, stages, threads=not step.one_thread, workgroups=workgroups)
+            return command(self.compiler[1:]), job.header() + program
+        flags = ["--mlir-disable-threading"] if step.one_thread else []
+        flags += [] if step.verified else ["--verify=false"]
+        flags += [f"--compile-from={step.begin}"] if step.begin else []
+        flags += [] if step.end == MODULE else [f"--compile-to={step.end}"]
+        flags += ["--emit-mlir-bytecode"] if step.bytecode and step.end != MODULE else []
+        return [*self.compiler, "-", "-o", "-", *flags], program
 
 
 def in_steps(
     source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
 ) -> Ended:
-    """Compiles a program; `run` runs a command.
+    """Compiles a program; `run` runs a command. `compiler` is IREE's compiler with the flags of the program.
 
     If a run after the phase that makes dispatches rejects the last source of a program, which `is_last` tells, one run
     of the whole program follows. It compiles some programs that IREE rejects in parts, and its diagnostics name places
-    of the program. If functions of repeats cannot be inlined in the text, IREE inlines them first.
+    of the program.
     """
-    try:
-        return _in_steps(source, target, compiler, run, is_last)
-    except _NotInlined:
-        plain = may_be_inlined(source.text).decode("utf-8", "surrogateescape")
-        return _in_steps(replace(source, stablehlo=plain, repeats=False), target, compiler, run, is_last)
-
-
-def _in_steps(
-    source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
-) -> Ended:
     changes = Changes.of(source, target)
-    parts = parts_of(changes)
-
-    def through(part: Part, program: bytes) -> Ended:
-        return run_part(part, program, source, changes, compiler, run)
-
+    program, parts = Program(source, target, changes, compiler), parts_of(changes)
     at_end = parts.pop() if parts[-1][0].begin == VM else []
     ended, several = Ended(0, source.text, ""), len(parts) > 1
     for part in parts:
-        ended = through(part, ended.output)
+        ended = run_part(part, ended.output, program, run)
         if ended.code != 0:
             break
     # The run that makes dispatches has been done again, verified, if it failed.
     is_rejected = ended.code and "error: " in ended.errors and part[-1].end != DISPATCHED
     if several and is_rejected and is_last():
-        ended = through([_one([step for each in parts for step in each])], source.whole)
-    return through(at_end, ended.output) if at_end and ended.code == 0 and ended.output else ended
+        whole = program._replace(changes=Changes(False, False, False, changes.vm))
+        ended = run_part([_one([step for each in parts for step in each])], source.whole, whole, run)
+    return (
+        run_part(at_end, ended.output, program, run) if at_end and ended.code == 0 and ended.output else ended
+    )
 
 
-def run_part(
-    part: Part, program: bytes, source: Source, changes: Changes, compiler: Sequence[str], run: Run
-) -> Ended:
-    """Runs the steps of a part on a program, or one verified run if one of several fails or prints invalid ops."""
-    ended = Ended(0, program, "")
+def run_part(part: Part, text: bytes, program: Program, run: Run) -> Ended:
+    """Runs the steps of a part on a text, or one verified run of IREE's compiler if a step fails.
+
+    A part of one step of IREE's compiler is not run again.
+    """
+    ended = Ended(0, text, "")
     for step in part:
-        ended = run(step.command(compiler, source, changes), ended.output, step)
-        if ended.code is None or (ended.code != 0 and len(part) == 1):
+        ended = _heard(run(*program.started(step, ended.output), step))
+        is_plain = len(part) == 1 and not (step.pipelines and program.changes.places)
+        if ended.code is None or (ended.code != 0 and is_plain):
             return ended
         if ended.code != 0 or (len(part) > 1 and not _is_valid(ended)):
-            return run_part([_one(part)], program, source, changes, compiler, run)
-        if not step.bytecode(changes):
-            ended = replace(ended, output=step.change(ended.output, source))
+            return run_part([_one(part)], text, program, run)
     return ended
+
+
+def _heard(ended: Ended) -> Ended:
+    """How a process ended, after what it said for tiduc: remarks become warnings, and a refusal an error."""
+    errors, told = said(ended.errors)
+    for kind, text in told:
+        if kind == REMARK:
+            warnings.warn(text, TiducRemark, stacklevel=2)
+        elif kind == REFUSED:
+            raise CompileError(text)
+    return replace(ended, errors=errors) if told else ended
 
 
 def _is_valid(ended: Ended) -> bool:

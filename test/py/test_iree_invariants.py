@@ -1,87 +1,51 @@
-"""Passes on the text of IREE's compiler check what they rely on, and are left out where it does not hold."""
+"""Edits of IREE's IR check what they rely on; edits for speed are left out where it does not hold."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from cases.iree_programs import NESTED
+from harness.edits import after, broken, compiles_with
 from harness.sources import source_of
-from test_iree_placement import MODULE, REGION
+from iree.compiler import ir
+from test_iree_hosting import REGION
+from test_iree_placement import LOOPS, MODULE
 from test_iree_repeats import network
 
 import tiduc
-from tiduc.backends.iree import steps
-from tiduc.backends.iree.compile import compile_source
+from tiduc.backends.iree.compile import compile_module, compile_source
 from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
-from tiduc.backends.iree.modules import hosting, placement
-from tiduc.backends.iree.modules.invariants import Broken, or_refuse, require, unless_broken
-from tiduc.backends.iree.modules.joined import inlined, with_workgroups
-from tiduc.backends.iree.modules.placement import Array, Fixed, Places, check_places
-from tiduc.backends.iree.modules.vm import rewritten
+from tiduc.backends.iree.modules import edits, hosting, placement
+from tiduc.backends.iree.modules.hosting import host_arrays
+from tiduc.backends.iree.modules.invariants import Broken
+from tiduc.backends.iree.modules.job import REMARK, said
+from tiduc.backends.iree.modules.ops import blocks, constant, operations
+from tiduc.backends.iree.modules.order import Array, Fixed, Places, check_places
+from tiduc.backends.iree.modules.placement import place_arrays
+from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
+from tiduc.backends.iree.modules.vm.references import copy_passed_references
+from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
+from tiduc.backends.iree.modules.vm.releases import replace_early_releases
+from tiduc.backends.iree.modules.workgroups import put_in_workgroups
 from tiduc.backends.iree.sizes import Buffers, _buffers
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducRemark
 
-TEXTS: dict[str, tuple[Callable[[str], object], str, str, str]] = {
-    "an offset": (placement.placed, MODULE, "pack on(#d) slices", "pack on(#d) offset(%c64) slices"),
-    "fewer results": (placement.placed, MODULE, "%0:4 =", "%0:3 ="),
-    "a slice of another form": (placement.placed, MODULE, "[1, 3] = %c64", "[1 to 3] = %c64"),
-    "a name of two constants": (
-        placement.placed,
-        MODULE,
-        "    %c128 = arith.constant 128",
-        "    %c64 = arith.constant 65 : index\n    %c128 = arith.constant 128",
-    ),
-    "a name of two packs in a block": (
-        placement.placed,
-        MODULE,
-        "    util.return",
-        "    scf.for {\n      %0:2 = stream.resource.pack slices({\n        [0, 1] = %c64\n      }) : index\n"
-        "      use(%0#1)\n    }\n    util.return",
-    ),
-    "a use after the block of the pack": (
-        placement.placed,
-        MODULE.replace("%0", "%1", 5).replace(
-            "    util.return",
-            "    scf.for {\n      %0:2 = stream.resource.pack slices({\n        [0, 1] = %c64\n      }) : index\n"
-            "      use(%0#1)\n    }\n    util.return",
-            1,
-        ),
-        "    util.return",
-        "    use(%0#1)\n    util.return",
-    ),
-    "a constant that is also another number": (
-        placement.placed,
-        MODULE,
-        "    util.return",
-        "    scf.for {\n      %c64 = arith.addi %arg0, %arg0 : index\n    }\n    util.return",
-    ),
-    "a name outside of loops and in a loop": (
-        hosting.hosted,
-        REGION,
-        "    util.return",
-        "    scf.for {\n      %4 = arith.addi %c0, %c4 : index\n    }\n    util.return",
-    ),
-    "a use before the pack": (placement.placed, MODULE, "    %0:4 =", "    use(%0#1)\n    %0:4 ="),
-    "a pack outside of functions": (
-        placement.placed,
-        MODULE,
-        "module {",
-        "module { stream.resource.pack slices",
-    ),
+TEXTS: dict[str, tuple[Callable[[Any], bool], str, str, str]] = {
+    "an offset": (place_arrays, MODULE, "pack slices", "pack offset(%c64) slices"),
     "another alignment": (
-        placement.placed,
+        place_arrays,
         MODULE,
         "module {",
-        "module attributes {c = #stream.resource_config<{min_buffer_offset_alignment = 256}>} {",
+        "module attributes {stream.c = #stream.resource_config<{min_buffer_offset_alignment = 256}>} {",
     ),
-    "a region of another form": (hosting.hosted, REGION, "    } => !stream", "    } -> !stream"),
-    "a step of another form": (hosting.hosted, REGION, "      stream.cmd.", "      new.cmd."),
-    "a use beyond its array": (hosting.hosted, REGION, "for %c64]", "for %c128]"),
+    "a use beyond its array": (host_arrays, REGION, "for %c64]", "for %c128]"),
     "a result beyond its slice": (
-        hosting.hosted,
+        host_arrays,
         REGION,
         "!stream.resource<external>{%c4}",
         "!stream.resource<external>{%c128}",
@@ -90,21 +54,13 @@ TEXTS: dict[str, tuple[Callable[[str], object], str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text_that_breaks_an_invariant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    function, text, old, new = TEXTS[name]
+def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit, text, old, new = TEXTS[name]
     for module in (placement, hosting):
         monkeypatch.setattr(module, "_GAIN", 0)
-    assert old in text and function(text) is not None
-    with pytest.raises((Broken, LookupError, ValueError)):
-        function(text.replace(old, new, 1))
-
-
-def test_regions_beside_one_another_have_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """IREE prints one name for equal constants of two loops."""
-    monkeypatch.setattr(placement, "_GAIN", 0)
-    again = MODULE.replace("    use(", "    %c64 = arith.constant 64 : index\n    use(")
-    assert again.count("%c64 = arith.constant 64 :") == 4
-    assert (placement.placed(again) or "").count("%placed0_0 = arith.constant 192") == 1
+    assert old in text and after(edit, text) is not None
+    with pytest.raises(Broken):
+        after(edit, text.replace(old, new, 1))
 
 
 def test_places_that_overlap() -> None:
@@ -122,70 +78,72 @@ def test_places_that_overlap() -> None:
             check_places(arrays, places, fixed)
 
 
-NEVER = "attributes {inlining_policy = #util.inline.never}"
-CALLS = f"""module {{
-  util.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {{
-    %0 = util.call @repeated_0(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
-    %1 = util.call @repeated_0(%0) : (tensor<2xf32>) -> tensor<2xf32>
-    util.return %1 : tensor<2xf32>
-  }}
-  util.func private @repeated_0(%arg0: tensor<2xf32>) -> tensor<2xf32> {NEVER} {{
-    %0 = op %arg0 : tensor<2xf32>
-    util.return %0 : tensor<2xf32>
+DECLARED = """module {
+  stream.executable private @e {
+    builtin.module {
+      func.func private @f(memref<?xf32>)
+    }
+  }
+}
+"""
+F = "func.func private @f(%x: memref<?xf32>) { return }"
+
+
+def put_in(workgroups: dict[str, str]) -> Callable[[Any], bool]:
+    return lambda module: put_in_workgroups(module, workgroups)
+
+
+def test_workgroups() -> None:
+    text = after(put_in({"f": F}), DECLARED)
+    assert text is not None and "return" in text and text.count("@f") == 1
+    assert after(put_in({}), DECLARED) is None
+    for text, workgroups in (
+        (DECLARED.replace("(memref<?xf32>)", "(%x: memref<?xf32>) { return }"), {"f": F}),
+        (DECLARED, {"g": F.replace("@f", "@g")}),
+        (DECLARED, {"f": F.replace("@f", "@g")}),
+    ):
+        with pytest.raises(Broken):
+            after(put_in(workgroups), text)
+
+
+FEW = """vm.module public @m {{
+  vm.import private @{name}(%x : i64)
+  vm.func @f(%x: i64) {{
+    vm.call @{name}(%x) : (i64) -> ()
+    vm.return
   }}
 }}
 """
+"""A call of an imported function with fewer operands."""
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("edit", "name"),
     [
-        ("    util.return %1", "    %2 = other @repeated_0(%1)\n    util.return %1"),
-        ("    %0 = op", "    br ^bb1\n  ^bb1:\n    %0 = op"),
-        ("@repeated_0(%0)", "@repeated_0(%0, %0)"),
-        ("    %1 = util.call", "    %1:2 = util.call"),
+        (replace_early_releases, "hal.device.queue.dealloca"),
+        (keep_large_arrays, "hal.device.queue.alloca"),
+        (copies_bound_arrays, "hal.command_buffer.copy_buffer"),
     ],
 )
-def test_functions_that_cannot_be_inlined(old: str, new: str) -> None:
-    assert b"repeated_0" not in inlined(CALLS.encode())
-    with pytest.raises((Broken, ValueError)):
-        inlined(CALLS.replace(old, new).encode())
+def test_calls_of_another_form(edit: Callable[[Any], bool], name: str) -> None:
+    with pytest.raises(Broken, match=f"calls of {name} have"):
+        after(edit, FEW.format(name=name))
 
 
-def test_workgroups_that_are_not_declared_on_a_line() -> None:
-    text = b"module {\n  func.func private @f(memref<?xf32>)\n}\n"
-    assert with_workgroups(text, {"f": "  func.func @f() {}"}) == b"module {\n  func.func @f() {}\n}\n"
-    with pytest.raises(CompileError, match="declared on a line of its own"):
-        with_workgroups(b"module { func.func private @f(memref<?xf32>)\n}\n", {"f": "  func.func @f() {}"})
+END = """module { vm.module public @m {
+  vm.func @f(%p: i32) {
+    "test.br"(%p)[^bb1] : (i32) -> ()
+  ^bb1:
+    vm.return
+  }
+} }
+"""
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "vm.call @hal.device.queue.dealloca(%d, %q, %w, %s, %b) : () -> ()",
-        "vm.call @hal.device.queue.dealloca(%d, (%q), %w, %s, %b, %f) : () -> ()",
-        "vm.br ^bb1(%x, %y : i32)",
-        "vm.br ^bb1(%x, %y : tuple<(i32, i32)>)",
-    ],
-)
-def test_vm_code_of_another_form_is_refused(line: str) -> None:
-    """Without these rewrites, programs would be wrong."""
-    with pytest.raises(CompileError, match="breaks an invariant"):
-        rewritten(
-            f"vm.module public @m {{\n  vm.func @f() {{\n    {line}\n  ^bb1(%z: i32):\n  }}\n}}\n".encode()
-        )
-
-
-def test_a_copy_of_another_form_is_refused() -> None:
-    with pytest.raises(CompileError, match="breaks an invariant"):
-        copies_bound_arrays(b"vm.call @hal.command_buffer.copy_buffer((%a), %b)")
-
-
-def test_large_arrays_of_another_form_stay() -> None:
-    """This rewrite is for speed alone."""
-    text = b"vm.module public @m {\n  %0 = vm.call @hal.device.queue.alloca(%d, %q) : () -> ()\n}\n"
-    with pytest.warns(TiducRemark, match="'keep_large_arrays'"):
-        assert rewritten(text, threaded=True) == text
+@pytest.mark.parametrize("edit", [copy_passed_references, widen_block_arguments])
+def test_a_branch_of_another_form(edit: Callable[[Any], bool]) -> None:
+    with pytest.raises(Broken, match="a block ends in a branch, a return or a failure"):
+        after(edit, END)
 
 
 def test_buffers_of_another_form_have_no_known_size() -> None:
@@ -194,27 +152,58 @@ def test_buffers_of_another_form_have_no_known_size() -> None:
     assert _buffers(lines.replace("%r1 = ", "%b1 = ")) == Buffers(None, False)
 
 
-def test_what_follows() -> None:
-    def half(n: int) -> int:
-        require(n % 2 == 0, "numbers are even")
-        return n // 2
-
-    assert unless_broken(half, 4) == or_refuse(half, 4) == 2
-    with pytest.warns(TiducRemark, match=r"without 'half'.*numbers are even"):
-        assert unless_broken(half, 3) is None
-    with pytest.raises(CompileError, match=r"'half'.*numbers are even"):
-        or_refuse(half, 3)
+def edited_by(edit: Callable[[Any], bool], name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The text of `LOOPS` after an edit of this name."""
+    monkeypatch.setitem(edits.SPEED, name, edit)
+    with ir.Context():
+        module = ir.Module.parse(
+            LOOPS.replace('"test.use"', "").split("    scf.for")[0] + "    util.return\n  }\n}"
+        )
+        return str(edits.edited(module.operation, [name], {}))
 
 
-@pytest.mark.parametrize("name", ["placed", "hosted", "inlined"])
-def test_a_program_compiles_without_the_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", ["an invariant", "other IR", "invalid IR"])
+def test_an_edit_for_speed_that_fails_is_undone(
+    fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The edit has changed the module before it fails."""
+
+    def half(module: Any) -> bool:
+        first = operations(blocks(operations(module.regions[0].blocks[0])[0])[0])[-1]
+        constant(77, first)
+        if fault == "an invariant":
+            raise Broken("modules are short")
+        if fault == "other IR":
+            raise AttributeError("no such attribute")
+        first.erase()
+        return True
+
+    plain = edited_by(lambda module: False, "half", monkeypatch)
+    assert edited_by(half, "half", monkeypatch) == plain and "77" not in plain
+    errors, told = said(capfd.readouterr().err)
+    assert [kind for kind, _ in told] == [REMARK] and "without 'half'" in told[0][1]
+
+
+@pytest.mark.parametrize("error", [Broken("modules are short"), AttributeError("none")])
+def test_a_program_that_cannot_be_corrected_is_refused(error: Exception) -> None:
+    def correct(module: Any) -> bool:
+        raise error
+
+    with ir.Context(), pytest.raises(edits.Refused, match=r"'correct'.*the program could be wrong"):
+        edits.or_refuse(correct, ir.Module.parse("module {}").operation)
+
+
+def test_a_refusal_is_an_error_of_the_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "replace_early_releases"
+    compiles_with(monkeypatch, broken(name).replace("SPEED", "CORRECTIONS"))
+    with pytest.raises(CompileError, match=f"breaks an invariant of '{name}'"):
+        compile_module(NESTED, cached=False)
+
+
+@pytest.mark.parametrize("name", ["place_arrays", "host_arrays", "inline_repeats"])
+def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values stay as they are."""
-
-    def broken(text: object) -> None:
-        raise Broken("texts are short")
-
-    broken.__name__ = name
-    monkeypatch.setattr(steps, name, broken)
+    compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         source = source_of(tiduc.load(network(6)))
     assert source.repeats and source.places_arrays
@@ -233,10 +222,7 @@ def test_a_program_compiles_without_the_pass(name: str, monkeypatch: pytest.Monk
 def test_the_command_prints_a_remark(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def placed(text: str) -> None:
-        raise Broken("texts are short")
-
-    monkeypatch.setattr(steps, "placed", placed)
+    compiles_with(monkeypatch, broken("place_arrays"))
     output = str(tmp_path / "mlp.vmfb")
     assert run(["compile", "examples/mlp_f32.mlir", "--no-cache", "-o", output]) == 0
-    assert "remark: compiled without 'placed': " in capfd.readouterr().err
+    assert "remark: compiled without 'place_arrays': " in capfd.readouterr().err

@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from harness.edits import after
 from harness.sources import source_of
 from harness.variants import AVX512, HERE
 
@@ -13,7 +14,7 @@ from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.compile import compile_source, compile_until
 from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
 from tiduc.backends.iree.fast.compile_time.repeats import repeats
-from tiduc.backends.iree.modules.joined import inlined
+from tiduc.backends.iree.modules.repeats import inline_repeats
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.mlir.context import parse
 
@@ -164,40 +165,32 @@ def test_inputs_that_iree_finds_to_be_equal(name: str) -> None:
     np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-4)
 
 
-CALLS = b"""module {
-  util.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> attributes {name = "%0"} {
+CALLS = """module {
+  util.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
     %0:2 = util.call @f(%arg0, %arg0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
     %1:2 = util.call @f(%0#1, %0#0) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
-    %2 = util.call @g(%1#1) : (tensor<4xf32>) -> tensor<4xf32>
-    %3 = flow.dispatch @a::@b(%2, %0#0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %3 = flow.dispatch @a::@b(%1#1, %0#0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     util.return %3 : tensor<4xf32>
   }
   util.func private @f(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) \
 attributes {inlining_policy = #util.inline.never} {
-    %0:2 = flow.dispatch @a::@c(%arg1) {name = "%arg1"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %0:2 = flow.dispatch @a::@c(%arg1) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
     util.return %0#1, %arg0 : tensor<4xf32>, tensor<4xf32>
-  }
-  util.func private @g(%arg0: tensor<4xf32>) -> tensor<4xf32> {
-    util.return %arg0 : tensor<4xf32>
-  }
-  util.func private @h(%0: tensor<4xf32>) -> tensor<4xf32> {
-    util.return %0 : tensor<4xf32>
   }
 }
 """
 
 
-def test_inlined_text() -> None:
-    """Values of each call get names of their own; strings, other functions and calls of these stay."""
-    body, end = inlined(CALLS).decode().split("  util.func private @g", 1)
-    assert body.splitlines()[2:] == [
-        '    %call1_0:2 = flow.dispatch @a::@c(%arg0) {name = "%arg1"} : (tensor<4xf32>) -> '
-        "(tensor<4xf32>, tensor<4xf32>)",
-        '    %call2_0:2 = flow.dispatch @a::@c(%call1_0#1) {name = "%arg1"} : (tensor<4xf32>) -> '
-        "(tensor<4xf32>, tensor<4xf32>)",
-        "    %2 = util.call @g(%arg0) : (tensor<4xf32>) -> tensor<4xf32>",
-        "    %3 = flow.dispatch @a::@b(%2, %call1_0#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
-        "    util.return %3 : tensor<4xf32>",
-        "  }",
+def test_functions_of_repeats_are_inlined() -> None:
+    text = after(inline_repeats, CALLS)
+    assert text is not None
+    assert [line.strip() for line in text.splitlines()][2:-2] == [
+        "%0:2 = flow.dispatch @a::@c(%arg0) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)",
+        "%1:2 = flow.dispatch @a::@c(%0#1) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)",
+        "%2 = flow.dispatch @a::@b(%arg0, %0#1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
+        "util.return %2 : tensor<4xf32>",
     ]
-    assert "util.return %0 : tensor<4xf32>" in end
+
+
+def test_other_functions_stay() -> None:
+    assert after(inline_repeats, CALLS.replace("util.inline.never", "util.inline.always")) is None

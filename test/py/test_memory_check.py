@@ -1,18 +1,16 @@
 """Where arrays lie in memory: programs as compiled, in memory that holds a pattern, against plain ones, bit for bit."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from harness.edits import compiles_with
 
 import tiduc
 from tiduc.backends.backend import Options
-from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.memory_check import check_memory
-from tiduc.backends.iree.modules import hosting, placement
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError
@@ -72,31 +70,26 @@ def checked(program: tiduc.Program) -> tuple[Any, ...]:
     return check_memory(program.lower(), Options(cached=False), arguments(program))
 
 
-@pytest.fixture
-def changed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How many programs have arrays that are hosted, and placed."""
-    counts = {"hosted": 0, "placed": 0}
-
-    def counting(name: str) -> Callable[[str], str | None]:
-        change = getattr(steps, name)
-
-        def counted(text: str) -> Any:
-            result = change(text)
-            counts[name] += result is not None
-            return result
-
-        return counted
-
-    for name in counts:
-        monkeypatch.setattr(steps, name, counting(name))
-    return counts
+COUNTED = """from tiduc.backends.iree.modules import edits, hosting, placement
+hosting._GAIN = placement._GAIN = 0
+def counting(name, edit):
+    def counted(module):
+        changed = edit(module)
+        with open({file!r}, "a") as file:
+            file.write(name * changed + "\\n")
+        return changed
+    edits.SPEED[name] = counted
+counting("host_arrays", hosting.host_arrays)
+counting("place_arrays", placement.place_arrays)"""
+"""Code that writes the names of the edits that change a module to a file."""
 
 
-def test_a_gradient_whose_arrays_are_placed(changed: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "_GAIN", 0)
+def test_a_gradient_whose_arrays_are_placed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "changed.txt"
+    compiles_with(monkeypatch, COUNTED.format(file=str(file)))
     program = mlp()
     values = checked(program)
-    assert changed["hosted"] >= 1 and changed["placed"] >= 1
+    assert {"host_arrays", "place_arrays"} <= set(file.read_text().split())
     for x, y in zip(values, program.compile(engine="xla")(*arguments(program)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
@@ -113,16 +106,20 @@ def test_arrays_that_are_overwritten(text: str) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
 
+TOO_EARLY = """from tiduc.backends.iree.modules import hosting
+plan = hosting._plan
+def planned(region):
+    given = plan(region)
+    if given is None:
+        return None
+    places, moved = given
+    return places, {i: max(0, start - 60 * (i % 2)) for i, start in moved.items()}
+hosting._plan = planned"""
+"""Code that moves arrays after their places have been checked: every second one lies 60 bytes too early."""
+
+
 def test_an_array_in_the_place_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is seeded after the places have been checked: every second array lies 60 bytes too early."""
-    move = hosting._move
-
-    def moved(region: Any, number: int, places: Any, starts: dict[int, int], changes: Any) -> None:
-        move(
-            region, number, places, {i: max(0, start - 60 * (i % 2)) for i, start in starts.items()}, changes
-        )
-
-    monkeypatch.setattr(hosting, "_move", moved)
+    compiles_with(monkeypatch, TOO_EARLY)
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):
         checked(mlp())
 

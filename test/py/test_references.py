@@ -1,12 +1,15 @@
-"""References that a branch passes on while they are in use: in the text of VM modules, and in IREE's results."""
+"""References that a branch passes on while they are in use: in VM modules, and in IREE's results."""
+
+import re
 
 import numpy as np
 import pytest
 from cases.iree_programs import NESTED
+from harness.edits import after, compiles_with
 
-from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_module
-from tiduc.backends.iree.modules.vm.references import copy_passed_references, may_branch
+from tiduc.backends.iree.modules.vm.references import copy_passed_references
+from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.run import Executable
 
@@ -20,6 +23,7 @@ VM = """vm.module public @m {
 """
 
 USED_LATER = """vm.module public @m {
+  vm.import private @g(%x : !vm.ref<!hal.buffer>, %y : !vm.ref<!hal.buffer>) -> (!vm.ref<!hal.buffer>, i32)
   vm.func @f(%a: !vm.ref<!hal.buffer>, %b: !vm.ref<!hal.buffer>) {
     vm.br ^bb1(%a, %b : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)
   ^bb1(%0: !vm.ref<!hal.buffer>, %1: !vm.ref<!hal.buffer>):  // 2 preds: ^bb0, ^bb1
@@ -75,28 +79,34 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
 
 
 def test_the_second_is_a_copy() -> None:
-    text = copy_passed_references(VM)
-    assert "%copy_0 = vm.select.ref %never_0, %nothing_0, %a : !vm.ref<!hal.buffer>" in text
-    assert "vm.br ^bb1(%a, %i, %copy_0, %i : !vm.ref<!hal.buffer>, i64, !vm.ref<!hal.buffer>, i64)" in text
+    text = after(copy_passed_references, VM)
+    assert text is not None
+    (copy,) = re.findall(r"(%\w+) = vm.select.ref %\w+, %\w+, %arg0 : !vm.ref<!hal.buffer>", text)
+    assert f"vm.br ^bb1(%arg0, %arg1, {copy}, %arg1 :" in text
     assert text.count("vm.global.i32 private mutable") == 1
 
 
 def test_a_reference_passed_once_stays() -> None:
-    once = VM.replace("%a, %i, %a, %i", "%a, %i, %b, %i")
-    assert copy_passed_references(once) == once
+    once = VM.replace("%a, %i, %a, %i", "%a, %i, %b, %i").replace("@f(%a", "@f(%b: !vm.ref<!hal.buffer>, %a")
+    assert after(copy_passed_references, once) is None
 
 
 def test_references_used_later_are_copied() -> None:
     """%b is read in the loop; %1 is released after it; %a and %c have no later use."""
-    text = copy_passed_references(USED_LATER)
-    assert "vm.br ^bb1(%a, %copy_0 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>)" in text
-    assert "^bb1(%c#0, %1 : !vm.ref<!hal.buffer>, !vm.ref<!hal.buffer>), ^bb2(%copy_1 :" in text
-    assert text.count("vm.select.ref") == 2
+    text = after(copy_passed_references, USED_LATER)
+    assert text is not None
+    copies = dict(re.findall(r"(%\w+) = vm.select.ref %\w+, %\w+, (%\w+) :", text))
+    first, second = copies
+    assert copies[first] == "%arg1"
+    assert f"vm.br ^bb1(%arg0, {first} :" in text
+    (released,) = re.findall(r"vm.discard.refs (%\w+) :", text)
+    assert copies[second] == released
+    assert re.search(rf"vm.cond_br %\w+#1, \^bb1\(%\w+#0, {released} : .*\), \^bb2\({second} :", text)
 
 
 def test_may_branch() -> None:
-    assert may_branch(NESTED.encode()) and may_branch(b"ML\xefR\0while\0add")
-    assert not may_branch(b"func.func @main() { stablehlo.sine }")
+    assert Source(NESTED).may_branch and Source(b"ML\xefR\0while\0add").may_branch
+    assert not Source("func.func @main() { stablehlo.sine }").may_branch
 
 
 def test_nested_conditionals() -> None:
@@ -120,7 +130,8 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this test fails, IREE keeps references that a branch passes on, and the copies can be removed."""
-    monkeypatch.setattr(steps, "rewritten", lambda module, threaded: module)
+    code = "from tiduc.backends.iree.modules import edits\nedits.CORRECTIONS['copy_passed_references'] = bool"
+    compiles_with(monkeypatch, code)
     run = Executable(compile_module(LATER, cached=False))
     with pytest.raises(TiducError, match="null"):
         run(np.array([1.0, 2, 3]), np.array([4.0, 5, 6]))

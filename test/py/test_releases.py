@@ -1,45 +1,59 @@
-"""Buffers that are released too early: in the text of VM modules, and in IREE's results."""
+"""Buffers that are released too early: in VM modules, and in IREE's results."""
+
+import re
 
 import numpy as np
 import pytest
 from cases.iree_host_programs import LOOPS_FROM_ONE_ARRAY
+from harness.edits import after
 from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.modules.vm.releases import replace_early_releases
 from tiduc.runtime.run import Executable
 
-VM = """module {
-  vm.module public @m {
-    vm.func private @f(%d: !vm.ref<!hal.device>, %q: i64, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>) {
-      %c1_0 = vm.const.i64 1
-      %zero_2 = vm.const.i64.zero
-      vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2) : (!vm.ref<!hal.device>, i64) -> ()
-      vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %c1_0) : (!vm.ref<!hal.device>, i64) -> ()
+DEALLOCA = "hal.device.queue.dealloca"
+IMPORT = (
+    f"vm.import private @{DEALLOCA}(%device : !vm.ref<!hal.device>, %queue_affinity : i64, %wait_fence : "
+    "!vm.ref<!hal.fence>, %signal_fence : !vm.ref<!hal.fence>, %buffer : !vm.ref<!hal.buffer>, %flags : i64)"
+)
+INPUTS = "%d: !vm.ref<!hal.device>, %q: i64, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>"
+TYPES = (
+    "(!vm.ref<!hal.device>, i64, !vm.ref<!hal.fence>, !vm.ref<!hal.fence>, !vm.ref<!hal.buffer>, i64) -> ()"
+)
+VM = f"""module {{
+  vm.module public @m {{
+    {IMPORT}
+    vm.func private @f({INPUTS}) {{
+      %c1 = vm.const.i64 1
+      %zero = vm.const.i64.zero
+      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %zero) : {TYPES}
+      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %c1) : {TYPES}
       vm.return
-    }
-    vm.func private @g(%zero_2: i64, %d: !vm.ref<!hal.device>, %x: !vm.ref<!hal.fence>, %b: !vm.ref<!hal.buffer>) {
-      vm.call @hal.device.queue.dealloca(%d, %zero_2, %x, %x, %b, %zero_2) : (!vm.ref<!hal.device>, i64) -> ()
+    }}
+    vm.func private @g({INPUTS}) {{
+      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %q) : {TYPES}
       vm.return
-    }
-  }
-}
+    }}
+  }}
+}}
 """
 
 
 def test_releases_by_origin_are_barriers() -> None:
-    text = replace_early_releases(VM)
-    assert text.count("vm.call @hal.device.queue.dealloca(%d, %q, %x, %x, %b, %zero_2)") == 1
-    assert "vm.call @hal.device.queue.barrier(%d, %q, %x, %x, %none_0)" in text
-    assert (
-        "vm.call @hal.device.queue.barrier(%d, %zero_2, %x, %x, %none_1)" in text
-    )  # a name of another function's
+    text = after(replace_early_releases, VM)
+    assert text is not None
+    assert re.findall(rf"vm.call @{DEALLOCA}\((.*)\) :", text) == ["%arg0, %arg1, %arg2, %arg2, %arg3, %zero"]
+    barriers = re.findall(r"vm.call @hal.device.queue.barrier\((.*), (%\w+)\) :", text)
+    assert [operands for operands, _ in barriers] == ["%arg0, %arg1, %arg2, %arg2"] * 2
+    assert all(f"{none} = vm.const.i64.zero" in text for _, none in barriers)
     assert text.count("vm.import private @hal.device.queue.barrier(") == 1
 
 
 def test_other_releases_stay() -> None:
-    others = "\n".join(line for line in VM.split("\n") if "%c1_0)" not in line and "%zero_2, %x" not in line)
-    assert "dealloca" in others and replace_early_releases(others) == others
+    others = VM.replace("%b, %c1)", "%b, %zero)").replace("%b, %q)", "%b, %none)")
+    text = others.replace(f"      vm.call @{DEALLOCA}(%d, %q, %x, %x, %b, %none) : {TYPES}\n", "")
+    assert DEALLOCA in text and after(replace_early_releases, text) is None
 
 
 @pytest.mark.parametrize("target", ["cpu-threads", "vulkan:llvmpipe"])

@@ -2,8 +2,7 @@
 
 from dataclasses import fields
 
-from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.pipeline import PIPELINE, parts_of_legalization
+from tiduc.backends.iree.pipeline import PIPELINE, legalize_for_iree, parts_of_legalization
 from tiduc.backends.iree.settings import HELP, Settings
 from tiduc.opt.textual import Option, Pass
 

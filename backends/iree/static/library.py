@@ -3,7 +3,6 @@
 int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out, or 2 if a kernel failed
 """
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,22 +10,17 @@ from importlib.resources import files
 from typing import Any
 
 from iree.compiler import ir
-from iree.compiler.tools.binaries import find_tool
 from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
-from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
-from tiduc.backends.iree.prepare import Prepared
-from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name, roles
 from tiduc.backends.iree.static.host import Function, Host, global_name
 from tiduc.backends.iree.static.state import State
-from tiduc.backends.iree.steps import DISPATCHED, SCHEDULED, SCHEDULING, Changes, places_arrays
-from tiduc.backends.iree.targets import Target, find_target
-from tiduc.dialect.errors import CompileError, RequestError
+from tiduc.backends.iree.targets import find_target
+from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.resources import contents_by_name
-from tiduc.runtime.process import Limits, run_within, scratch_folder
 
 
 @dataclass(frozen=True)
@@ -57,14 +51,13 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
         if value.type.element not in C_TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
     interface = Interface(name, program.signature, donations(program), roles(program))
-    failed = None
-    for source in Prepared(_renamed(program, name), options, flags).applicable():
-        try:
-            return _compiled(source, target, interface, options.limits or Limits())
-        except CompileError as error:
-            failed = error
-    assert failed is not None
-    raise failed
+    objects = build_objects(_renamed(program, name), options, flags)
+    query = re.search(r"\w+_library_query", objects.header)
+    assert query is not None
+    host, heap = _host_code(objects.text, f"@{name}", query[0], interface)
+    state = State(interface)
+    structs = state.declarations() if state.exists else ""
+    return Library(objects.kernels, host, header_of(interface, heap, structs))
 
 
 def _renamed(program: Lowered, name: str) -> Lowered:
@@ -78,55 +71,6 @@ def _renamed(program: Lowered, name: str) -> Lowered:
         module.attributes["sym_name"] = mlir.StringAttr.get(name)
         function.attributes["sym_name"] = mlir.StringAttr.get(name)
     return replace(program, module=module, name=name)
-
-
-def _compiled(source: Source, target: Target, interface: Interface, limits: Limits) -> Library:
-    with scratch_folder() as folder:
-        kernels = os.path.join(folder, f"{interface.name}.o")
-        begin: tuple[str, ...] = ()
-        if places_arrays(source) and (placed := _placed(source, target, kernels, limits, folder)):
-            source, begin = placed, (f"--compile-from={SCHEDULED}",)
-        text = _run(source, target, kernels, limits, folder, *begin, "--compile-to=executable-targets")
-        _run(source, target, kernels, limits, folder, *begin)
-        if not os.path.exists(kernels):
-            raise RequestError("the program has no kernels: it only passes arguments on")
-        with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
-            query = re.search(r"\w+_library_query", header.read())
-            assert query is not None
-            host, heap = _host_code(text, source.name, query[0], interface)
-            state = State(interface)
-            structs = state.declarations() if state.exists else ""
-            return Library(file.read(), host, header_of(interface, heap, structs))
-
-
-def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
-    """The program after its dispatches are scheduled, with its arrays placed; None if a step of that fails."""
-    program = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
-    changes = Changes.of(source, target)
-    for step in SCHEDULING:
-        command = step.command([], source, changes)
-        ended = run_within(command, program, limits, environment_of_compilers(folder))
-        if ended.code != 0:
-            return None
-        program = step.change(ended.output, source)
-    return replace(source, stablehlo=program, workgroups={}, repeats=False)
-
-
-def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
-    static = (
-        "--iree-llvmcpu-link-embedded=false",
-        "--iree-llvmcpu-link-static=true",
-        f"--iree-llvmcpu-static-library-output-path={kernels}",
-        "--iree-opt-const-eval=false",
-    )
-    # iree-compile refuses a flag that is given twice.
-    given = [flag for flag in (*target.flags, *source.flags) if flag.partition("=")[0] not in _names(static)]
-    command = [find_tool("iree-compile"), *given, *static, *flags, "-", "-o", "-"]
-    return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
-
-
-def _names(flags: tuple[str, ...]) -> set[str]:
-    return {flag.partition("=")[0] for flag in flags}
 
 
 # ---- the C files -----------------------------------------------------------------------------------------------

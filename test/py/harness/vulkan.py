@@ -10,7 +10,7 @@ from iree.runtime import system_setup
 from numpy.typing import NDArray
 
 from tiduc.backends.iree.compile import compile_source
-from tiduc.backends.iree.modules.vm.recordings import RECORD_EACH_RUN
+from tiduc.backends.iree.modules.job import RECORD_EACH_RUN
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import TiducError

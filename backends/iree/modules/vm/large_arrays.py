@@ -15,21 +15,15 @@ The program then gets the array before the device has reached the allocation. `h
 array only signals its fence; the array is freed once nothing refers to it.
 """
 
-import itertools
-import re
-from collections.abc import Iterator
+from iree.compiler import ir
 
 from tiduc.backends.iree.fault import slow
-from tiduc.backends.iree.modules.vm.text import declare, each_function, require_known
+from tiduc.backends.iree.modules.ops import erase, number
+from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
 
 _KEPT = 2**26
 """The most bytes of an array whose memory IREE keeps."""
 
-_SIZE = re.compile(r"^ *(%\S+) = vm\.const\.i64 (\d+)\b", re.MULTILINE)
-_ALLOCA = re.compile(
-    r"^(?P<indent> *)(?P<buffer>%\S+) = vm\.call @hal\.device\.queue\.alloca\((?P<operands>[^()]*)\) : .*$",
-    re.MULTILINE,
-)
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATOR = "!vm.ref<!hal.allocator>"
 _DECLARED = {
@@ -45,41 +39,23 @@ _DECLARED = {
     "With several threads, returns the memory of arrays of more than 64 MiB to the system; keeps it instead.",
     "threads.py: vit",
 )
-def keep_large_arrays(text: str) -> str:
-    """The text of a VM module that takes arrays of more than 64 MiB from the device's allocator."""
-    require_known(text, "hal.device.queue.alloca", _ALLOCA.finditer(text), 9)
-    names = itertools.count()
-    kept = each_function(text, lambda function: _function(function, names))
-    if kept == text:
-        return text
-    for name, declaration in _DECLARED.items():
-        if f"vm.import private @{name}(" not in kept:
-            kept = declare(kept, f"vm.import private @{name}{declaration}")
-    return kept
-
-
-def _function(function: str, names: Iterator[int]) -> str:
-    """The text of a function; `names` number the values of all functions."""
-    large = {name for name, size in _SIZE.findall(function) if int(size) > _KEPT}
-
-    def allocated(line: re.Match[str]) -> str:
-        device, queue, wait, signal, _, types, usage, size, _ = line["operands"].split(", ")
-        if size not in large:
-            return line[0]
-        i, indent = next(names), line["indent"]
-        allocator, none = f"%allocator_{i}", f"%unflagged_{i}"
-        of_allocator = f"({_ALLOCATOR}, i64, i32, i32, i64) -> {_BUFFER}"
-        of_barrier = f"({_DEVICE}, i64, {_FENCE}, {_FENCE}, i64) -> ()"
-        return "\n".join(
-            indent + op
-            for op in (
-                f"{allocator} = vm.call @hal.device.allocator({device}) {{nosideeffects}} : "
-                f"({_DEVICE}) -> {_ALLOCATOR}",
-                f"{line['buffer']} = vm.call @hal.allocator.allocate({allocator}, {queue}, {types}, {usage}, {size})"
-                f" : {of_allocator}",
-                f"{none} = vm.const.i64.zero",
-                f"vm.call @hal.device.queue.barrier({device}, {queue}, {wait}, {signal}, {none}) : {of_barrier}",
-            )
-        )
-
-    return _ALLOCA.sub(allocated, function)
+def keep_large_arrays(module: ir.Operation) -> bool:
+    """Takes arrays of more than 64 MiB of a VM module from the device's allocator; False if there are none."""
+    large = [
+        op
+        for op in calls(module, "hal.device.queue.alloca", 9)
+        if (number(op.operands[7], "vm.const.i64") or 0) > _KEPT
+    ]
+    for op in large:
+        device, queue, wait, signal, _, types, usage, size, _ = op.operands
+        pure = {"nosideeffects": ir.UnitAttr.get()}
+        allocator = call("hal.device.allocator", [ir.Type.parse(_ALLOCATOR)], [device], op, pure).result
+        operands = [allocator, queue, types, usage, size]
+        buffer = call("hal.allocator.allocate", [op.result.type], operands, op).result
+        call("hal.device.queue.barrier", [], [device, queue, wait, signal, zero(op)], op)
+        op.result.replace_all_uses_with(buffer)
+        erase(op)
+    if large:
+        for name, declaration in _DECLARED.items():
+            declare(module, f"vm.import private @{name}{declaration}")
+    return bool(large)

@@ -17,89 +17,79 @@ the block argument and the reference share a register, and the last use of one e
       vm.br ^bb2(%b : ...)  // %c is null    ^bb1(%c: ...):
 """
 
-import itertools
-import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from iree.compiler import ir
+
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.vm.text import BRANCH, declare, each_branch, each_function, require_heads
-from tiduc.dialect.graph.dependences import reached
-from tiduc.dialect.mlir.artifacts import BYTECODE
+from tiduc.backends.iree.modules.ops import blocks, create, definition, operations
+from tiduc.backends.iree.modules.vm.functions import branches, declare, functions
 
-_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
-# Whole strings, since constants may hold any bytes.
-_JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
-_BLOCK = re.compile(r"^ *(\^bb\d+)(?:\(.*\))?:.*$", re.MULTILINE)
-_SUCCESSOR = re.compile(r"\^bb\d+")
-_RESULTS = re.compile(r"^ *(%[^ ,:]+(?::\d+)?(?:, %[^ ,:]+)*) = ", re.MULTILINE)
-_VALUE = re.compile(r"%[\w$.-]+")
-_FLAG = "@_passed_once"
-
-
-def may_branch(program: bytes) -> bool:
-    """Whether a program, as text or bytecode, may have a loop or a conditional."""
-    joins = _JOINS_IN_BYTECODE if program.startswith(BYTECODE) else _JOINS
-    return joins.search(program) is not None
+_FLAG = "_passed_once"
+_REFERENCE = "!vm.ref"
 
 
 @wrong(
     "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
     "null_reference",
 )
-def copy_passed_references(text: str) -> str:
-    """The text of a VM module in which branches pass copies of the references that have other uses."""
-    names = itertools.count()
-    copied = each_function(text, lambda function: _in_function(function, names))
-    return text if copied == text else declare(copied, f"vm.global.i32 private mutable {_FLAG} : i32")
+def copy_passed_references(module: ir.Operation) -> bool:
+    """Lets the branches of a VM module pass copies of the references that have other uses; False if there are none."""
+    changed = any([_in_function(function) for function in functions(module)])
+    if changed:
+        declare(module, f"vm.global.i32 private mutable @{_FLAG} : i32")
+    return changed
 
 
 @dataclass
 class _Uses:
-    """Liveness in a function: the block that defines each value, the blocks that use it, and block predecessors."""
+    """Liveness in a function: the predecessors of each block, and the blocks in which each value is live."""
 
-    blocks: dict[str, str] = field(default_factory=dict)
-    used: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    before: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    live: dict[str, set[str]] = field(default_factory=dict)
+    before: defaultdict[ir.Block, list[ir.Block]]
+    live: dict[ir.Value, set[ir.Block]] = field(default_factory=dict)
 
-    def add(self, block: str, arguments: str, body: str) -> None:
-        """Adds a block, given its name, the line of its arguments, and its other lines."""
-        results = " ".join(_RESULTS.findall(body))
-        self.blocks |= dict.fromkeys(_VALUE.findall(arguments) + _VALUE.findall(results), block)
-        for x in set(_VALUE.findall(_RESULTS.sub("", body))):
-            self.used[x].add(block)
-        for other in set(_SUCCESSOR.findall(body)):
-            self.before[other].append(block)
-
-    def outlives(self, x: str, block: str) -> bool:
+    def outlives(self, x: ir.Value, block: ir.Block) -> bool:
         """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
-            defined_in = {self.blocks.get(x)}
-            starts = self.used[x] - defined_in
-            self.live[x] = set(reached(starts, lambda at: {*self.before[at]} - defined_in))
+            op = definition(x)
+            defined_in = x.owner if op is None else op.block
+            left = [use.owner.operation.block for use in x.uses]
+            live: set[ir.Block] = set()
+            while left:
+                at = left.pop()
+                if at not in live and at != defined_in:
+                    live.add(at)
+                    left += self.before[at]
+            self.live[x] = live
         return block in self.live[x]
 
 
-def _in_function(function: str, names: Iterator[int]) -> str:
-    """The text of a function, or the text before the first one, with copies before its branches."""
-    if not BRANCH.search(function):
-        return function
-    blocks, uses = list(_BLOCK.finditer(function)), _Uses()
-    require_heads(function, blocks)
-    ends = [*(block.start() for block in blocks), len(function)]
-    uses.add("", "", function[: ends[0]])
-    for block, end in zip(blocks, ends[1:], strict=True):
-        uses.add(block[1], block[0].partition("):")[0], function[block.end() : end])
+def _in_function(function: ir.Operation) -> bool:
+    """Copies references before the branches of a function; False if all are passed once."""
+    passed = list(branches(function))
+    if not any(each.operands for each in passed):
+        return False
+    uses = _Uses(defaultdict(list))
+    for block in blocks(function):
+        for other in operations(block)[-1].successors:
+            uses.before[other].append(block)
+    copied = []
+    for branch, block, numbers in passed:
+        operands = [branch.operands[i] for i in numbers]
+        for place, (i, x) in enumerate(zip(numbers, operands, strict=True)):
+            is_reference = str(x.type).startswith(_REFERENCE)
+            if is_reference and (x in operands[:place] or uses.outlives(x, block)):
+                copied.append((branch, i, x))
+    for branch, i, x in copied:
+        branch.operands[i] = _copy(x, branch)
+    return bool(copied)
 
-    def copies(block: str, operands: list[str], types: list[str]) -> Iterator[str]:
-        for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
-            if type_.startswith("!vm.ref") and (x in operands[:i] or uses.outlives(x, block)):
-                n = next(names)
-                yield f"%never_{n} = vm.global.load.i32 {_FLAG} : i32"
-                yield f"%nothing_{n} = vm.const.ref.zero : {type_}"
-                yield f"%copy_{n} = vm.select.ref %never_{n}, %nothing_{n}, {x} : {type_}"
-                operands[i] = f"%copy_{n}"
 
-    return each_branch(function, copies)
+def _copy(x: ir.Value, before: ir.Operation) -> ir.Value:
+    """A copy of a reference before an op."""
+    i32 = ir.IntegerType.get_signless(32)
+    flag = {"global": ir.FlatSymbolRefAttr.get(_FLAG)}
+    never = create("vm.global.load.i32", [i32], [], before, flag).result
+    nothing = create("vm.const.ref.zero", [x.type], [], before).result
+    return create("vm.select.ref", [x.type], [never, nothing, x], before).result

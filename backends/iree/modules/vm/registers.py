@@ -11,60 +11,52 @@ becomes half of a size, and the loop ends early.
                                                %j = vm.trunc.i64.i32 %wider
 """
 
-import itertools
-import re
-from collections.abc import Iterator
+from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.vm.text import each_branch, each_function, require_heads
+from tiduc.backends.iree.modules.ops import blocks, create, operations
+from tiduc.backends.iree.modules.vm.functions import branches, functions, i64
 
-_BLOCK = re.compile(r"^( *)(\^bb\d+)\(([^()]*)\):(.*)$", re.MULTILINE)
-_PLAIN = re.compile(r"^ *\^bb\d+:", re.MULTILINE)
-_GIVEN = re.compile(r"\byieldable .*-> *(\^bb\d+)")  # blocks that follow a call
+_CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
+"""Calls that a block follows, whose arguments are the results."""
 
 
 @wrong(
     "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
     "threads/counter_beside_sizes",
 )
-def widen_block_arguments(text: str) -> str:
-    """The text of a VM module in which no branch passes both 32-bit and 64-bit numbers to one block."""
-    names = itertools.count()
-    return each_function(text, lambda function: _widened(function, names))
+def widen_block_arguments(module: ir.Operation) -> bool:
+    """Lets no branch of a VM module pass both 32-bit and 64-bit numbers to one block; False if none does."""
+    return any([_widened(function) for function in functions(module)])
 
 
-def _widened(function: str, names: Iterator[int]) -> str:
-    """The text of a function, or the text before the first one, whose blocks have arguments of one width."""
-    require_heads(function, [*_BLOCK.finditer(function), *_PLAIN.finditer(function)])
-    given = set(_GIVEN.findall(function))
-    blocks = {block[2] for block in _BLOCK.finditer(function) if _is_mixed(block[3])} - given
-    if not blocks:
-        return function
+def _widened(function: ir.Operation) -> bool:
+    """Gives the blocks of a function arguments of one width; False if they have."""
+    given = [
+        block
+        for each in blocks(function)
+        for op in operations(each)
+        if op.name in _CALLS
+        for block in op.successors
+    ]
+    mixed = [block for block in blocks(function)[1:] if _is_mixed(block) and block not in given]
+    passed = [each for each in branches(function) if each.block in mixed]
+    for block in mixed:
+        first = operations(block)[0]
+        for argument in list(block.arguments):
+            if str(argument.type) == "i32":
+                narrow, wide = argument.type, i64(function.context)
+                argument.set_type(wide)
+                kept = create("vm.trunc.i64.i32", [narrow], [argument], first)
+                argument.replace_all_uses_except(kept.result, kept)
+    for branch, block, operands in passed:
+        for i, argument in zip(operands, block.arguments, strict=True):
+            x = branch.operands[i]
+            if x.type != argument.type:
+                branch.operands[i] = create("vm.ext.i32.i64.u", [argument.type], [x], branch).result
+    return bool(mixed)
 
-    def extensions(block: str, operands: list[str], types: list[str]) -> Iterator[str]:
-        for i, (x, type_) in enumerate(zip(operands, types, strict=True)):
-            if block in blocks and type_ == "i32":
-                operands[i], types[i] = f"%wide_{next(names)}", "i64"
-                yield f"{operands[i]} = vm.ext.i32.i64.u {x} : i32 -> i64"
 
-    function = _BLOCK.sub(
-        lambda block: _narrowed_in(block, names) if block[2] in blocks else block[0], function
-    )
-    return each_branch(function, extensions)
-
-
-def _is_mixed(arguments: str) -> bool:
-    types = {argument.split(": ", 1)[1] for argument in arguments.split(", ")}
+def _is_mixed(block: ir.Block) -> bool:
+    types = {str(argument.type) for argument in block.arguments}
     return "i32" in types and bool(types & {"i64", "f64"})
-
-
-def _narrowed_in(block: re.Match[str], names: Iterator[int]) -> str:
-    """The head of a block that takes 64-bit arguments and truncates them to the 32-bit values that the block uses."""
-    arguments, lines = block[3].split(", "), list[str]()
-    for i, argument in enumerate(arguments):
-        name, type_ = argument.split(": ", 1)
-        if type_ == "i32":
-            wide = f"%wide_{next(names)}"
-            arguments[i] = f"{wide}: i64"
-            lines.append(f"\n{block[1]}  {name} = vm.trunc.i64.i32 {wide} : i64 -> i32")
-    return f"{block[1]}{block[2]}({', '.join(arguments)}):{block[4]}{''.join(lines)}"

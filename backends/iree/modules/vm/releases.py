@@ -12,19 +12,12 @@ buffer's origin:
 The barrier signals the fence in place of the release, and the runtime counts references to buffers anyway.
 """
 
-import itertools
-import re
-from collections.abc import Iterator
+from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.vm.text import declare, require_known
+from tiduc.backends.iree.modules.ops import definition, erase
+from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
 
-_LINE = re.compile(
-    r"^ *vm\.(?P<begins>func|initializer)\b.*$"
-    r"|^ *(?P<zero>%\S+) = vm\.const\.i64\.zero\b.*$"
-    r"|^(?P<indent> *)vm\.call @hal\.device\.queue\.dealloca\((?P<operands>[^()]*)\) : .*$",
-    re.MULTILINE,
-)
 _FENCE = "!vm.ref<!hal.fence>"
 _BARRIER = (
     "vm.import private @hal.device.queue.barrier(%device : !vm.ref<!hal.device>, %queue_affinity : i64, "
@@ -36,29 +29,17 @@ _BARRIER = (
     "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
     "threads/loops_from_one_array",
 )
-def replace_early_releases(text: str) -> str:
-    """The text of a VM module that releases no result of a loop or conditional."""
-    releases = (line for line in _LINE.finditer(text) if line["operands"] is not None)
-    require_known(text, "hal.device.queue.dealloca", releases, 6)
-    zeros, names = set[str](), itertools.count()
-    kept = _LINE.sub(lambda line: _line(line, zeros, names), text)
-    if kept == text or "vm.import private @hal.device.queue.barrier(" in kept:
-        return kept
-    return declare(kept, _BARRIER)
-
-
-def _line(line: re.Match[str], zeros: set[str], names: Iterator[int]) -> str:
-    """A line of a function, or a barrier if it is a release with nonzero flags; `zeros` are values known to be 0."""
-    if line["begins"]:
-        zeros.clear()
-    elif line["zero"]:
-        zeros.add(line["zero"])
-    else:
-        device, queue, wait, signal, _, flags = line["operands"].split(", ")
-        if flags not in zeros:
-            indent, none = line["indent"], f"%none_{next(names)}"
-            return (
-                f"{indent}{none} = vm.const.i64.zero\n{indent}vm.call @hal.device.queue.barrier({device}, {queue}, "
-                f"{wait}, {signal}, {none}) : (!vm.ref<!hal.device>, i64, {_FENCE}, {_FENCE}, i64) -> ()"
-            )
-    return line[0]
+def replace_early_releases(module: ir.Operation) -> bool:
+    """Replaces the releases of results of loops and conditionals in a VM module; False if there are none."""
+    early = [
+        release
+        for release in calls(module, "hal.device.queue.dealloca", 6)
+        if definition(release.operands[5], "vm.const.i64.zero") is None
+    ]
+    for release in early:
+        device, queue, wait, signal, _, _ = release.operands
+        call("hal.device.queue.barrier", [], [device, queue, wait, signal, zero(release)], release)
+        erase(release)
+    if early:
+        declare(module, _BARRIER)
+    return bool(early)

@@ -1,0 +1,91 @@
+"""edits: the edits of IREE's own IR, by name, and what follows where one of them does not know the IR.
+
+IREE's IR between its phases has no specification, and these edits move arrays in memory. Each edit states its
+invariants in its docstring, and checks them on each module (`invariants.py`). An edit for speed is left out where one
+of them does not hold, with a remark. Without an edit that corrects a program, the program would be wrong, so that it is
+refused. After each edit, MLIR verifies the module.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from iree.compiler import ir
+
+from tiduc.backends.iree.modules.hosting import host_arrays
+from tiduc.backends.iree.modules.invariants import UNEXPECTED, Broken, require
+from tiduc.backends.iree.modules.job import REMARK, say
+from tiduc.backends.iree.modules.placement import place_arrays
+from tiduc.backends.iree.modules.repeats import inline_repeats
+from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
+from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
+from tiduc.backends.iree.modules.vm.references import copy_passed_references
+from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
+from tiduc.backends.iree.modules.vm.releases import replace_early_releases
+from tiduc.backends.iree.modules.workgroups import put_in_workgroups
+
+Edit = Callable[[ir.Operation], bool]
+"""Edits a module, and says whether it has changed anything."""
+
+SPEED: dict[str, Edit] = {
+    edit.__name__: edit for edit in (inline_repeats, host_arrays, place_arrays, keep_large_arrays)
+}
+CORRECTIONS: dict[str, Edit] = {
+    edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
+}
+
+
+class Refused(Exception):
+    """A program is refused; the message says why."""
+
+
+class Recorded(Exception):
+    """A program is to be compiled again, so that it is recorded in each run."""
+
+
+def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
+    """A module after edits: the module itself, or a copy from before an edit that was left out."""
+    with module.context:
+        for name in names:
+            if name == copies_bound_arrays.__name__:
+                if or_refuse(copies_bound_arrays, module):
+                    raise Recorded
+            elif name == put_in_workgroups.__name__:
+                or_refuse(lambda module: put_in_workgroups(module, workgroups), module, name)
+            elif name in CORRECTIONS:
+                or_refuse(CORRECTIONS[name], module)
+            else:
+                module = unless_broken(SPEED[name], module)
+    return module
+
+
+def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
+    """A module after an edit for speed, or a copy from before the edit, with a remark, where an invariant is broken."""
+    before = module.clone().operation
+    try:
+        if edit(module):
+            require(bool(module.verify()), "MLIR verifies the module")
+        return module
+    except (Broken, ir.MLIRError, *UNEXPECTED) as error:
+        say(
+            REMARK,
+            f"compiled without '{edit.__name__}': IREE's IR breaks an invariant of this edit ({_said(error)}); "
+            "the program is right, but may be slower or take more memory",
+        )
+        return before
+
+
+def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
+    """Whether an edit that corrects programs has changed a module; `Refused` where an invariant is broken."""
+    try:
+        changed = edit(module)
+        if changed:
+            require(bool(module.verify()), "MLIR verifies the module")
+        return changed
+    except (Broken, ir.MLIRError, *UNEXPECTED) as error:
+        raise Refused(
+            f"IREE's IR breaks an invariant of '{name or edit.__name__}', which corrects it ({_said(error)}): "
+            "the program could be wrong. Compile for another target or with engine='xla', and report this"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,110 @@
+"""ops: reads and writes ops of IREE's dialects by IREE's own Python bindings, without the classes of each dialect."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from iree.compiler import ir
+
+from tiduc.backends.iree.modules.invariants import require
+
+EXECUTABLES = "flow.executable", "stream.executable", "hal.executable"
+"""Ops that hold the code of kernels."""
+
+
+def operations(block: ir.Block) -> list[ir.Operation]:
+    """The ops of a block, which may be moved and erased."""
+    return [op.operation for op in block.operations]
+
+
+def blocks(op: ir.Operation) -> list[ir.Block]:
+    """The blocks of an op."""
+    return [block for region in op.regions for block in region.blocks]
+
+
+def within(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops in an op, at any depth, in order, without those in executables."""
+    for block in blocks(op):
+        for inner in operations(block):
+            yield inner
+            if inner.name not in EXECUTABLES:
+                yield from within(inner)
+
+
+def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
+    """The op of a block that is an op, or holds it; None if the op is elsewhere."""
+    at: ir.Operation | None = op
+    while at is not None and at.block != block:
+        at = at.parent.operation if at.parent is not None else None
+    return at
+
+
+def definition(value: ir.Value, name: str = "") -> ir.Operation | None:
+    """The op that defines a value, if it has this name or none is given; None for arguments of blocks."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
+
+
+def number(value: ir.Value, name: str = "arith.constant") -> int | None:
+    """The number that a value is, if its op is a constant of this name."""
+    op = definition(value, name)
+    return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
+
+
+def segments(op: ir.Operation) -> list[Sequence[ir.Value]]:
+    """The operands of an op by kind, as its dialect defines the kinds."""
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    operands, start = list(op.operands), 0
+    parts: list[Sequence[ir.Value]] = []
+    for size in sizes:
+        parts.append(operands[start : start + size])
+        start += size
+    require(start == len(operands), "an op has the operands that it counts")
+    return parts
+
+
+def create(
+    name: str,
+    results: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    before: ir.Operation,
+    attributes: Mapping[str, ir.Attribute] | None = None,
+    regions: int = 0,
+) -> ir.Operation:
+    """A new op before another one."""
+    return ir.Operation.create(
+        name,
+        results=list(results),
+        operands=list(operands),
+        attributes=dict(attributes or {}),
+        regions=regions,
+        loc=before.location,
+        ip=ir.InsertionPoint(before),
+    )
+
+
+def constant(value: int, before: ir.Operation) -> ir.Value:
+    """A constant of type index before an op."""
+    type_ = ir.IndexType.get(before.context)
+    return create("arith.constant", [type_], [], before, {"value": ir.IntegerAttr.get(type_, value)}).result
+
+
+def erase(op: ir.Operation) -> None:
+    """Erases an op that nothing uses."""
+    require(all(not list(result.uses) for result in op.results), "nothing uses an op that is erased")
+    op.erase()
+
+
+def symbol(op: ir.Operation) -> str:
+    """The name of an op that defines a symbol; empty for other ops."""
+    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else ""
+
+
+def callee(op: ir.Operation) -> str:
+    """The name of the function that an op calls; empty for other ops."""
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if "callee" in op.attributes else ""
+
+
+def parsed(text: str, context: ir.Context) -> ir.Operation:
+    """The only op in the text of a module, without the module."""
+    module = ir.Module.parse(text, context)
+    (op,) = module.body.operations
+    return op.operation.detach_from_parent()

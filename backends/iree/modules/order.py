@@ -1,0 +1,139 @@
+"""order: where arrays that are live at once lie in memory, with few gaps between them.
+
+Each array takes the smallest gap that is free while the array is live, in some order of the arrays. The largest arrays
+come first, or the array at the end of the allocation does, again and again. The order that needs the fewest bytes is
+taken. In gradients of eight functions of the benchmarks it needs at most 2% more than the bytes that are live at once.
+"""
+
+from bisect import bisect, bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tiduc.backends.iree.modules.invariants import require
+
+ALIGNMENT = 64
+"""IREE's alignment of arrays on CPUs, in bytes."""
+
+MOST = 4096
+"""The most arrays of an allocation that are placed: the time of an order grows with the square of their number."""
+
+_ROUNDS = 20
+"""The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
+
+_NEVER = 2**60
+"""More than any place in memory, and than any step."""
+
+
+class Array(NamedTuple):
+    """The first and the last step at which an array is live, its bytes, and the least place at which it may begin."""
+
+    first: int
+    last: int
+    bytes: int
+    least: int = 0
+
+
+class Fixed(NamedTuple):
+    """Where something begins and ends that has its place, and its first and its last step."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+class Places(NamedTuple):
+    """The bytes of an allocation, and where each of its arrays begins."""
+
+    bytes: int
+    starts: list[int]
+
+
+def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
+    """The places of arrays in the allocation of fewest bytes that is found, beside what has its place."""
+    numbers = range(len(arrays))
+    best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
+    for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
+        order = list(start)
+        for _ in range(min(_ROUNDS, 1 + MOST // (len(arrays) + 1))):
+            places = in_order(arrays, order, fixed)
+            best = min(best, places, key=lambda places: places.bytes)
+            if best.bytes == live:
+                return best
+            top = max(numbers, key=lambda i: places.starts[i] + arrays[i].bytes)
+            if top == order[0]:  # the next order would be this one
+                break
+            order.remove(top)
+            order.insert(0, top)
+    return best
+
+
+def live_bytes(arrays: Sequence[Array]) -> int:
+    """The most bytes that are live at once."""
+    changes = [0] * (max((array.last for array in arrays), default=0) + 2)
+    for array in arrays:
+        changes[array.first] += aligned(array.bytes)
+        changes[array.last + 1] -= aligned(array.bytes)
+    most = live = 0
+    for change in changes:
+        live += change
+        most = max(most, live)
+    return most
+
+
+def aligned(size: int) -> int:
+    """The least multiple of the alignment that is no smaller."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Places:
+    """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
+    starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
+    # In the order of memory, up to its end.
+    taken: list[tuple[int, ...]] = [*sorted(fixed), Fixed(_NEVER, _NEVER, -_NEVER, _NEVER)]
+    for i in order:
+        first, last, size, least = arrays[i]
+        size = aligned(size)
+        free, best, start = least, 2 * _NEVER, least
+        for begin, end, since, until in taken:
+            if since <= last and until >= first:
+                gap = begin - free
+                if size <= gap < best:
+                    best, start = gap, free
+                if end > free:
+                    free = end
+        starts[i] = start
+        total = max(total, start + size)
+        taken.insert(bisect_left(taken, (start,)), (start, start + size, first, last))
+    return Places(total, starts)
+
+
+def check_places(arrays: Sequence[Array], places: Places, fixed: Sequence[Fixed] = ()) -> None:
+    """Checks that arrays that are live at once lie apart, also from what has its place, and within the allocation."""
+    for start, array in zip(places.starts, arrays, strict=True):
+        is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes
+        require(is_inside, "arrays lie within the allocation, at multiples of the alignment")
+    every = [
+        *(
+            Fixed(start, start + x.bytes, x.first, x.last)
+            for start, x in zip(places.starts, arrays, strict=True)
+        ),
+        *fixed,
+    ]
+    begin: dict[int, list[Fixed]] = {}
+    ends: dict[int, list[Fixed]] = {}
+    for each in every:
+        if each.end > each.start:
+            begin.setdefault(each.first, []).append(each)
+            ends.setdefault(each.last, []).append(each)
+    live: list[Fixed] = []  # in the order of memory
+    for step in sorted({*begin, *ends}):
+        for each in begin.get(step, ()):
+            at = bisect(live, each)
+            is_apart = (at == 0 or live[at - 1].end <= each.start) and (
+                at == len(live) or each.end <= live[at].start
+            )
+            require(is_apart, "arrays that are live at once lie apart")
+            live.insert(at, each)
+        for each in ends.get(step, ()):
+            live.remove(each)

@@ -1,0 +1,113 @@
+"""process: IREE's compiler in a process of its own, which edits the module between phases by IREE's own bindings.
+
+    stdin     one line of JSON, a `Job`, then the program: text, or MLIR bytecode
+    argv      the flags of iree-compile
+    stdout    the program at the end of the job, or the compiled module
+    stderr    diagnostics, and lines for tiduc (`job.py`)
+
+A crash of the compiler or of the bindings ends this process only. `steps.py` starts it for the runs whose phases have
+edits. The import of NumPy would take 0.2 s, and the bindings do without NumPy; so does this room.
+"""
+
+import ctypes
+import json
+import os
+import sys
+
+from iree.compiler import ir
+from iree.compiler.api import ctypes_dl as api
+
+from tiduc.backends.iree.modules.edits import Recorded, Refused, edited
+from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, REFUSED, Job, Stage, say
+from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
+
+_DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
+"""Flags of the tool iree-compile, which IREE's library does not know."""
+
+_INVOCATION = {
+    "SetCompileFromPhase": ctypes.c_char_p,
+    "SetCompileToPhase": ctypes.c_char_p,
+    "SetVerifyIR": ctypes.c_bool,
+    "SetDumpCompilationPhasesTo": ctypes.c_char_p,
+}
+"""Functions of IREE's library that its Python package does not declare, and the types of their second arguments."""
+
+
+def main() -> None:
+    """Runs the job on standard input, and ends the process."""
+    job = Job(**json.loads(sys.stdin.buffer.readline()))
+    try:
+        code = _run(job, sys.stdin.buffer.read(), sys.argv[1:])
+    except Refused as error:
+        say(REFUSED, str(error))
+        code = 1
+    except Recorded:
+        say(RECORDS)
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the end of a session takes time, and the process ends in any case
+
+
+def _run(job: Job, program: bytes, flags: list[str]) -> int:
+    """Runs a job on a program and writes the result; 1 if IREE rejects the program."""
+    folders = [flag.removeprefix(_DUMP) for flag in flags if flag.startswith(_DUMP)]
+    known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
+    api._initializeGlobalCL("iree-compile", *known)
+    # The classes that IREE's package has for ops take 0.2 s to import.
+    ir._globals.dialect_search_modules = []
+    session = api.Session()
+    session.context.enable_multithreading(job.threads)
+    invocation = session.invocation()
+    invocation.enable_console_diagnostics()
+    for folder in folders:
+        _set(invocation, "SetDumpCompilationPhasesTo", folder.encode())
+    if not invocation.parse_source(api.Source.wrap_buffer(session, program, buffer_name="<stdin>")):
+        return 1
+    module = invocation.export_module()
+    invocation.import_module(module)
+    begin = job.begin
+    for stage in (Stage(*each) for each in job.stages):
+        if not _advanced(invocation, begin, stage):
+            return 1
+        if not stage.verified and not module.verify():
+            return 1
+        done = (copies_bound_arrays.__name__,) * (RECORD_EACH_RUN[0] in flags)
+        whole = edited(module, [name for name in stage.edits if name not in done], job.workgroups)
+        if whole is not module:
+            module = whole
+            invocation.import_module(module)
+        begin = stage.end
+    _write(invocation, (_C_CODE if _C_CODE in flags else MODULE) if begin == MODULE else "")
+    return 0
+
+
+def _advanced(invocation: api.Invocation, begin: str, stage: Stage) -> bool:
+    """Whether a stage succeeds."""
+    _set(invocation, "SetVerifyIR", stage.verified)
+    if stage.pipeline:
+        return bool(invocation.execute_text_pass_pipeline(stage.pipeline))
+    if begin:
+        _set(invocation, "SetCompileFromPhase", begin.encode())
+    _set(invocation, "SetCompileToPhase", b"end" if stage.end == MODULE else stage.end.encode())
+    return bool(invocation.execute())
+
+
+def _set(invocation: api.Invocation, name: str, value: bytes | bool) -> None:
+    function = getattr(api._dylib, f"ireeCompilerInvocation{name}")
+    function.argtypes, function.restype = [ctypes.c_void_p, _INVOCATION[name]], None
+    function(invocation._inv_p, value)
+
+
+def _write(invocation: api.Invocation, form: str) -> None:
+    """Writes the program as bytecode of MLIR, or in the form of a module."""
+    output = api.Output.open_membuffer()
+    if form == MODULE:
+        invocation.output_vm_bytecode(output)
+    elif form == _C_CODE:
+        write = api._dylib.ireeCompilerInvocationOutputVMCSource
+        write.argtypes, write.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_void_p
+        api._handle_error(write(invocation._inv_p, output._output_p))
+    else:
+        invocation.output_ir_bytecode(output)
+    sys.stdout.buffer.write(output.map_memory())

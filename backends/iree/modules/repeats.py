@@ -1,0 +1,33 @@
+"""repeats: functions of repeats are inlined, after IREE has made their dispatches (`../fast/repeats.py`).
+
+IREE would inline them too late: after it has decided to copy the arrays that they take. MLIR's inliner does that here,
+once no attribute forbids it. The edit relies on this invariant, and checks it: no call of such a function is left.
+"""
+
+from iree.compiler import ir, passmanager
+
+from tiduc.backends.iree.modules.invariants import require
+from tiduc.backends.iree.modules.ops import callee, operations, symbol, within
+
+_POLICY, _NEVER = "inlining_policy", "#util.inline.never"
+_FUNCTION = "util.func"
+_INLINE = "builtin.module(inline{default-pipeline= max-iterations=1})"
+
+
+def inline_repeats(module: ir.Operation) -> bool:
+    """Inlines the functions of repeats; False if there are none."""
+    functions = [op for op in operations(module.regions[0].blocks[0]) if is_repeat(op)]
+    for function in functions:
+        del function.attributes[_POLICY]
+    names = {symbol(function) for function in functions}
+    del functions  # the inliner erases them
+    if names:
+        passmanager.PassManager.parse(_INLINE, context=module.context).run(module)
+        left = [op for op in within(module) if callee(op) in names or (symbol(op) in names)]
+        require(not left, "the inliner inlines all calls of functions of repeats")
+    return bool(names)
+
+
+def is_repeat(op: ir.Operation) -> bool:
+    """Whether an op is a function that is not to be inlined."""
+    return op.name == _FUNCTION and _POLICY in op.attributes and str(op.attributes[_POLICY]) == _NEVER

@@ -1,0 +1,110 @@
+"""functions: functions, calls and branches of IREE's VM modules, and imports of other modules."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from iree.compiler import ir
+
+from tiduc.backends.iree.modules.invariants import require
+from tiduc.backends.iree.modules.ops import blocks, callee, create, operations, parsed, segments, symbol
+
+_MODULE, _CALL = "vm.module", "vm.call"
+_FUNCTIONS = "vm.func", "vm.initializer"
+_BRANCH, _CONDITION, _TABLE = "vm.br", "vm.cond_br", "vm.br_table"
+_OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.variadic.yieldable", "vm.yield"
+
+
+class Passed(NamedTuple):
+    """What a branch passes to a block: the numbers of the branch's operands, one for each argument of the block."""
+
+    branch: ir.Operation
+    block: ir.Block
+    operands: Sequence[int]
+
+
+def body(module: ir.Operation) -> ir.Block:
+    """The block of the VM module in a module."""
+    (inner,) = (op for op in operations(module.regions[0].blocks[0]) if op.name == _MODULE)
+    return blocks(inner)[0]
+
+
+def functions(module: ir.Operation) -> list[ir.Operation]:
+    """The functions and initializers of a VM module."""
+    return [op for op in operations(body(module)) if op.name in _FUNCTIONS]
+
+
+def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
+    """The calls of an imported function, each of which has this many operands."""
+    found = [
+        op
+        for each in functions(module)
+        for block in blocks(each)
+        for op in operations(block)
+        if callee(op) == function
+    ]
+    is_known = all(op.name == _CALL and len(op.operands) == operands for op in found)
+    require(is_known, f"calls of {function} have {operands} operands")
+    return found
+
+
+def branches(function: ir.Operation) -> Iterator[Passed]:
+    """What the branches of a function pass to blocks, in order."""
+    for block in blocks(function):
+        if not block.operations:
+            continue
+        last = operations(block)[-1]
+        if last.name in (_BRANCH, _CONDITION, _TABLE):
+            yield from _passed(last)
+        else:
+            require(last.name in _OTHER_TERMINATORS, "a block ends in a branch, a return or a failure")
+
+
+def _passed(branch: ir.Operation) -> Iterator[Passed]:
+    total = len(branch.operands)
+    if branch.name == _BRANCH:
+        counts = [total]
+    elif branch.name == _CONDITION:
+        counts = [len(part) for part in segments(branch)[1:]]
+    else:  # the number of the case comes first, the operands of the default next
+        cases = list(ir.DenseI32ArrayAttr(branch.attributes["case_operand_segments"]))
+        counts = [total - 1 - sum(cases), *cases]
+    successors, start = list(branch.successors), total - sum(counts)
+    require(len(successors) == len(counts), "a branch passes operands to each of its blocks")
+    for block, count in zip(successors, counts, strict=True):
+        passed = Passed(branch, block, range(start, start + count))
+        types = [branch.operands[i].type for i in passed.operands]
+        is_typed = types == [argument.type for argument in block.arguments]
+        require(is_typed, "a branch passes an operand for each argument of a block")
+        yield passed
+        start += count
+
+
+def call(
+    function: str,
+    results: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    before: ir.Operation,
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """A new call before an op."""
+    named = {**(attributes or {}), "callee": ir.FlatSymbolRefAttr.get(function)}
+    return create(_CALL, results, operands, before, named)
+
+
+def declare(module: ir.Operation, declaration: str) -> None:
+    """Begins a VM module with a declaration, unless it has one of that name."""
+    inside = parsed(f"vm.module @m {{ {declaration} }}", module.context)
+    declared, *_ = operations(blocks(inside)[0])  # the last one ends the module
+    block = body(module)
+    if symbol(declared) not in map(symbol, operations(block)):
+        ir.InsertionPoint.at_block_begin(block).insert(declared.detach_from_parent())
+
+
+def i64(context: ir.Context) -> ir.Type:
+    """The type of numbers of 64 bits."""
+    return ir.IntegerType.get_signless(64, context)
+
+
+def zero(before: ir.Operation) -> ir.Value:
+    """A zero of 64 bits."""
+    return create("vm.const.i64.zero", [i64(before.context)], [], before).result

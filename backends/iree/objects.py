@@ -1,0 +1,78 @@
+"""objects: compiles a program to an object file with its kernels, for a static library (`static/library.py`)."""
+
+import os
+from dataclasses import dataclass, replace
+
+from iree.compiler.tools.binaries import find_tool
+
+from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.steps import (
+    DISPATCHED,
+    LOWERED,
+    SCHEDULED,
+    SCHEDULING,
+    Changes,
+    Program,
+    places_arrays,
+    run_part,
+)
+from tiduc.backends.iree.targets import Target, find_target
+from tiduc.dialect.errors import RequestError
+from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The kernels of a program as an object file, IREE's header for it, and the program after `LOWERED`, as text."""
+
+    kernels: bytes
+    header: str
+    text: bytes
+
+
+def compile_objects(source: Source, limits: Limits | None = None) -> Objects:
+    """The object file of a program. Raises `CompileError` if IREE's compiler refuses the program."""
+    target, limits = find_target(source.target), limits or Limits()
+    with scratch_folder() as folder:
+        kernels = os.path.join(folder, f"{source.name.removeprefix('@')}.o")
+        begin: tuple[str, ...] = ()
+        if places_arrays(source) and (placed := _placed(source, target, kernels, limits, folder)):
+            source, begin = placed, (f"--compile-from={SCHEDULED}",)
+        text = _run(source, target, kernels, limits, folder, *begin, f"--compile-to={LOWERED}")
+        _run(source, target, kernels, limits, folder, *begin)
+        if not os.path.exists(kernels):
+            raise RequestError("the program has no kernels: it only passes arguments on")
+        with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
+            return Objects(file.read(), header.read(), text)
+
+
+def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
+    """The program after its dispatches are scheduled, with its arrays placed; None if that fails."""
+    dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
+    program = Program(
+        source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
+    )
+
+    def run(command: list[str], text: bytes, step: object) -> Ended:
+        return run_within(command, text, limits, environment_of_compilers(folder))
+
+    ended = run_part(SCHEDULING, dispatched, program, run)
+    return None if ended.code else replace(source, stablehlo=ended.output, workgroups={}, repeats=False)
+
+
+def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
+    static = (
+        "--iree-llvmcpu-link-embedded=false",
+        "--iree-llvmcpu-link-static=true",
+        f"--iree-llvmcpu-static-library-output-path={kernels}",
+        "--iree-opt-const-eval=false",
+    )
+    # iree-compile refuses a flag that is given twice.
+    given = [flag for flag in (*target.flags, *source.flags) if flag.partition("=")[0] not in _names(static)]
+    command = [find_tool("iree-compile"), *given, *static, *flags, "-", "-o", "-"]
+    return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
+
+
+def _names(flags: tuple[str, ...]) -> set[str]:
+    return {flag.partition("=")[0] for flag in flags}

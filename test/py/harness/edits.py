@@ -1,0 +1,34 @@
+"""Edits of IREE's IR (`backends/iree/modules/`): of text, and in the process that compiles a program."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from iree.compiler import ir
+
+from tiduc.backends.iree.modules import job
+
+
+def after(edit: Callable[[Any], bool], text: str) -> str | None:
+    """The text of a module after an edit; None if the edit changes nothing. Ops of no known dialect are allowed."""
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+        changed = edit(module.operation)
+        assert module.operation.verify()
+        return str(module) if changed else None
+
+
+def compiles_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Lets each process that edits IR run this code first."""
+    begin, main = job._PROGRAM.split("; main()")
+    lines = code.replace("{", "{{").replace("}", "}}")
+    monkeypatch.setattr(job, "_PROGRAM", f"{begin}\n{lines}\nmain(){main}")
+
+
+def broken(name: str) -> str:
+    """Code after which an edit for speed finds no module as it takes it to be."""
+    return f"""from tiduc.backends.iree.modules import edits, invariants
+def {name}(module):
+    raise invariants.Broken("modules are short")
+edits.SPEED["{name}"] = {name}"""
