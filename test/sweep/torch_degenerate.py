@@ -93,6 +93,33 @@ ACCEPTED: dict[str, tuple[str, int, str]] = {
         0,
         "at negative integers, the values are infinite; PyTorch's are large numbers, from rounding",
     ),
+    "det": (
+        r"linalg\.det",
+        2,
+        "at singular matrices it is that of the polynomial; PyTorch divides by pivots, which are roundings",
+    ),
+    "lstsq": (
+        r"linalg\.lstsq",
+        0,
+        "where columns depend on one another, QR gives another solution than the shortest one, or none; use `pinv`",
+    ),
+    "instance_norm": (
+        r"functional\.instance_norm \(eps 0\.0\)",
+        0,
+        "of equal elements without `eps` it is NaN, as 0 / 0, and PyTorch's is zero",
+    ),
+    "eigvals": (r"linalg\.eigvals", 0, "equal eigenvalues come in another order"),
+    "eigvalsh, svdvals": (
+        r"linalg\.(eigvalsh|svdvals)( \(singular\))?",
+        1,
+        "where values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary",
+    ),
+    "qr": (r"linalg\.qr( \(wide\)| \(complex\))?", 0, "where columns depend on one another, Q is arbitrary"),
+    "lp_pool": (
+        r"functional\.lp_pool[12]d \(0\.5\)",
+        1,
+        "the infinite slopes of the root at -0 have the sign that the engine gives to a power of -0",
+    ),
     "prelu": (
         r"functional\.prelu",
         2,

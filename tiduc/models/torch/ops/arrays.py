@@ -187,8 +187,15 @@ def nanmedian(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return _at(x, index, dim, keepdim)
 
 
-TABLE[aten.median.default] = lambda x: median(x.reshape(-1))[0]
-TABLE[aten.nanmedian.default] = lambda x: nanmedian(x.reshape(-1))[0]
+def _of_all(found: Any, x: Any) -> Any:
+    """The median of all elements, whose derivative is shared among the elements that equal it."""
+    equal = (x == found) & torch.isfinite(x)
+    rest = torch.where(equal, x - x.detach(), 0) if x.is_floating_point() else None
+    return found if rest is None else found.detach() + rest.sum() / equal.sum()
+
+
+TABLE[aten.median.default] = lambda x: _of_all(median(x.reshape(-1))[0], x)
+TABLE[aten.nanmedian.default] = lambda x: _of_all(nanmedian(x.reshape(-1))[0], x)
 
 
 @decomposes(aten.mode.default)

@@ -71,9 +71,25 @@ def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, t
 
 @decomposes(aten._linalg_det.default)
 def det(x: Any) -> Any:
+    """The product of the pivots, or the polynomial for up to three rows: its derivatives are finite everywhere."""
     factors, pivots = lapack.lu(x)
+    if x.shape[-1] in (1, 2, 3):
+        return _polynomial(x), factors, pivots
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
     return torch.prod(diagonal, -1) * _sign(pivots, x), factors, pivots
+
+
+def _polynomial(x: Any) -> Any:
+    """The determinant of a matrix of at most three rows, by the minors of its first row."""
+    n = x.shape[-1]
+    top = [x[..., 0, i] for i in range(n)]
+    if n == 1:
+        return top[0]
+    if n == 2:
+        return top[0] * x[..., 1, 1] - top[1] * x[..., 1, 0]
+    a, b = ([x[..., row, i] for i in range(n)] for row in (1, 2))
+    minors = [a[1] * b[2] - a[2] * b[1], a[0] * b[2] - a[2] * b[0], a[0] * b[1] - a[1] * b[0]]
+    return top[0] * minors[0] - top[1] * minors[1] + top[2] * minors[2]
 
 
 @decomposes(aten._linalg_slogdet.default)
@@ -162,7 +178,8 @@ def qr(x: Any, mode: str = "reduced") -> Any:
     if mode == "r":
         return x.new_empty([0]), torch.triu(packed[..., : min(m, n), :])
     k = m if mode == "complete" else min(m, n)
-    columns = torch.nn.functional.pad(packed, (0, max(0, k - n)))[..., :k]
+    # The rule of the product of reflectors looks for the factors themselves, of which a pad by nothing is none.
+    columns = torch.nn.functional.pad(packed, (0, k - n)) if k > n else packed[..., :k] if k < n else packed
     return lapack.product(columns, tau), torch.triu(packed[..., :k, :])
 
 

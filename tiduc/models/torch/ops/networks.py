@@ -30,9 +30,12 @@ def attention(
         scores = torch.where(attn_mask, scores, float("-inf"))
     elif attn_mask is not None:
         scores = scores + attn_mask
-    weights = torch.softmax(scores, -1)
-    if attn_mask is not None and attn_mask.dtype == torch.bool and not is_causal:
-        weights = torch.where(attn_mask.any(-1, keepdim=True), weights, 0)  # rows without a position are zero
+    if attn_mask is None or is_causal:
+        weights = torch.softmax(scores, -1)
+    else:  # rows without a position are zero
+        reads = attn_mask if attn_mask.dtype == torch.bool else attn_mask != float("-inf")
+        is_open = reads.any(-1, keepdim=True)
+        weights = torch.where(is_open, torch.softmax(torch.where(is_open, scores, 0), -1), 0)
     if dropout_p > 0:
         weights = torch.nn.functional.dropout(weights, dropout_p)
     return _by_position(weights @ v)
@@ -46,6 +49,16 @@ def _by_position(x: torch.Tensor) -> torch.Tensor:
 def view(x: torch.Tensor, size: Sequence[int]) -> Any:
     """A copy where the strides allow no view: decompositions give other strides than the ops that were exported."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
+
+
+@decomposes(aten.rms_norm.default)
+def rms_norm(x: Any, sizes: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """x / sqrt(mean of squares + eps), in f32 for narrower types; without `eps`, it is that of the type of the sums."""
+    kind = torch.promote_types(x.dtype, torch.float32)
+    wide = x.to(kind)
+    mean = (wide * wide).mean(list(range(-len(sizes), 0)), keepdim=True)
+    y = wide * torch.rsqrt(mean + (torch.finfo(kind).eps if eps is None else eps))
+    return (y if weight is None else y * weight).to(x.dtype)
 
 
 @decomposes(aten.native_group_norm.default)
