@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from counts import summary
+from degenerate_accepted import ACCEPTED
 from degenerate_functions import ELEMENTWISE, INDICES, LINEAR, NORMS, REDUCTIONS
 from degenerate_layers import LAYERS, LOSSES, POOLS
 from torch_gradients import GROUPS, Module
@@ -75,64 +76,6 @@ CATEGORIES = {
     "wrong": "a value or a derivative differs",
 }
 """What each category of the page means."""
-
-ACCEPTED: dict[str, tuple[str, int, str]] = {
-    "xlogy, xlog1py": (
-        r"(torch|special)\.(xlogy|xlog1py)",
-        2,
-        "the mixed derivative at the pole is zero, and PyTorch's is infinite",
-    ),
-    "pow, float_power": (
-        r"torch\.(pow|float_power)",
-        2,
-        "where the base is negative, the derivative toward the exponent is NaN, and so are its derivatives; PyTorch's "
-        "derivative of that NaN toward the base is finite if the exponent is zero",
-    ),
-    "polygamma": (
-        r"special\.polygamma",
-        0,
-        "at negative integers, the values are infinite; PyTorch's are large numbers, from rounding",
-    ),
-    "det": (
-        r"linalg\.det",
-        2,
-        "at singular matrices it is that of the polynomial; PyTorch divides by pivots, which are roundings",
-    ),
-    "lstsq": (
-        r"linalg\.lstsq",
-        0,
-        "where columns depend on one another, QR gives another solution than the shortest one, or none; use `pinv`",
-    ),
-    "instance_norm": (
-        r"functional\.instance_norm \(eps 0\.0\)",
-        0,
-        "of equal elements without `eps` it is NaN, as 0 / 0, and PyTorch's is zero",
-    ),
-    "eigvals": (r"linalg\.eigvals", 0, "equal eigenvalues come in another order"),
-    "eigvalsh, svdvals": (
-        r"linalg\.(eigvalsh|svdvals)( \(singular\))?",
-        1,
-        "where values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary",
-    ),
-    "qr": (r"linalg\.qr( \(wide\)| \(complex\))?", 0, "where columns depend on one another, Q is arbitrary"),
-    "lp_pool": (
-        r"functional\.lp_pool[12]d \(0\.5\)",
-        1,
-        "the infinite slopes of the root at -0 have the sign that the engine gives to a power of -0",
-    ),
-    "prelu": (
-        r"functional\.prelu",
-        2,
-        "PyTorch's first and second derivatives at zero are of different sides",
-    ),
-    "softplus": (r"functional\.softplus.*", 2, "at the threshold it is that below, and PyTorch's that above"),
-    "binary_cross_entropy": (
-        r"functional\.binary_cross_entropy \(.*",
-        1,
-        "toward a target, it is that of the value, whose logarithms are at least -100; PyTorch's is infinite",
-    ),
-}
-"""Derivatives that differ from PyTorch's: a pattern of functions' names, the least order, and the reason."""
 
 ABOUT = """# Functions of PyTorch at degenerate inputs
 
