@@ -153,7 +153,8 @@ def test_a_sweep_of_architectures_continues(
     for _ in range(2):
         found = architectures.run(["own/a", "own/b", "own/c"], given)
     assert asked == ["own/a", "own/b", "own/c", "own/b"]
-    page = sweep["page"].page(found)
+    page = sweep["page"].page(found, 9)
+    assert "3 of 9 architectures have been tried so far" in page
     assert "| own | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 |" in page
     assert "| refused | op without StableHLO: torch.aten.x | own/c |" in page
 

@@ -10,7 +10,7 @@ from table import PAGE, TITLE, head, line, section_of
 Record = Mapping[str, Any]
 
 ABOUT = """
-`test/sweep/architectures.py` takes the gradient of every architecture of transformers, timm, torchvision and diffusers
+`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers
 in a small configuration, such as two layers of width 32 and images of 64 x 64: a base model for each type of
 configuration of transformers, the smallest models of each family of timm, and named models of torchvision and
 diffusers. The scalar is the one above; it is derived toward all float weights and inputs, compiled by IREE, and
@@ -54,15 +54,21 @@ _CLASSES = (
 
 def write(records: Mapping[str, Record]) -> None:
     """Replaces the section of the page."""
+    from catalog import architectures
+
     before = PAGE.read_text()
     section = section_of(before)
-    PAGE.write_text(before.removesuffix(section) + page(records))
+    PAGE.write_text(before.removesuffix(section) + page(records, len(architectures())))
 
 
-def page(records: Mapping[str, Record]) -> str:
-    """The text of the section."""
+def page(records: Mapping[str, Record], listed: int) -> str:
+    """The text of the section; `listed` is the number of all architectures, whether they have a record or not."""
     packages = sorted({title.partition("/")[0] for title in records})
-    lines = head(["package", *_MEANING.values()])
+    lines = [
+        f"{len(records)} of {listed} architectures have been tried so far.",
+        "",
+    ]
+    lines += head(["package", *_MEANING.values()])
     for package in packages:
         counts = Counter(
             each["outcome"] for title, each in records.items() if title.startswith(f"{package}/")
