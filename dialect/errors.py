@@ -1,8 +1,10 @@
 """The errors of tiduc: one base class and a few kinds, each with a location."""
 
 import re
+from typing import TYPE_CHECKING
 
-from torch_mlir import ir
+if TYPE_CHECKING:  # the runtime raises these errors, and needs no MLIR
+    from torch_mlir import ir
 
 _OUT_OF_MEMORY = re.compile(
     rb"out of memory|bad_alloc|cannot allocate|failed to map segment|allocation (?:still )?failed|"
@@ -14,7 +16,7 @@ _OUT_OF_MEMORY = re.compile(
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
-def describe(location: ir.Location | None) -> str:
+def describe(location: "ir.Location | None") -> str:
     """The first `file:line:col` of an MLIR location, or "" if it has none.
 
     Fused, call-site and name locations print their parts, innermost first.
@@ -34,12 +36,12 @@ class TiducError(Exception):
     `location` is an `ir.Location`, a `file:line:col` string, a file name, or None.
     """
 
-    def __init__(self, message: str, location: str | ir.Location | None = None) -> None:
+    def __init__(self, message: str, location: "str | ir.Location | None" = None) -> None:
         super().__init__(message)
         self.message = message
         self.location = location if isinstance(location, str) else describe(location)
 
-    def at(self, location: ir.Location) -> "TiducError":
+    def at(self, location: "ir.Location") -> "TiducError":
         """This error; an error without a location gets this one."""
         self.location = self.location or describe(location)
         return self

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.shapes.types import (
     dims,
@@ -90,7 +92,7 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
     return target.type, _mean(b, b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target))
 
 
-def _along_classes(b: Any, target: Any, y: Any, table: ir.Type) -> Any:
+def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type) -> Value:
     """The targets repeated for each class; the number of targets must be that of the rows, even if it is 1."""
     rows = range(rank(y) - 1)
     if not is_dynamic(table):
@@ -104,11 +106,11 @@ def wide(type_: Any) -> Any:
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 
-def _widened(b: Any, x: Any) -> Any:
+def _widened(b: StablehloBuilder, x: Value) -> Value:
     return b.convert(x, wide(element(x)))
 
 
-def _mean(b: Any, x: Any) -> Any:
+def _mean(b: StablehloBuilder, x: Value) -> Value:
     """The mean of all elements; x may have dynamic dimensions."""
     total = b.reduce_sum(x, range(rank(x)))
     known = [n for n in shape(x) if isinstance(n, int)]
