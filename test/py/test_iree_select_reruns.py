@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from harness import xla
 from harness.allocations import allocated
+from harness.edits import without_hosting
 from harness.exports import exported
 from harness.sources import source_of
 from jax import lax
@@ -16,7 +17,6 @@ from test_iree_stored_values import agree, without_maps
 from test_memory_budget import network
 
 import tiduc
-from tiduc.backends.iree import steps
 from tiduc.backends.iree.compile import compile_until
 from tiduc.backends.iree.fast.memory import select_reruns
 from tiduc.backends.iree.fast.memory.stored_values import BARRIER
@@ -103,7 +103,7 @@ def test_products_that_run_again_read_weights_in_place() -> None:
 def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
     _, budgeted, arguments = weights_in_place()
     monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
-    monkeypatch.setattr(steps, "hosted", lambda module: None)  # the copies would lie in results
+    without_hosting(monkeypatch)  # the copies would lie in results
     assert "tensor<200x200xi1>, tensor<200x200xf32>" in without_maps(budgeted)
     assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
 

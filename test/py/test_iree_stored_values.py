@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from harness import xla
 from harness.allocations import allocated
+from harness.edits import without_hosting
 from harness.exports import exported
 from harness.sources import source_of
 from jax import lax
 from test_memory_budget import network
 
 import tiduc
-from tiduc.backends.iree import pipeline, steps
+from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.memory.late_results import late_results
 from tiduc.backends.iree.fast.memory.stored_values import stored_values
@@ -149,10 +150,11 @@ def test_memory_and_values(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(REGIONS)[:4])
-def test_memory_without_the_pass(name: str) -> None:
+def test_memory_without_the_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, function, most = REGIONS[name]
     without = tuple(entry for entry in pipeline.PIPELINE if entry.function is not function)
-    with patch.object(pipeline, "PIPELINE", without), patch.object(steps, "hosted", lambda module: None):
+    without_hosting(monkeypatch)
+    with patch.object(pipeline, "PIPELINE", without):
         assert peak(*program()) > most
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from cases.memory_graphs import MIB, binomial, chain, graph_of, lowest_peak, random_dag
 from harness.allocations import allocated
+from harness.edits import without_hosting
 from harness.example_files import EXAMPLES
 from harness.xla import by_xla
 from torch_mlir import ir
 
 import tiduc
-from tiduc.backends.iree import steps
 from tiduc.cli import run
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import context
@@ -264,7 +264,7 @@ WITHOUT = 4352
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t and g recompute these two values."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
-    monkeypatch.setattr(steps, "hosted", lambda module: None)
+    without_hosting(monkeypatch)
     program, arguments = network(8, 512, 64, GATED)
     assert (BARRIER in program.text) is (gain > 0)
     compiled = program.compile()

@@ -32,3 +32,9 @@ def broken(name: str) -> str:
 def {name}(module):
     raise invariants.Broken("modules are short")
 edits.SPEED["{name}"] = {name}"""
+
+
+def without_hosting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets no array lie in the memory of results."""
+    code = "from tiduc.backends.iree.modules import edits\nedits.SPEED['host_arrays'] = lambda module: False"
+    compiles_with(monkeypatch, code)
