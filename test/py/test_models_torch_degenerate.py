@@ -46,7 +46,7 @@ SAMPLE = {
         *("linalg.vector_norm (0.5, complex)", "linalg.vector_norm (3, scalar)", "torch.std"),
         *("torch.dist (0.5)", "torch.cdist (0.5)", "torch.cdist (inf)", "functional.pairwise_distance (1.5)"),
     ),
-    "indices": ("torch.put (accumulate)", "functional.embedding_bag (max, empty bags)"),
+    "indices": ("torch.put (accumulate)", "torch.take", "functional.embedding_bag (max, empty bags)"),
     "losses": (
         *("functional.binary_cross_entropy (mean)", "functional.multi_margin_loss (p 1, margin 0.0, none)"),
         *(
