@@ -113,7 +113,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CollapsePlan:
     """Which form each batched value is needed in; `moved` are the ops that apply to sums."""
 
     needs: dict[Value, Need]
@@ -134,9 +134,9 @@ def plan(
     dependent: Iterable[Value],
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
-) -> Plan:
+) -> CollapsePlan:
     """The plan of a schedule, given the inputs that are batched, those that are linear, and what is wanted."""
-    decided = Plan(dict(wanted), set(dependent), set(linear), set(), {})
+    decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:
         if not decided.dependent.isdisjoint(op.reads):
@@ -149,7 +149,7 @@ def plan(
     return decided
 
 
-def _plan_op(view: View, opset: OpSet, op: Definition, decided: Plan) -> None:
+def _plan_op(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> None:
     """Adds what an op needs of its operands."""
     of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
@@ -168,13 +168,13 @@ def _plan_op(view: View, opset: OpSet, op: Definition, decided: Plan) -> None:
         _raise(decided, reads, [Need.EACH] * len(reads))
 
 
-def _raise(decided: Plan, values: Sequence[Value], needs: Sequence[Need | None]) -> None:
+def _raise(decided: CollapsePlan, values: Sequence[Value], needs: Sequence[Need | None]) -> None:
     for x, need in zip(values, needs, strict=True):
         if need is not None and x in decided.dependent:
             decided.needs[x] = max(need, decided.needs.get(x, Need.NOTHING))
 
 
-def _planned_inside(view: View, opset: OpSet, op: Definition, decided: Plan) -> Inner | None:
+def _planned_inside(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> Inner | None:
     """The plan of a control-flow op; None for one that is batched as a whole."""
     if op.name not in (CALL, CASE, LOOP) or not all(can_be_stacked(x.type) for x in (*op.reads, *op.results)):
         return None
@@ -228,7 +228,7 @@ def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
             return state
 
 
-def _plan_graph(view: View, opset: OpSet, graph: Graph, inner: Inner) -> Plan:
+def _plan_graph(view: View, opset: OpSet, graph: Graph, inner: Inner) -> CollapsePlan:
     inputs = list(graph.inputs.values())
     outputs = [y for y in graph.outputs if y is not None]
     wanted: dict[Value, Need] = {}
@@ -244,7 +244,7 @@ def _plan_graph(view: View, opset: OpSet, graph: Graph, inner: Inner) -> Plan:
     )
 
 
-def _needs_of_inputs(decided: Plan, graph: Graph, inner: Inner) -> list[Need | None]:
+def _needs_of_inputs(decided: CollapsePlan, graph: Graph, inner: Inner) -> list[Need | None]:
     return [
         None if before is None else decided.needs.get(x, Need.NOTHING)
         for x, before in zip(graph.inputs.values(), inner.inputs, strict=True)
@@ -285,7 +285,7 @@ class _Emitter:
             self.sums[x] = total
         return self.sums[x]
 
-    def emit(self, order: Sequence[Definition], decided: Plan, closed: bool) -> None:
+    def emit(self, order: Sequence[Definition], decided: CollapsePlan, closed: bool) -> None:
         """Emits the ops of a schedule; in a closed graph, ops that do not depend on the batch are copied."""
         for op in order:
             if decided.dependent.isdisjoint(op.reads):
@@ -328,7 +328,7 @@ class _Emitter:
             product = self.products[x]
             self.values[x] = self.b.multiply(spread(self.b, product.factor), product.core)
 
-    def _emit_on_sums(self, op: Definition, decided: Plan) -> None:
+    def _emit_on_sums(self, op: Definition, decided: CollapsePlan) -> None:
         def given(x: Value) -> Value:
             return self.sum_of(x) if x in decided.dependent else self.plain.get(x, x)
 

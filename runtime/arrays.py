@@ -19,7 +19,7 @@ import numpy as np
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.files import open_regular, written_whole
 from tiduc.runtime.process import Limits
-from tiduc.runtime.signature import DTYPES, TensorType, Value
+from tiduc.runtime.signature import DTYPES, SignatureValue, TensorType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,7 +40,7 @@ def refuse_masked(x: Any, called: str = "the array") -> None:
             refuse_masked(each, called)
 
 
-def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int = 0) -> list[Array]:
+def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0) -> list[Array]:
     """The arguments that these texts describe, in order; one text may describe several (`@all.npz`).
 
     `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`, 0 or
@@ -66,7 +66,7 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[Value] = (), seed: int =
     return arrays
 
 
-def _expected(inputs: Sequence[Value], index: int) -> TensorType | None:
+def _expected(inputs: Sequence[SignatureValue], index: int) -> TensorType | None:
     """The type of input `index`; None if there are fewer inputs."""
     return inputs[index].type if index < len(inputs) else None
 

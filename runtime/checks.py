@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.devices import DeviceArray
-from tiduc.runtime.signature import Signature, TensorType, Value
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 
 def check_arguments(entry: str, signature: Signature, arguments: Sequence[NDArray[Any]]) -> list[Array]:
@@ -30,7 +30,7 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> N
         raise InputError(f"{entry} takes {len(inputs)} argument{plural}{listed}, got {len(arguments)}")
 
 
-def checked(argument: Any, value: Value, index: int) -> Array:
+def checked(argument: Any, value: SignatureValue, index: int) -> Array:
     """The argument as a C-contiguous array with the dtype and shape of the input `value`.
 
     Raises InputError, with the argument's name and its expected and actual type, if they differ.
@@ -50,7 +50,7 @@ def checked(argument: Any, value: Value, index: int) -> Array:
     return array
 
 
-def check_type(array: NDArray[Any] | DeviceArray, value: Value, index: int) -> None:
+def check_type(array: NDArray[Any] | DeviceArray, value: SignatureValue, index: int) -> None:
     """Raises InputError if an array's dtype or shape is not that of the input `value`."""
     expected = value.type
     called = f"argument {index} ({value.name})"

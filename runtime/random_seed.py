@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.runtime.signature import Value
+from tiduc.runtime.signature import SignatureValue
 
 TYPE = "2xui64"
 MOST = 2**64 - 1
@@ -21,7 +21,7 @@ HINT = "a seed of random numbers is two numbers, such as np.array([0, 0], np.uin
 _NAME = re.compile(r"seed(\.\d+)?")  # import appends a number where another input has this name
 
 
-def is_random_seed(value: Value) -> bool:
+def is_random_seed(value: SignatureValue) -> bool:
     """Whether an input is a seed of random numbers, by its name and type."""
     return str(value.type) == TYPE and _NAME.fullmatch(value.name) is not None
 

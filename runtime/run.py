@@ -19,7 +19,7 @@ from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
 from tiduc.runtime.results import Results
-from tiduc.runtime.signature import Signature, TensorType, Value
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 from tiduc.runtime.uses import Uses
 
 T = TypeVar("T")
@@ -307,7 +307,7 @@ class Module(Mapping[str, Executable]):
         return f"<Module {', '.join(f'{name}{f.signature}' for name, f in self._functions.items())}>"
 
 
-def _dtype(value: Value, name: str) -> "np.dtype[Any]":
+def _dtype(value: SignatureValue, name: str) -> "np.dtype[Any]":
     """The dtype of an output. Raises TiducError if NumPy does not have the element type."""
     if value.type.dtype is None:
         raise TiducError(

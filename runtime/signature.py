@@ -93,7 +93,7 @@ class TensorType:
 
 
 @dataclass(frozen=True)
-class Value:
+class SignatureValue:
     """An input or output of a function: its name and type."""
 
     name: str
@@ -124,8 +124,8 @@ class KnownSize:
 class Signature:
     """The inputs and outputs of a function, in order: `(x: 4xf32, y: f32) -> (loss: f32)`."""
 
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[SignatureValue, ...]
+    outputs: tuple[SignatureValue, ...]
     sizes: tuple[KnownSize, ...] = ()
     required: tuple[RequiredSize, ...] = ()
 
@@ -156,7 +156,7 @@ def from_reflection(text: str) -> Signature:
     try:
         read = json.loads(text)
         inputs, outputs = (
-            tuple(Value(str(name), TensorType.parse(spelled)) for name, spelled in read[side])
+            tuple(SignatureValue(str(name), TensorType.parse(spelled)) for name, spelled in read[side])
             for side in ("inputs", "outputs")
         )
         sizes = tuple(
@@ -199,7 +199,10 @@ def from_declaration(text: str) -> Signature:
     if not arrow:  # no results at all
         taken, given = text, ""
     inputs, outputs = (
-        tuple(Value(match[1], TensorType.parse(match[3] or match[2])) for match in _DECLARED.finditer(side))
+        tuple(
+            SignatureValue(match[1], TensorType.parse(match[3] or match[2]))
+            for match in _DECLARED.finditer(side)
+        )
         for side in (taken, given)
     )
     return Signature(inputs, outputs)

@@ -12,7 +12,7 @@ from threading import Condition, Lock
 from typing import Any, Protocol
 
 
-class Shared(Protocol):
+class SharedArray(Protocol):
     """An array that calls of several threads may use. `readers` counts the calls that read it."""
 
     readers: int
@@ -30,7 +30,7 @@ class Uses:
 
     __slots__ = ("_read", "views")
 
-    def __init__(self, arrays: Sequence[Shared], taken: Collection[int] = ()) -> None:
+    def __init__(self, arrays: Sequence[SharedArray], taken: Collection[int] = ()) -> None:
         """`taken` are the positions of the arrays that the call overwrites; they are no other arrays of the call."""
         self._read = [x for i, x in enumerate(arrays) if i not in taken] if taken else arrays
         with _LOCK:

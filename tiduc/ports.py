@@ -15,7 +15,7 @@ from tiduc.dialect.ops.attributes import named_attributes, readable
 from tiduc.dialect.ops.verify import FROZEN, HELD, NAME
 from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.passes.rules.registry import OpSet
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 
 Wrt = Sequence[int | str] | int | str | None
 """Inputs to differentiate in, by position or name; None for all inputs that have tangents and are not frozen."""
@@ -101,12 +101,12 @@ def differentiated(program: Function, wrt: Wrt) -> list[Port]:
     return ports
 
 
-def described(port: Port) -> Value:
+def described(port: Port) -> SignatureValue:
     """The name and type of a port as callers see them; `RequestError` where it cannot be passed as an array."""
     spelled = str(port.type)
     try:
         # An encoding may follow the comma, such as the bounds of dynamic dimensions.
-        return Value(
+        return SignatureValue(
             port.name, TensorType.parse(spelled.removeprefix("tensor<").removesuffix(">").split(",")[0])
         )
     except ValueError:

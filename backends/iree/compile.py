@@ -22,7 +22,7 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import VM, Step, in_steps
+from tiduc.backends.iree.steps import VM, CompilerStep, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.versions import warn_of_another_version
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
@@ -194,7 +194,7 @@ def _ended(
         recorded: list[str] = []
         with reported(folder, source.flags) if stop is None else nullcontext(Reported()) as seen:
 
-            def run(command: list[str], program: bytes, step: Step) -> Ended:
+            def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
                 if step.begin == VM:
                     ended = run_within([*command, *recorded], program, limits, environment, stop)
                     # The lines that its diagnostics name are those of VM code.

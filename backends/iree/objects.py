@@ -13,7 +13,7 @@ from tiduc.backends.iree.steps import (
     SCHEDULED,
     SCHEDULING,
     Changes,
-    Program,
+    SteppedProgram,
     places_arrays,
     run_part,
 )
@@ -50,7 +50,7 @@ def compile_objects(source: Source, limits: Limits | None = None) -> Objects:
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
     """The program after its dispatches are scheduled, with its arrays placed; None if that fails."""
     dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
-    program = Program(
+    program = SteppedProgram(
         source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
     )
 

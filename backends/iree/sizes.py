@@ -38,7 +38,7 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeReport:
     """Sizes in bytes: of the file, kernels, constants and bytecode; of each kernel; and the buffers by function."""
 
     file: int
@@ -51,7 +51,7 @@ class Sizes:
     buffers: dict[str, Buffers]
 
 
-def sizes_of(contents: bytes, name: str = "") -> Sizes:
+def sizes_of(contents: bytes, name: str = "") -> SizeReport:
     """The sizes of a module. Raises TiducError if the bytes are not a module."""
     listing = _listing(contents, name)
     formats = [text for _, _, text in _RODATA.findall(listing) if _is_format(text)]
@@ -71,7 +71,7 @@ def sizes_of(contents: bytes, name: str = "") -> Sizes:
     buffers = {called: _buffers(body) for called, body in _FUNCTION.findall(listing) if called in exported}
     bytecode = sum(functions.values())
     kind = formats[0] if formats else "none"
-    return Sizes(len(contents), kind, code, kernels, constants, bytecode, functions, buffers)
+    return SizeReport(len(contents), kind, code, kernels, constants, bytecode, functions, buffers)
 
 
 def _is_format(text: str) -> bool:

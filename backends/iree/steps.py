@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tiduc.backends.iree.compiler_progress import PRINTS_IR
-from tiduc.backends.iree.modules.job import MODULE, REFUSED, REMARK, Job, Stage, command, said
+from tiduc.backends.iree.modules.job import MODULE, REFUSED, REMARK, Job, JobStage, command, said
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, TiducRemark
@@ -101,7 +101,7 @@ def places_arrays(source: Source) -> bool:
 
 
 @dataclass(frozen=True)
-class Step:
+class CompilerStep:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if that is empty, to the phase `end`.
 
     The compiler stops at the end if `stops` holds for the changes of a program; otherwise the next step is part of the
@@ -119,21 +119,21 @@ class Step:
     one_thread: bool = False
     pipelines: tuple[tuple[str, str], ...] = ()
 
-    def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Stage]:
+    def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[JobStage]:
         """What the run does up to each phase that edits follow, and up to its end."""
         if self.pipelines and changes.places:
-            return [Stage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
+            return [JobStage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
         passed = [phase for phase in _ORDER[first : _ORDER.index(self.end)] if phase != ALLOCATING]
         ends = [*(phase for phase in passed if phase in edits), self.end]
-        return [Stage(end, edits.get(end, ()), self.verified) for end in ends]
+        return [JobStage(end, edits.get(end, ()), self.verified) for end in ends]
 
 
 STEPS = (
     # IREE verifies all ops after each pass, which takes two fifths of the time. It makes invalid ops of some StableHLO;
     # these ops last until the end of the first step, and would become wrong values in the second.
     (
-        Step(
+        CompilerStep(
             "optimize",
             "",
             OPTIMIZED,
@@ -141,7 +141,7 @@ STEPS = (
             verified=False,
             one_thread=True,
         ),
-        Step(
+        CompilerStep(
             "make dispatches",
             OPTIMIZED,
             DISPATCHED,
@@ -153,7 +153,7 @@ STEPS = (
     ),
     # Functions of workgroups are put in last, since each pass until then would verify them.
     (
-        Step(
+        CompilerStep(
             "schedule dispatches",
             DISPATCHED,
             SCHEDULED,
@@ -165,8 +165,8 @@ STEPS = (
     # The passes of the second step visit the whole module, and change little but the code of the host. A verified run
     # verifies the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
     (
-        Step("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
-        Step(
+        CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
+        CompilerStep(
             "lower the code of the host",
             LOWERED,
             VM,
@@ -174,25 +174,25 @@ STEPS = (
             verified=False,
         ),
     ),
-    (Step("write the module", VM, MODULE, stops=lambda changes: True),),
+    (CompilerStep("write the module", VM, MODULE, stops=lambda changes: True),),
 )
 """The runs of IREE's compiler, in parts."""
 
 SCHEDULING = STEPS[1]
 """The part that places arrays."""
 
-Run = Callable[[list[str], bytes, Step], Ended]
+Run = Callable[[list[str], bytes, CompilerStep], Ended]
 """Runs the command of a step on a program."""
 
-Part = Sequence[Step]
+Part = Sequence[CompilerStep]
 
 
 def parts_of(changes: Changes) -> list[Part]:
     """The runs for a program with these changes, in parts."""
     parts: list[Part] = []
-    open_: tuple[Step, ...] = ()  # steps at whose ends the compiler does not stop
+    open_: tuple[CompilerStep, ...] = ()  # steps at whose ends the compiler does not stop
     for part in STEPS:
-        steps: list[Step] = []
+        steps: list[CompilerStep] = []
         for step in part:
             if step.stops(changes):
                 steps.append(_one((*open_, step)) if open_ else step)
@@ -207,13 +207,13 @@ def parts_of(changes: Changes) -> list[Part]:
     return parts
 
 
-def _one(steps: Part) -> Step:
+def _one(steps: Part) -> CompilerStep:
     """One verified run in place of these steps."""
     name = ", ".join(step.name for step in steps)
     return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipelines=())
 
 
-class Program(NamedTuple):
+class SteppedProgram(NamedTuple):
     """A program to compile: its source and target, what changes in it, and IREE's compiler with the flags for it."""
 
     source: Source
@@ -221,7 +221,7 @@ class Program(NamedTuple):
     changes: Changes
     compiler: Sequence[str]
 
-    def started(self, step: Step, program: bytes) -> tuple[list[str], bytes]:
+    def started(self, step: CompilerStep, program: bytes) -> tuple[list[str], bytes]:
         """The command of a step, and its standard input.
 
         If edits follow a phase, the step runs in a process that knows them (`modules/process.py`).
@@ -249,7 +249,7 @@ def in_steps(
     of the program.
     """
     changes = Changes.of(source, target)
-    program, parts = Program(source, target, changes, compiler), parts_of(changes)
+    program, parts = SteppedProgram(source, target, changes, compiler), parts_of(changes)
     at_end = parts.pop() if parts[-1][0].begin == VM else []
     ended, several = Ended(0, source.text, ""), len(parts) > 1
     for part in parts:
@@ -266,7 +266,7 @@ def in_steps(
     )
 
 
-def run_part(part: Part, text: bytes, program: Program, run: Run) -> Ended:
+def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run) -> Ended:
     """Runs the steps of a part on a text, or one verified run of IREE's compiler if a step fails.
 
     A part of one step of IREE's compiler is not run again.

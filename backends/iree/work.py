@@ -29,7 +29,7 @@ _UNKNOWN = 8
 
 
 @dataclass(frozen=True)
-class Work:
+class ModuleWork:
     """Whether a module has products of large matrices, and whether it has enough work for several threads.
 
     `beside` is the number of elements computed, and of multiplications, outside of loops.
@@ -40,7 +40,7 @@ class Work:
     beside: int = 0
 
 
-def work(module: Any) -> Work:
+def work(module: Any) -> ModuleWork:
     """The known work of a module: arrays with dynamic dimensions do not count, and loop bodies count once.
 
     One thread runs loops of little work in one dispatch each; several threads need many dispatches for each iteration,
@@ -67,7 +67,7 @@ def work(module: Any) -> Work:
         in_loops += total - before if op in looping else 0
     iterations = sum(map(_iterations, loops))
     threaded = in_loops >= THREADED or total >= THREADED * max(iterations, 1)
-    return Work(tiled, threaded, total - in_loops)
+    return ModuleWork(tiled, threaded, total - in_loops)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
-from tiduc.runtime.signature import Signature, Value
+from tiduc.runtime.signature import Signature, SignatureValue
 
 _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
@@ -84,7 +84,7 @@ class XlaExecutable:
     def __repr__(self) -> str:
         return f"<XlaExecutable {self.entry}{self.signature}>"
 
-    def _checked(self, argument: Any, value: Value, index: int) -> Any:
+    def _checked(self, argument: Any, value: SignatureValue, index: int) -> Any:
         """The argument, checked against the type of the input `value`; a JAX array stays on its device."""
         if not isinstance(argument, self._jax.Array):
             return checked(argument, value, index)

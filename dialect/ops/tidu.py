@@ -26,7 +26,7 @@ class Tidu(ext.Dialect, name="tidu"):
     """Graphs that refer to values of one another."""
 
 
-class Graph(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
+class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]):
     """A graph: one region with one block. The block's arguments are the graph's inputs; it ends in `stablehlo.return`.
 
     `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.

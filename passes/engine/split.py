@@ -31,7 +31,7 @@ linear graph runs the primal graph again, so that a derivative grows with the ca
 
 
 @dataclass(frozen=True)
-class Split:
+class LinearSplit:
     """The linear graph of a graph `primal`, and the primal values that its linear ops read.
 
     `tangents` are aligned with the active inputs, `outputs` with the graph's outputs, None where inactive. The values
@@ -50,7 +50,7 @@ class Split:
     level: dict[Value, int]
     opset: OpSet
 
-    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "Split":
+    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LinearSplit":
         """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
 
         They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation
@@ -130,7 +130,7 @@ def split(
     graph: Graph,
     active: Sequence[bool],
     varying: int | None = None,
-) -> Split:
+) -> LinearSplit:
     """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
     values = [y for y in graph.outputs if y is not None]
     distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
@@ -161,7 +161,7 @@ def split(
             stack += op.reads
     kept = [x for x in read if x.definition is not None]
     of_inputs = {x for x in read if x.definition is None}
-    return Split(
+    return LinearSplit(
         graph,
         tuple(linear.inputs.values()),
         outputs,

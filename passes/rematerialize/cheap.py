@@ -21,7 +21,7 @@ from tiduc.passes.engine.recompute import capacity
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.order import ordered
 from tiduc.passes.rematerialize.recompute import can_rerun
-from tiduc.passes.rematerialize.second_runs import Choice, evicting, unchanged
+from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
 """The ops that readers recompute. A GELU needs its argument only, and not `erf` of the argument as well."""
@@ -62,7 +62,7 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
     costs = _seconds_of_second_runs(model, peak, fused)
 
     @cache
-    def recomputing(evicted: frozenset[int]) -> Choice:
+    def recomputing(evicted: frozenset[int]) -> RerunSchedule:
         recomputed = evicting(base, peak, dict.fromkeys(evicted, (0, peak)), stored).model
         return unchanged(ordered(recomputed, has_budget=True))
 
@@ -108,9 +108,9 @@ class _Candidates:
     peak: int
     readers: Collection[int]
     costs: Mapping[Definition, float]
-    recomputing: Callable[[frozenset[int]], Choice]
+    recomputing: Callable[[frozenset[int]], RerunSchedule]
 
-    def within_time(self, seconds: float) -> Choice:
+    def within_time(self, seconds: float) -> RerunSchedule:
         """The schedule of most recomputation, within a time."""
         best = self._recomputing(0.0)
         if self._time(best.model) <= seconds:
@@ -125,7 +125,7 @@ class _Candidates:
                 low = rate
         return best
 
-    def _recomputing(self, rate: float) -> Choice:
+    def _recomputing(self, rate: float) -> RerunSchedule:
         """The schedule of least bytes, if a second of recomputation is worth `rate` bytes."""
         return self.recomputing(frozenset(self._evicted(rate)))
 

@@ -14,7 +14,7 @@ from tiduc.dialect.graph.view import View
 from tiduc.passes.rematerialize.inside import seconds_of_iteration
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.recompute import within
-from tiduc.passes.rematerialize.second_runs import Choice
+from tiduc.passes.rematerialize.second_runs import RerunSchedule
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
 
 _GROUPS = 8
@@ -40,35 +40,37 @@ class Loops:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """A flat graph and its schedule within a budget; the memory of its loops, and of some of them by number.
 
     `time` is the estimated time in seconds of what is recomputed, in loops and outside.
     """
 
     graph: Graph
-    choice: Choice
+    choice: RerunSchedule
     time: float
     memory: str = "auto"
     chosen: Mapping[int, str] = field(default_factory=dict)
 
 
-def planned_within(graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner) -> Plan:
+def planned_within(
+    graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
+) -> MemoryPlan:
     """The best plan of a program: of its graph, with that model, or of graphs whose loops keep less."""
     choice = within(model, budget)
-    best = Plan(graph, choice, choice.time)
+    best = MemoryPlan(graph, choice, choice.time)
     if loops is None or not has_choices(graph, loops) or (choice.peak <= budget and not choice.time):
         return best
     choices = loops.choices()
 
-    def tried(memory: str, chosen: Mapping[int, str]) -> Plan:
+    def tried(memory: str, chosen: Mapping[int, str]) -> MemoryPlan:
         other = loops.structured(memory, chosen)
         choice = within(plan(other), budget)
-        return Plan(
+        return MemoryPlan(
             other, choice, choice.time + recomputation(loops, choices, memory, chosen), memory, chosen
         )
 
-    def rank(plan: Plan) -> tuple[int, float]:
+    def rank(plan: MemoryPlan) -> tuple[int, float]:
         return max(plan.choice.peak, budget), plan.time
 
     best = min((best, tried("sqrt", {}), tried("log", {})), key=rank)

@@ -24,7 +24,7 @@ from tiduc.dialect.ops.traits import COLLECTIVES, DRAWING, STATEFUL, TRAITS
 from tiduc.dialect.ops.verify import CHECKPOINT
 from tiduc.passes.rematerialize.liveness import Liveness
 from tiduc.passes.rematerialize.search import searched
-from tiduc.passes.rematerialize.second_runs import Choice, evicting, unchanged
+from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 from tiduc.passes.rematerialize.segments import Candidate, Segment, Segments
 
 _PRICES = 5
@@ -58,7 +58,7 @@ Evicted = Mapping[int, Segment]
 """The ops whose values are evicted, each with its segment."""
 
 
-def within(model: Liveness, budget: int) -> Choice:
+def within(model: Liveness, budget: int) -> RerunSchedule:
     """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found.
 
     Without bytes in the budget, that is the schedule of least time whose peak is near the lowest.
@@ -68,12 +68,14 @@ def within(model: Liveness, budget: int) -> Choice:
     may_rerun = partial(_may_rerun, compared)
     if lowest.peak > budget and (small := searched(model, budget, may_rerun)) is not None:
         time = sum(map(seconds, small.ops)) - sum(map(seconds, model.ops))
-        return Choice(small, time)
+        return RerunSchedule(small, time)
     work = Work(len(model.ops))
     for _ in range(_LEVELS):
         if lowest.peak <= budget:
             break
-        fitting: dict[float, tuple[Choice, Evicted]] = {}  # by price: the schedule of least time that fits
+        fitting: dict[
+            float, tuple[RerunSchedule, Evicted]
+        ] = {}  # by price: the schedule of least time that fits
         near = [base]
         for price, evicted, choice in _one_level(base, work, budget):
             if choice.peak <= budget and (price not in fitting or choice.time < fitting[price][0].time):
@@ -90,13 +92,13 @@ def within(model: Liveness, budget: int) -> Choice:
     return lowest if budget else base
 
 
-def _near_lowest(choices: list[Choice]) -> list[Choice]:
+def _near_lowest(choices: list[RerunSchedule]) -> list[RerunSchedule]:
     """The schedules whose peak is near the lowest of them."""
     lowest = min(choice.peak - choice.model.throughout for choice in choices)
     return [choice for choice in choices if choice.peak - choice.model.throughout <= _NEAR * lowest]
 
 
-def without_checkpointed(model: Liveness) -> Choice:
+def without_checkpointed(model: Liveness) -> RerunSchedule:
     """The schedule in which readers after the last op with `tidu.checkpoint` recompute the values of such ops."""
     base = unchanged(model)
     marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
@@ -139,7 +141,7 @@ class Work:
     ops: int
     done: int = 0
 
-    def tried(self, choice: Choice) -> bool:
+    def tried(self, choice: RerunSchedule) -> bool:
         """Counts the ops of a schedule; whether they are not too many."""
         count = len(choice.model.ops)
         self.done += count
@@ -151,8 +153,8 @@ class Work:
 
 
 def _one_level(
-    base: Choice, work: Work, budget: int = 0, every: bool = False
-) -> Iterator[tuple[float, Evicted, Choice]]:
+    base: RerunSchedule, work: Work, budget: int = 0, every: bool = False
+) -> Iterator[tuple[float, Evicted, RerunSchedule]]:
     """The schedules that evict values of a schedule: the price, the evicted values, and the schedule.
 
     High prices come first. Unless `every` schedule is wanted, prices are left out at which too few values are evicted
@@ -176,8 +178,8 @@ def _one_level(
 
 
 def _of_segments(
-    base: Choice, segments: Segments, work: Work, budget: int
-) -> Iterator[tuple[Evicted, Choice]]:
+    base: RerunSchedule, segments: Segments, work: Work, budget: int
+) -> Iterator[tuple[Evicted, RerunSchedule]]:
     """The schedules that evict candidates: all of them, and then those of segments with less and less memory.
 
     Once schedules are within the budget, a few more are tried, and then some with more memory, which recompute less.
@@ -209,7 +211,7 @@ def _of_segments(
         step **= 0.5
 
 
-def _peak(base: Choice) -> int:
+def _peak(base: RerunSchedule) -> int:
     """The place of the peak in a schedule, or the end of the first region before it; 0 in one without ops.
 
     Values that pass from a region to the next one are live throughout both.
@@ -220,13 +222,13 @@ def _peak(base: Choice) -> int:
     return peak if end is None else min(peak, end)
 
 
-def _fewest(base: Choice, evicted: Evicted, budget: int) -> Choice:
+def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
     """The schedule that evicts as few values as the budget needs: first segments first, they are live longest."""
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
 
     @cache
-    def first(count: int) -> Choice:
+    def first(count: int) -> RerunSchedule:
         return evicting(base, peak, {i: evicted[i] for i in ordered[:count]})
 
     def fits(count: int) -> bool:

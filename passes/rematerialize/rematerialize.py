@@ -23,7 +23,7 @@ from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.emit import emit
 from tiduc.passes.rematerialize.inside import total_seconds, with_inside, with_regions
 from tiduc.passes.rematerialize.liveness import Liveness, liveness
-from tiduc.passes.rematerialize.loops import Loops, Plan, has_choices, planned_within, recomputation
+from tiduc.passes.rematerialize.loops import Loops, MemoryPlan, has_choices, planned_within, recomputation
 from tiduc.passes.rematerialize.order import SMALL, in_order, ordered, results_last, with_virtual_late
 from tiduc.passes.rematerialize.recompute import curve, lowest, without_checkpointed
 from tiduc.passes.rematerialize.second_runs import unchanged
@@ -57,7 +57,7 @@ def rematerialize(
     return _emitted(plan.graph, opset, plan.choice.model)
 
 
-def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
+def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> MemoryPlan:
     """The best plan within a budget; errors as in `rematerialize`."""
     first = _planned(view, graph)
     peak, given = first.peak(range(len(first.ops))), unplanned(view, graph)
@@ -68,7 +68,7 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Plan:
     plan = planned_within(graph, first, budget, loops, partial(_planned, view, has_budget=True))
     gain = _GAIN if memory == LEAST else 1.0
     if plan.choice.peak >= max(first.throughout + gain * (peak - first.throughout), budget):
-        plan = Plan(graph, unbounded, unbounded.time)
+        plan = MemoryPlan(graph, unbounded, unbounded.time)
     if memory != LEAST and plan.choice.peak > budget:
         least = shown_bytes(plan.choice.peak)
         raise RequestError(
@@ -143,7 +143,7 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MemoryEstimate:
     """The peak of a program in bytes, how many of them are live throughout, and its time.
 
     The bytes that are live throughout are those of arguments and results. The time is a multiple of that without a
@@ -156,21 +156,21 @@ class Estimate:
 
 
 @stage
-def unplanned(view: View, graph: Graph) -> Estimate:
+def unplanned(view: View, graph: Graph) -> MemoryEstimate:
     """The model's figures of a flat graph as it is: in its order, with all values kept, as one execution region."""
     model = with_inside(view, liveness(graph))
-    return Estimate(model.peak(range(len(model.ops))), model.throughout, 1.0)
+    return MemoryEstimate(model.peak(range(len(model.ops))), model.throughout, 1.0)
 
 
 @stage
-def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = None) -> Estimate:
+def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = None) -> MemoryEstimate:
     """The model's figures of a flat graph within a budget; arguments and errors are those of `rematerialize`."""
     if not memory:
         first = _planned(view, graph)
-        return Estimate(first.peak(range(len(first.ops))), first.throughout, 1.0)
+        return MemoryEstimate(first.peak(range(len(first.ops))), first.throughout, 1.0)
     plan, total = _fitted(view, graph, memory, loops), total_seconds(view, graph)
     model = plan.choice.model
-    return Estimate(plan.choice.peak, model.throughout, 1 + plan.time / total if total else 1.0)
+    return MemoryEstimate(plan.choice.peak, model.throughout, 1 + plan.time / total if total else 1.0)
 
 
 @stage

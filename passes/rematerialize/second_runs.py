@@ -17,7 +17,7 @@ from tiduc.passes.rematerialize.segments import Segment
 
 
 @dataclass(frozen=True)
-class Choice:
+class RerunSchedule:
     """A schedule with second runs: its model, whose ops are in the order of the schedule, and its time.
 
     `time` is the estimated time in seconds of the ops that run more than once.
@@ -32,12 +32,14 @@ class Choice:
         return self.model.peak(range(len(self.model.ops)))
 
 
-def unchanged(model: Liveness) -> Choice:
+def unchanged(model: Liveness) -> RerunSchedule:
     """The given schedule, with nothing recomputed."""
-    return Choice(model, 0.0)
+    return RerunSchedule(model, 0.0)
 
 
-def evicting(base: Choice, peak: int, evicted: Mapping[int, Segment], stored: bool = True) -> Choice:
+def evicting(
+    base: RerunSchedule, peak: int, evicted: Mapping[int, Segment], stored: bool = True
+) -> RerunSchedule:
     """The schedule in which readers after the place `peak` read second runs of the evicted ops.
 
     `evicted` has the segment of each op. If second runs count as stored, all take memory; else those that are fused
@@ -45,7 +47,7 @@ def evicting(base: Choice, peak: int, evicted: Mapping[int, Segment], stored: bo
     """
     reruns = _Reruns(base.model, peak, evicted, stored)
     model = reruns.schedule()
-    return Choice(model, base.time + reruns.time)
+    return RerunSchedule(model, base.time + reruns.time)
 
 
 class _Reruns:

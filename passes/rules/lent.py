@@ -20,7 +20,7 @@ class Hoisted:
     tangents: Sequence[Value]
 
 
-class Split(Protocol):
+class LentSplit(Protocol):
     """The linear graph of a closed graph, and the primal values that it reads (`passes/engine/split.py`)."""
 
     @property
@@ -40,7 +40,7 @@ class Split(Protocol):
     @property
     def dynamic_inputs(self) -> list[Value]: ...
 
-    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "Split":
+    def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LentSplit":
         """A copy whose residuals take the fewest bytes."""
 
     def extended(self, b: StablehloBuilder, more: Sequence[Any]) -> Graph:
@@ -54,7 +54,7 @@ class Split(Protocol):
 
 
 class SplitGraph(Protocol):
-    def __call__(self, graph: Graph, active: Sequence[bool], varying: int | None = None) -> Split:
+    def __call__(self, graph: Graph, active: Sequence[bool], varying: int | None = None) -> LentSplit:
         """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
 
 

@@ -20,7 +20,7 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import LOOP
 from tiduc.dialect.shapes.types import with_shape
 from tiduc.passes.rules.call import Flags, transpose_graph
-from tiduc.passes.rules.lent import Hoisted, Linearizing, Split, Transposing
+from tiduc.passes.rules.lent import Hoisted, LentSplit, Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
@@ -35,7 +35,7 @@ class LinearizedLoop:
     iteration changes, and `invariants` the loop invariants that the linear body reads.
     """
 
-    parts: Split
+    parts: LentSplit
     primal: Graph
     linear: Graph | None
     active: Flags
@@ -122,7 +122,7 @@ def _emit_hoisted(b: StablehloBuilder, hoisted: Hoisted, values: dict[Value, Val
     return [values[x] for x in hoisted.tangents]
 
 
-def _elements(parts: Split, record: Loop) -> list[int]:
+def _elements(parts: LentSplit, record: Loop) -> list[int]:
     """Which sequences the linear body reads, as positions among the body's inputs."""
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())

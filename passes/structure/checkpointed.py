@@ -27,7 +27,7 @@ from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.steps import Step, own_places, state_of
+from tiduc.passes.structure.steps import ClusterIteration, own_places, state_of
 from tiduc.passes.structure.while_loops import (
     Carry,
     Iteration,
@@ -65,7 +65,7 @@ class Reached:
     state: Sequence[Value]
 
 
-def emit_checkpointed(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
+def emit_checkpointed(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
     """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
     places = own_places(scope, cluster, step, records.values)
@@ -112,7 +112,7 @@ def _slots(bound: int) -> int:
 
 def _level(
     scope: Scope,
-    step: Step,
+    step: ClusterIteration,
     reverse: bool,
     places: list[MemberResult],
     slots: int,

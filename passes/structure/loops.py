@@ -19,7 +19,7 @@ from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope, index_type
 from tiduc.passes.structure.segmented import emit_segmented
 from tiduc.passes.structure.slots import simplify_slots
-from tiduc.passes.structure.steps import Step, build_step, unchanged_carries
+from tiduc.passes.structure.steps import ClusterIteration, build_step, unchanged_carries
 from tiduc.passes.structure.sums import MovedSums
 from tiduc.passes.structure.while_loops import Carry, Results, Test, emit_while, index_test, write_entry
 
@@ -74,7 +74,7 @@ def _leading(scope: Scope, cluster: Cluster) -> Member:
     return next((m for m in members if m.record.cond is not None), members[0])
 
 
-def _emit_stacked(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
+def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
     """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
     b, plan, leading = scope.b, scope.plan.loops[cluster], _leading(scope, cluster)
     leader = leading.record
@@ -113,7 +113,7 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: Step, records: Records) 
     return last | sums.results(stacks, last), [results[x] for x in before]
 
 
-def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:
+def _test(scope: Scope, member: Member, step: ClusterIteration, count: Any) -> Test:
     """The loop's test: the condition of `member`, or a bound on the iteration's number."""
     leader, read = member.record, step.loop.read
     if leader.reverse:
@@ -129,7 +129,7 @@ def _test(scope: Scope, member: Member, step: Step, count: Any) -> Test:
     return test
 
 
-EMITTERS: Mapping[str, Callable[[Scope, Cluster, Step, Records], Results]] = {
+EMITTERS: Mapping[str, Callable[[Scope, Cluster, ClusterIteration, Records], Results]] = {
     "stacked": _emit_stacked,
     "segmented": emit_segmented,
     "checkpointed": emit_checkpointed,

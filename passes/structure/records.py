@@ -9,7 +9,7 @@ from tiduc.dialect.ops.control_ops import sequence_type
 from tiduc.passes.engine.recompute import cheapest_residuals, induction_variables
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.steps import Residuals, Step, state_of
+from tiduc.passes.structure.steps import ClusterIteration, Residuals, state_of
 from tiduc.passes.structure.while_loops import filled, write_entry
 
 
@@ -27,7 +27,7 @@ class Records:
     `stacked` are the values of an iteration that are stacked, `values` these and the checkpoints.
     """
 
-    def __init__(self, scope: Scope, cluster: Cluster, step: Step) -> None:
+    def __init__(self, scope: Scope, cluster: Cluster, step: ClusterIteration) -> None:
         self._scope, self._cluster, self._step = scope, cluster, step
         self._plan = plan = scope.plan.loops[cluster]
         variables = induction_variables(step)

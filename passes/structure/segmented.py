@@ -22,7 +22,7 @@ from tiduc.passes.engine.recompute import cheapest_residuals, induction_value, i
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records, segment
 from tiduc.passes.structure.scope import Scope, index_type
-from tiduc.passes.structure.steps import Step, own_places, state_of
+from tiduc.passes.structure.steps import ClusterIteration, own_places, state_of
 from tiduc.passes.structure.while_loops import (
     Carry,
     Iteration,
@@ -64,7 +64,7 @@ class Segment:
     outside: Sequence[Value]
 
 
-def emit_segmented(scope: Scope, cluster: Cluster, step: Step, records: Records) -> Results:
+def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
     """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
     b, is_reverse, trip_count = scope.b, cluster.leader.reverse, scope.plan.loops[cluster].trip_count
     assert trip_count is not None
@@ -120,7 +120,12 @@ def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> 
 
 
 def _sweep(
-    scope: Scope, step: Step, reverse: bool, places: list[MemberResult], more: Sequence[Value], starts: Starts
+    scope: Scope,
+    step: ClusterIteration,
+    reverse: bool,
+    places: list[MemberResult],
+    more: Sequence[Value],
+    starts: Starts,
 ) -> Sweep:
     wanted = [*(step.nexts[at] for at in places), *more]
     other = [at for at in state_of(scope, step, wanted, starts) if at[0].record.reverse != reverse]
@@ -136,7 +141,7 @@ def _sweep(
     return Sweep(reverse, places, numbers, [x.type for x in more], graph, below)
 
 
-def _boundary(scope: Scope, step: Step, wanted: Sequence[Value], reverse: bool) -> list[Value]:
+def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], reverse: bool) -> list[Value]:
     """The values of loops in the other direction that the wanted values are, or read through this direction's ops."""
     way = step.backwards.get
     read = list(wanted)
@@ -146,7 +151,7 @@ def _boundary(scope: Scope, step: Step, wanted: Sequence[Value], reverse: bool) 
     return [x for x in dict.fromkeys(read) if way(x, reverse) != reverse]
 
 
-def _without_stack(step: Step, own: Sequence[Value], starts: Starts) -> set[Value]:
+def _without_stack(step: ClusterIteration, own: Sequence[Value], starts: Starts) -> set[Value]:
     """The values that need no stack: values from outside, a sweep's own carries, and what is computed from these."""
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)

@@ -14,13 +14,13 @@ from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.scope import Scope
-from tiduc.passes.structure.steps import Step
+from tiduc.passes.structure.steps import ClusterIteration
 
 Affine = tuple[int, int]
 """The coefficients (a, c) of an integer a k + c in iteration k."""
 
 
-def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) -> None:
+def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_count: int) -> None:
     """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
 
     Also turns the sum in a carry that each iteration adds to at one disjoint slot into a write.
@@ -42,7 +42,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: Step, trip_count: int) 
 
 
 def _is_read_once_per_slot(
-    step: Step, at: MemberResult, readers: Sequence[Definition], trip_count: int
+    step: ClusterIteration, at: MemberResult, readers: Sequence[Definition], trip_count: int
 ) -> bool:
     """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
     x, last = step.carries[at], step.nexts[at].definition
@@ -58,7 +58,7 @@ def _is_read_once_per_slot(
     return _updates_are_disjoint(step, last, trip_count)
 
 
-def _replace_sum(step: Step, at: MemberResult, trip_count: int) -> None:
+def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
     """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
@@ -70,7 +70,7 @@ def _replace_sum(step: Step, at: MemberResult, trip_count: int) -> None:
             step.backwards[step.nexts[at]] = step.backwards[x]
 
 
-def _updates_are_disjoint(step: Step, update: Definition, trip_count: int) -> bool:
+def _updates_are_disjoint(step: ClusterIteration, update: Definition, trip_count: int) -> bool:
     """Whether no two iterations update the same slot."""
     x, u, *start = update.operands
     sizes = zip(start, shape(u), shape(x), strict=True)
@@ -86,7 +86,7 @@ def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> b
     return abs(by) >= size and min(first, last) >= 0 and max(first, last) + size <= n
 
 
-def affine(step: Step, x: Value) -> Affine | None:
+def affine(step: ClusterIteration, x: Value) -> Affine | None:
     """An integer of a step as an affine function of the iteration's number; None where it is not one."""
     outer = {inner: y for y, inner in step.loop.outside.items()}
 

@@ -16,7 +16,7 @@ from tiduc.passes.structure.while_loops import Iteration, carries_read, read_ent
 
 
 @dataclass
-class Step:
+class ClusterIteration:
     """One iteration of a cluster's members.
 
     Its inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`).
@@ -51,12 +51,12 @@ class Residuals:
     `starts` has the initial value, in the outer graph, and the increment of each induction variable of the step.
     """
 
-    step: Step
+    step: ClusterIteration
     wanted: tuple[Value, ...]
     stacks: dict[Value, Value]
     starts: dict[Value, tuple[Value, int]]
 
-    def element(self, reader: Step, at: MemberResult) -> Value:
+    def element(self, reader: ClusterIteration, at: MemberResult) -> Value:
         """The element of a sequence in the iteration `reader.number`, emitted into `reader`, another loop's step."""
         local = reader.recomputed.get(self)
         if local is None:
@@ -81,13 +81,13 @@ class Residuals:
         }
 
 
-def build_step(scope: Scope, cluster: Cluster) -> Step:
+def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
     """Builds one iteration of a cluster's loop, and of those recomputed for it, which come first.
 
     All run the same iteration number, in either direction.
     """
     loop = Iteration(scope)
-    step, b = Step(loop, loop.carry(index_type())), loop.b
+    step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b
     for member in scope.plan.members(cluster):
         record, first = member.record, len(b.graph.definitions)
         n, idle = len(record.inits), unchanged_carries(record)
@@ -118,7 +118,7 @@ def unchanged_carries(loop: Loop) -> set[int]:
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
 
-def _element(scope: Scope, step: Step, x: Value) -> Value:
+def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
     """The element of a sequence for this iteration."""
     at = scope.plan.fusion.places.get(x)
     if at in step.elements:
@@ -132,7 +132,7 @@ def _element(scope: Scope, step: Step, x: Value) -> Value:
 
 
 def state_of(
-    scope: Scope, step: Step, wanted: Sequence[Value], excluded: Collection[Value] = ()
+    scope: Scope, step: ClusterIteration, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[MemberResult]:
     """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
@@ -141,7 +141,11 @@ def state_of(
 
 
 def own_places(
-    scope: Scope, cluster: Cluster, step: Step, more: Sequence[Value], excluded: Collection[Value] = ()
+    scope: Scope,
+    cluster: Cluster,
+    step: ClusterIteration,
+    more: Sequence[Value],
+    excluded: Collection[Value] = (),
 ) -> list[MemberResult]:
     """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
 

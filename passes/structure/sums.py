@@ -27,7 +27,7 @@ from tiduc.passes.structure.clusters import Cluster, MemberResult
 from tiduc.passes.structure.records import Records
 from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.slots import affine
-from tiduc.passes.structure.steps import Step
+from tiduc.passes.structure.steps import ClusterIteration
 from tiduc.passes.structure.while_loops import read_inputs
 
 _PRODUCT = "stablehlo.dot_general"
@@ -48,7 +48,7 @@ class MovedSums:
     """
 
     def __init__(
-        self, scope: Scope, cluster: Cluster, step: Step, records: Records, trip_count: int | None
+        self, scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records, trip_count: int | None
     ) -> None:
         self._scope, self._step, self._count = scope, step, trip_count
         self._written = list(records.stacked)
@@ -178,7 +178,7 @@ class MovedSums:
         return results
 
 
-def _representatives(scope: Scope, step: Step) -> dict[Value, Value]:
+def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]:
     """Each value of a step, and the first value of the step that is computed in the same way."""
     table = KeyTable(scope.opset.stateful, scope.opset.commutative)
     same = {x: x for x in step.b.graph.inputs.values()}
@@ -200,7 +200,7 @@ def _is_tested(at: MemberResult) -> bool:
     return cond is not None and list(cond.inputs.values())[i] in read_inputs(cond)
 
 
-def _varying(step: Step) -> set[Value]:
+def _varying(step: ClusterIteration) -> set[Value]:
     """The values of a step that may change from iteration to iteration."""
     varying = {step.number, *step.carries.values()}
     for op in step.b.graph.definitions:

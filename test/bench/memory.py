@@ -29,7 +29,7 @@ import tiduc
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.passes.rematerialize import cheap
-from tiduc.passes.rematerialize.rematerialize import Estimate, estimated
+from tiduc.passes.rematerialize.rematerialize import MemoryEstimate, estimated
 from tiduc.pipeline import loops_of, lowering, run_stages
 
 NETWORKS = ("resnet18", "unet", "vit layer", "gpt2 layer", "gpt", "lstm network")
@@ -183,7 +183,7 @@ def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
     return row
 
 
-def estimate_of(program: tiduc.Program) -> Estimate:
+def estimate_of(program: tiduc.Program) -> MemoryEstimate:
     """The estimates of the model for a program within its budget."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     return estimated(program.view, structured, program.memory, loops_of(program))

@@ -35,7 +35,7 @@ from tiduc.runtime import worker
 from tiduc.runtime.arrays import parse_inputs, random_array
 from tiduc.runtime.modules import load as load_compiled
 from tiduc.runtime.process import Limits
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split
 
@@ -224,7 +224,7 @@ def _run_compiled(s: Subject) -> None:
 
 def _weights(s: Subject) -> None:
     if s.path.suffix in (".npy", ".npz") and s.draw.randrange(2):
-        types = [Value("x", TensorType.parse(t)) for t in ("2x3xf32", "4xi64", "?xbf16")]
+        types = [SignatureValue("x", TensorType.parse(t)) for t in ("2x3xf32", "4xi64", "?xbf16")]
         parse_inputs([f"@{s.path}{s.draw.choice(['', ':x', ':*', ':none'])}"], types)
     else:
         read_weights(s.path)

@@ -20,7 +20,7 @@ from tiduc.runtime.arrays import (
     summary,
     write_npz,
 )
-from tiduc.runtime.signature import DTYPES, TensorType, Value
+from tiduc.runtime.signature import DTYPES, SignatureValue, TensorType
 from tiduc.runtime.weights import read_weights
 
 
@@ -93,7 +93,7 @@ def test_bad_text_is_named(text: str, words: str) -> None:
 
 
 def test_the_signature_gives_the_type() -> None:
-    inputs = [Value("x", TensorType((2, 2), "f64")), Value("n", TensorType((3,), "i32"))]
+    inputs = [SignatureValue("x", TensorType((2, 2), "f64")), SignatureValue("n", TensorType((3,), "i32"))]
     x, n = parse_inputs(["random", "1,2,3"], inputs)
     assert (x.dtype, x.shape, n.dtype, n.tolist()) == (np.float64, (2, 2), np.int32, [1, 2, 3])
     repeated, other = (parse_inputs(["random"], inputs, seed) for seed in (0, 1))
@@ -127,7 +127,7 @@ def test_every_element_type_survives_a_file(element: str, tmp_path: Path) -> Non
     type = TensorType((5,), element)
     x = random_array(type, np.random.default_rng(0))
     write_npz(tmp_path / "x.npz", {"x": x})
-    (y,) = parse_inputs([f"@{tmp_path / 'x.npz'}"], [Value("x", type)])
+    (y,) = parse_inputs([f"@{tmp_path / 'x.npz'}"], [SignatureValue("x", type)])
     assert y.dtype == x.dtype and y.tobytes() == x.tobytes()
 
 
@@ -173,7 +173,7 @@ def test_large_arrays_are_summarized(recwarn: pytest.WarningsRecorder) -> None:
 
 
 def test_an_argument_too_many_is_named() -> None:
-    x = Value("x", TensorType((2,), "f32"))
+    x = SignatureValue("x", TensorType((2,), "f32"))
     with pytest.raises(InputError, match="'random' is one too many; the inputs are: x: 2xf32"):
         parse_inputs(["1,2", "random"], [x])
 

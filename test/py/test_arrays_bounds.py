@@ -15,7 +15,7 @@ from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime import arrays
 from tiduc.runtime.arrays import parse_inputs, read_npz
 from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import read_weights, write_weights
 
 
@@ -47,13 +47,13 @@ def test_types_of_too_many_elements(text: str) -> None:
     with pytest.raises(
         InputError, match="too large: [0-9]+ bytes, but only [0-9]+ are left beside the other arrays$"
     ):
-        parse_inputs([text], [Value("x", TensorType((10**13,), "f64"))])
+        parse_inputs([text], [SignatureValue("x", TensorType((10**13,), "f64"))])
 
 
 def test_invalid_shapes() -> None:
     for text in (f"{'9' * 5000}xf32=0", f"{'1x' * 100}f32=0", f"{'[' * 100_000}"):
         with pytest.raises(InputError):
-            parse_inputs([text], [Value("x", TensorType((1,), "f32"))])
+            parse_inputs([text], [SignatureValue("x", TensorType((1,), "f32"))])
 
 
 def test_arrays_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_arrays_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_shapes_that_the_file_does_not_hold(tmp_path: Path, shape: str) -> None:
     contents = header(shape, bytes(80))
     (tmp_path / "x.npy").write_bytes(contents)
-    x = Value("x", TensorType((3,), "f64"))
+    x = SignatureValue("x", TensorType((3,), "f64"))
     for text in (tmp_path / "x.npy", archive(tmp_path / "x.npz", {"x": contents})):
         with pytest.raises(InputError, match=r"x\.np"):
             parse_inputs([f"@{text}"], [x])

@@ -13,7 +13,7 @@ import tiduc
 from tiduc.dialect.errors import InputError
 from tiduc.program import load
 from tiduc.runtime.checks import checked
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal(3), RNG.standard_normal((3, 2))
@@ -126,7 +126,7 @@ def test_arrays_of_frameworks_are_read_without_a_copy() -> None:
     torch = pytest.importorskip("torch")
     from tiduc.interop.in_torch import from_numpy, to_numpy
 
-    value = Value("x", TensorType((8,), "f32"))
+    value = SignatureValue("x", TensorType((8,), "f32"))
     tensor, array = torch.arange(8.0), jnp.arange(8.0, dtype=jnp.float32)
     assert checked(tensor, value, 0).ctypes.data == tensor.data_ptr() == to_numpy(tensor).ctypes.data
     assert checked(array, value, 0).ctypes.data == array.unsafe_buffer_pointer()

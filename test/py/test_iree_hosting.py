@@ -9,7 +9,7 @@ from harness.edits import after
 from test_iree_placement import values
 
 from tiduc.backends.iree.modules.hosting import host_arrays
-from tiduc.backends.iree.modules.order import Array
+from tiduc.backends.iree.modules.order import LiveArray
 
 REGION = """module {
   util.func public @main(%arg0: index) {
@@ -154,7 +154,7 @@ def test_functions_of_several_blocks_host_nothing() -> None:
     assert text != REGION and after(host_arrays, text) is None
 
 
-def region(sizes: list[int], written: list[int], arrays: list[Array]) -> tuple[str, list[int]]:
+def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tuple[str, list[int]]:
     """A region whose dispatches write results of these sizes at these steps, and use arrays while they are live.
 
     The numbers of the arrays that the text uses, in order; a use of a result is -1.
@@ -197,7 +197,7 @@ def test_hosted_arrays_lie_in_the_allocation_of_results_and_overlap_nothing() ->
     rng, moved = np.random.default_rng(0), 0
     for _ in range(60):
         begins = rng.integers(0, 12, 8)
-        arrays = [Array(int(t), int(t + rng.integers(0, 5)), int(rng.integers(1, 900))) for t in begins]
+        arrays = [LiveArray(int(t), int(t + rng.integers(0, 5)), int(rng.integers(1, 900))) for t in begins]
         count = int(rng.integers(1, 5))
         sizes, written = rng.integers(1, 1500, count).tolist(), rng.integers(0, 17, count).tolist()
         last = max(array.last for array in arrays) + 1

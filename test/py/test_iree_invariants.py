@@ -23,7 +23,7 @@ from tiduc.backends.iree.modules.hosting import host_arrays
 from tiduc.backends.iree.modules.invariants import Broken
 from tiduc.backends.iree.modules.job import REMARK, said
 from tiduc.backends.iree.modules.ops import blocks, constant, operations
-from tiduc.backends.iree.modules.order import Array, Fixed, Places, check_places
+from tiduc.backends.iree.modules.order import Allocation, Fixed, LiveArray, check_places
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
@@ -64,15 +64,15 @@ def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.Monkey
 
 
 def test_places_that_overlap() -> None:
-    x, y = Array(0, 3, 64), Array(2, 5, 64)
-    check_places([x, y], Places(128, [0, 64]))
-    check_places([x, Array(4, 5, 64)], Places(64, [0, 0]))
+    x, y = LiveArray(0, 3, 64), LiveArray(2, 5, 64)
+    check_places([x, y], Allocation(128, [0, 64]))
+    check_places([x, LiveArray(4, 5, 64)], Allocation(64, [0, 0]))
     for arrays, places, fixed in (
-        ([x, y], Places(64, [0, 0]), ()),
-        ([x, y], Places(100, [0, 64]), ()),
-        ([x, y], Places(128, [0, 32]), ()),
-        ([x], Places(64, [0]), [Fixed(0, 64, 3, 9)]),
-        ([Array(0, 1, 64, least=64)], Places(64, [0]), ()),
+        ([x, y], Allocation(64, [0, 0]), ()),
+        ([x, y], Allocation(100, [0, 64]), ()),
+        ([x, y], Allocation(128, [0, 32]), ()),
+        ([x], Allocation(64, [0]), [Fixed(0, 64, 3, 9)]),
+        ([LiveArray(0, 1, 64, least=64)], Allocation(64, [0]), ()),
     ):
         with pytest.raises(Broken):
             check_places(arrays, places, fixed)
@@ -189,7 +189,7 @@ def test_a_program_that_cannot_be_corrected_is_refused(error: Exception) -> None
     def correct(module: Any) -> bool:
         raise error
 
-    with ir.Context(), pytest.raises(edits.Refused, match=r"'correct'.*the program could be wrong"):
+    with ir.Context(), pytest.raises(edits.RefusedEdit, match=r"'correct'.*the program could be wrong"):
         edits.or_refuse(correct, ir.Module.parse("module {}").operation)
 
 

@@ -12,7 +12,7 @@ from jax import lax
 import tiduc
 from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fast.loops.carries_in_place import carries_in_place
-from tiduc.backends.iree.fast.loops.loop_forms import COUNTED, FORMS, IN_KERNEL, IN_PLACE, Form
+from tiduc.backends.iree.fast.loops.loop_forms import COUNTED, FORMS, IN_KERNEL, IN_PLACE, LoopForm
 from tiduc.backends.iree.fast.loops.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.pipeline import PIPELINE, legalize
@@ -111,7 +111,7 @@ def test_forms(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("form", FORMS, ids=[form.name for form in FORMS])
-def test_the_passes_do_as_the_table_says(name: str, form: Form) -> None:
+def test_the_passes_do_as_the_table_says(name: str, form: LoopForm) -> None:
     reason = LOOPS[name][2 + FORMS.index(form)]
     assert rewrites(text_of(name), PASSES[form.name]) == (reason == "")
 

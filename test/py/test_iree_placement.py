@@ -17,7 +17,7 @@ import tiduc
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.modules import placement
 from tiduc.backends.iree.modules.hosting import host_arrays
-from tiduc.backends.iree.modules.order import Array, in_order, lowest
+from tiduc.backends.iree.modules.order import LiveArray, in_order, lowest
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import TiducRemark
@@ -51,7 +51,7 @@ def test_arrays_that_are_live_at_once_do_not_overlap() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         begins = np.sort(rng.integers(0, 40, 30))
-        arrays = [Array(int(t), int(t + rng.integers(0, 12)), int(rng.integers(1, 3000))) for t in begins]
+        arrays = [LiveArray(int(t), int(t + rng.integers(0, 12)), int(rng.integers(1, 3000))) for t in begins]
         live = [sum(a.bytes for a in arrays if a.first <= t <= a.last) for t in range(60)]
         own, places = in_order(arrays, range(30)), lowest(arrays)
         assert max(live) <= places.bytes <= own.bytes
@@ -144,7 +144,7 @@ def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.Monkey
     compiles_with(
         monkeypatch,
         "from tiduc.backends.iree.modules import process\n"
-        "process.Stage = lambda *given: job_stage(*given[:3], 'no-such-pass' * bool(given[3]))\n"
+        "process.JobStage = lambda *given: job_stage(*given[:3], 'no-such-pass' * bool(given[3]))\n"
         "from tiduc.backends.iree.modules.job import Stage as job_stage",
     )
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import MODULE, STEPS, Changes, Step, in_steps, parts_of
+from tiduc.backends.iree.steps import MODULE, STEPS, Changes, CompilerStep, in_steps, parts_of
 from tiduc.backends.iree.targets import find_target
 from tiduc.runtime.process import Ended
 
@@ -57,12 +57,12 @@ def test_steps_have_names() -> None:
 
 
 def compiled(
-    source: Source, outcome: Callable[[Step, bytes], Ended], is_last: bool = True
+    source: Source, outcome: Callable[[CompilerStep, bytes], Ended], is_last: bool = True
 ) -> tuple[Ended, list[str]]:
     """The end of a program, and its runs, of which `outcome` gives the ends."""
     ran: list[str] = []
 
-    def run(command: list[str], program: bytes, step: Step) -> Ended:
+    def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
         ran.append(f"{step.begin}>{step.end}{'' if step.verified else '*'}")
         if command[0] == "compiler":
             assert ("--verify=false" in command) is not step.verified
@@ -72,11 +72,11 @@ def compiled(
     return ended, ran
 
 
-def passed(step: Step, program: bytes) -> Ended:
+def passed(step: CompilerStep, program: bytes) -> Ended:
     return Ended(0, b"after " + step.end.encode(), "")
 
 
-def failing(*names: str) -> Callable[[Step, bytes], Ended]:
+def failing(*names: str) -> Callable[[CompilerStep, bytes], Ended]:
     """Ends of runs, of which those with these names fail."""
     return lambda step, program: Ended(1, b"", WRONG) if step.name in names else passed(step, program)
 
@@ -97,7 +97,7 @@ def test_one_verified_run_takes_the_place_of_a_part_that_fails() -> None:
 
 
 def test_one_verified_run_takes_the_place_of_a_part_that_prints_invalid_ops() -> None:
-    def outcome(step: Step, program: bytes) -> Ended:
+    def outcome(step: CompilerStep, program: bytes) -> Ended:
         return Ended(0, GENERIC, "") if step.name == "make dispatches" else passed(step, program)
 
     ended, ran = compiled(REPEATS, outcome)
@@ -106,7 +106,7 @@ def test_one_verified_run_takes_the_place_of_a_part_that_prints_invalid_ops() ->
 
 @pytest.mark.parametrize("is_last", [False, True])
 def test_the_last_source_is_compiled_whole_where_a_later_part_fails(is_last: bool) -> None:
-    def outcome(step: Step, program: bytes) -> Ended:
+    def outcome(step: CompilerStep, program: bytes) -> Ended:
         return passed(step, program) if step.begin in ("", "vm") else Ended(1, b"", WRONG)
 
     ended, ran = compiled(GROUPS, outcome, is_last)

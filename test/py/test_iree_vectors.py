@@ -14,9 +14,9 @@ from harness.variants import named
 
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast.convolutions import channels_first, toward_kernels
-from tiduc.backends.iree.fast.convolutions.channels_first import Shape
+from tiduc.backends.iree.fast.convolutions.channels_first import TileShape
 from tiduc.backends.iree.fast.convolutions.convolutions_to_kernels import convolutions_to_kernels
-from tiduc.backends.iree.fast.convolutions.image_parts import Tile
+from tiduc.backends.iree.fast.convolutions.image_parts import ImageTile
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.convolutions.toward_kernels import Sums
 from tiduc.backends.iree.fast.memory.select_reruns import select_reruns
@@ -268,12 +268,12 @@ def test_parts_for_threads() -> None:
 
 def test_choice_of_tiles() -> None:
     """A tile fits into the registers, and covers few places and features beyond those of the result."""
-    assert Shape(64, 28 * 57 - 1, 16, 576).best(32) == Tile(8, 3)
-    assert Shape(64, 28 * 57 - 1, 8, 576).best(16) == Tile(4, 2)
-    assert Shape(5, 1000, 16, 576).best(32).features == 5
-    assert Shape(1, 49, 16, 9).best(32) == Tile(1, 4)
+    assert TileShape(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
+    assert TileShape(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
+    assert TileShape(5, 1000, 16, 576).best(32).features == 5
+    assert TileShape(1, 49, 16, 9).best(32) == ImageTile(1, 4)
     assert all(
-        (n.features + 1) * n.vectors < 31 for n in (Shape(m, 1000, 16, 9).best(32) for m in range(1, 40))
+        (n.features + 1) * n.vectors < 31 for n in (TileShape(m, 1000, 16, 9).best(32) for m in range(1, 40))
     )
 
 

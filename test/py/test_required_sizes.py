@@ -21,7 +21,7 @@ from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.modules import load
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.run import Executable
-from tiduc.runtime.signature import Signature, TensorType, Value, from_reflection, reflection
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType, from_reflection, reflection
 
 ROOT = Path(__file__).parents[2]
 ADD = CASES["two inputs"][0]
@@ -272,7 +272,7 @@ def test_signature_keeps_requirements() -> None:
     """The module's reflection stores all requirements, quotients and maxima included."""
     size = ((2, ((0, 1), ("quotient", ((1, ((1, 0),)),), ((3, ()),)))), (-1, ()))
     required_ = RequiredSize("at_most", size, ((1, ((0, 0),)),), "stablehlo.slice at f.mlir:1:2")
-    x = Value("x", TensorType((None, None), "f32"))
+    x = SignatureValue("x", TensorType((None, None), "f32"))
     signature = Signature((x, x), (), (), (required_,))
     assert from_reflection(reflection(signature)) == signature
     assert required_.holds([(7, 2), (6, 1)])

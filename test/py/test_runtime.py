@@ -26,16 +26,16 @@ from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import (
     ELEMENTS,
     Signature,
+    SignatureValue,
     TensorType,
-    Value,
     from_declaration,
     from_reflection,
     reflection,
 )
 
 SIGNATURE = Signature(
-    (Value("x", TensorType((2, 3), "f64")), Value("é \"'", TensorType((2,), "i1"))),
-    (Value("y", TensorType((2, 3), "f64")), Value("not", TensorType((2,), "i1"))),
+    (SignatureValue("x", TensorType((2, 3), "f64")), SignatureValue("é \"'", TensorType((2,), "i1"))),
+    (SignatureValue("y", TensorType((2, 3), "f64")), SignatureValue("not", TensorType((2,), "i1"))),
 )
 MAIN = """
 func.func @main(%x: tensor<2x3xf64>, %p: tensor<2xi1>) -> (tensor<2x3xf64>, tensor<2xi1>)

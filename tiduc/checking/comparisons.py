@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tiduc.checking.differences import Estimate, derivatives
+from tiduc.checking.differences import DifferenceEstimate, derivatives
 from tiduc.dialect.errors import InputError
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array, random_array
@@ -85,7 +85,7 @@ class _Drawn:
 class _Along:
     """The tangents of the outputs as one input moves: by finite differences, and by the JVP if it is checked."""
 
-    differences: Sequence[Estimate]
+    differences: Sequence[DifferenceEstimate]
     dy: Sequence[Array] | None
 
 
@@ -142,7 +142,7 @@ def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> I
             comparison = _product((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
             yield replace(comparison, name=f"{name}, against central differences", where=where)
             if (dy := along[i].dy) is not None:
-                exact = Estimate(_wide(dy[j]), np.zeros(dy[j].shape))
+                exact = DifferenceEstimate(_wide(dy[j]), np.zeros(dy[j].shape))
                 comparison = _product((cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p)
                 yield replace(comparison, name=f"{name}, against tangents (adjoint identity)", where=where)
 
@@ -187,7 +187,7 @@ def _scaled(tangent: Array, x: Array) -> Array:
     return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)
 
 
-def _elementwise(tangent: Array, known: Estimate, y: Array, p: Point) -> Comparison:
+def _elementwise(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) -> Comparison:
     """The comparison of the element whose error is the largest multiple of its tolerance."""
     finite = np.isfinite(_wide(y))
     if not np.any(finite):
@@ -203,7 +203,7 @@ def _elementwise(tangent: Array, known: Estimate, y: Array, p: Point) -> Compari
 
 
 def _product(
-    pulled: tuple[Array, Array], ct: Array, known: Estimate, y: Array, tolerance: float, p: Point
+    pulled: tuple[Array, Array], ct: Array, known: DifferenceEstimate, y: Array, tolerance: float, p: Point
 ) -> Comparison:
     """Compares <J* ct, dx> with <ct, tangent>."""
     finite = np.isfinite(_wide(y))

@@ -16,7 +16,7 @@ from tiduc.runtime.arrays import Array
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DifferenceEstimate:
     """The derivative of an array along a line, and the error that each element may have."""
 
     value: Array
@@ -25,7 +25,7 @@ class Estimate:
 
 def derivatives(
     function: Callable[[float], Sequence[Array]], epsilon: float, enough: float
-) -> list[Estimate]:
+) -> list[DifferenceEstimate]:
     """The derivatives at 0 of arrays that depend on a real number.
 
     `epsilon` is the relative rounding error of the arrays. Shorter steps are tried until the uncertainty of each
@@ -34,14 +34,19 @@ def derivatives(
     step, shortest = 8 * epsilon ** (1 / 5), epsilon ** (1 / 2)
     with np.errstate(all="ignore"):
         differences, _ = _differences(function, step, epsilon)
-        extrapolated, best = differences, [Estimate(d, np.full(d.shape, np.inf)) for d in differences]
+        extrapolated, best = (
+            differences,
+            [DifferenceEstimate(d, np.full(d.shape, np.inf)) for d in differences],
+        )
         while step > shortest and not all(_is_certain(known, enough) for known in best):
             step /= 4
             longer, before = differences, extrapolated
             differences, rounding = _differences(function, step, epsilon)
             extrapolated = [d + (d - e) / 15 for d, e in zip(differences, longer, strict=True)]
             changes = (np.abs(r - s) for r, s in zip(extrapolated, before, strict=True))
-            estimates = map(Estimate, extrapolated, [c + e for c, e in zip(changes, rounding, strict=True)])
+            estimates = map(
+                DifferenceEstimate, extrapolated, [c + e for c, e in zip(changes, rounding, strict=True)]
+            )
             best = [_better(old, new) for old, new in zip(best, estimates, strict=True)]
     return best
 
@@ -55,13 +60,13 @@ def _differences(
     return values, [epsilon * np.maximum(np.abs(y), np.abs(z)) / step for y, z in pairs]
 
 
-def _is_certain(known: Estimate, enough: float) -> bool:
+def _is_certain(known: DifferenceEstimate, enough: float) -> bool:
     return bool(np.all(known.uncertainty <= enough * np.max(np.abs(known.value), initial=0.0)))
 
 
-def _better(old: Estimate, new: Estimate) -> Estimate:
+def _better(old: DifferenceEstimate, new: DifferenceEstimate) -> DifferenceEstimate:
     """The more certain of two estimates, element by element."""
     chosen = ~(old.uncertainty <= new.uncertainty) & ~np.isnan(new.uncertainty)
-    return Estimate(
+    return DifferenceEstimate(
         np.where(chosen, new.value, old.value), np.where(chosen, new.uncertainty, old.uncertainty)
     )

@@ -36,7 +36,7 @@ from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, parse_inputs, restored
 from tiduc.runtime.process import Limits
 from tiduc.runtime.random_seed import is_random_seed
-from tiduc.runtime.signature import Value
+from tiduc.runtime.signature import SignatureValue
 from tiduc.runtime.weights import read_weights
 
 
@@ -107,7 +107,7 @@ PARAMETERS = click.option(
 )
 
 
-def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[Array]:
+def arguments(texts: Sequence[str], inputs: Sequence[SignatureValue], seed: int) -> list[Array]:
     """The arrays that `--input` options give."""
     if len(texts) == 1 and texts[0] in ("random", "zeros"):
         texts = [texts[0]] * len(inputs)
@@ -117,7 +117,7 @@ def arguments(texts: Sequence[str], inputs: Sequence[Value], seed: int) -> list[
 def with_weights(
     weights: str | None,
     texts: Sequence[str],
-    inputs: Sequence[Value],
+    inputs: Sequence[SignatureValue],
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array]:
@@ -144,7 +144,10 @@ def with_weights(
 
 
 def _but_seeds(
-    texts: Sequence[str], inputs: Sequence[Value], seed: int, seeds: Callable[[], Mapping[str, Array]]
+    texts: Sequence[str],
+    inputs: Sequence[SignatureValue],
+    seed: int,
+    seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array] | None:
     """The arrays for the inputs where the texts give all but seeds of random numbers; else None."""
     plain = [value for value in inputs if not is_random_seed(value)]

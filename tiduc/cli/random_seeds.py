@@ -8,7 +8,7 @@ from tiduc.cli.diagnostics import remark
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import MOST, drawn, is_random_seed, random_seed
-from tiduc.runtime.signature import Signature, Value
+from tiduc.runtime.signature import Signature, SignatureValue
 
 SEED = click.option(
     "--seed",
@@ -28,7 +28,7 @@ def remark_on_seeds(file: str, program: Program) -> None:
         )
 
 
-def seeds_among(inputs: Sequence[Value]) -> list[Value]:
+def seeds_among(inputs: Sequence[SignatureValue]) -> list[SignatureValue]:
     """The inputs that are seeds of random numbers."""
     return [value for value in inputs if is_random_seed(value)]
 

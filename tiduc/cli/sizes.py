@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tiduc.backends.iree.elf import Elf, is_elf, read_elf
-from tiduc.backends.iree.sizes import Sizes, sizes_of
+from tiduc.backends.iree.sizes import SizeReport, sizes_of
 from tiduc.backends.iree.static.header import HEAP_BYTES
 from tiduc.backends.iree.wasm import is_wasm, read_wasm
 from tiduc.cli.files import JSON, OUTPUT, PATH, read_input, write, write_json
@@ -28,7 +28,7 @@ def _size(file: str, as_data: bool, output: str) -> None:
     library takes from malloc, as NAME.h beside NAME.o says; it is not known for programs with loops.
     """
     contents = read_input(file)
-    sizes: Sizes | Elf
+    sizes: SizeReport | Elf
     try:
         if is_wasm(contents):
             sizes = read_wasm(contents)
@@ -64,7 +64,7 @@ def _of_library(elf: Elf, file: int, heap: int | None) -> list[tuple[int, str]]:
     return totals + _functions(elf.functions)
 
 
-def _of_module(sizes: Sizes) -> list[tuple[int, str]]:
+def _of_module(sizes: SizeReport) -> list[tuple[int, str]]:
     rows = [
         (sizes.file, f"file, with kernels of the format {sizes.format}"),
         (sizes.code, "kernels, with their data"),

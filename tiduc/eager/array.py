@@ -26,7 +26,7 @@ from tiduc.eager.elements import Elements
 from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
 from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
-from tiduc.eager.places import Place, Step
+from tiduc.eager.places import Place, PlaceStep
 from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import BY_UFUNC, reduce
@@ -92,7 +92,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         """The present value."""
         return self._place.value
 
-    def view(self, step: Step) -> "Array":
+    def view(self, step: PlaceStep) -> "Array":
         """A view of a part of the array."""
         return _at(self._place.part(step), is_scalar=False)
 

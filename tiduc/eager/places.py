@@ -16,7 +16,7 @@ from tiduc.eager.session import is_recording
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class PlaceStep:
     """One step from an array to a part of it.
 
     `read` gives the part of a value, `write` the value with another part; `view` is NumPy's view of that
@@ -46,7 +46,9 @@ class Place:
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
-    def __init__(self, value: EagerInput, cell: _Cell | None = None, path: tuple[Step, ...] = ()) -> None:
+    def __init__(
+        self, value: EagerInput, cell: _Cell | None = None, path: tuple[PlaceStep, ...] = ()
+    ) -> None:
         self._cell = cell if cell is not None else _Cell(value)
         self._path = path
         self._part, self._seen = value, self._cell.stamp
@@ -76,11 +78,11 @@ class Place:
             self._seen = cell.stamp
         return self._part
 
-    def part(self, step: Step) -> "Place":
+    def part(self, step: PlaceStep) -> "Place":
         """The place of a part."""
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
-    def has_view(self, step: Step) -> bool:
+    def has_view(self, step: PlaceStep) -> bool:
         """Whether NumPy gives a view for the step, and not a copy, of an array with this layout."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:

@@ -6,34 +6,34 @@ import numpy as np
 
 from tiduc.eager.indexing import Index, get, put
 from tiduc.eager.movement import flip, joined, part, reshape, transpose
-from tiduc.eager.places import Step
+from tiduc.eager.places import PlaceStep
 from tiduc.eager.record import EagerInput
 
 
-def at(key: Any, index: Index) -> Step:
+def at(key: Any, index: Index) -> PlaceStep:
     """The elements at a basic index."""
-    return Step(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
+    return PlaceStep(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
 
 
-def transposed(order: tuple[int, ...]) -> Step:
+def transposed(order: tuple[int, ...]) -> PlaceStep:
     """The array with dimension `order[i]` as dimension i."""
     back = tuple(int(d) for d in np.argsort(order))
-    return Step(
+    return PlaceStep(
         lambda x: transpose(x, order), lambda x, new: transpose(new, back), lambda a: a.transpose(order)
     )
 
 
-def reshaped(sizes: tuple[int, ...]) -> Step:
+def reshaped(sizes: tuple[int, ...]) -> PlaceStep:
     """The elements in row-major order, in another shape of equal size."""
-    return Step(
+    return PlaceStep(
         lambda x: reshape(x, sizes), lambda x, new: reshape(new, x.data.shape), lambda a: a.reshape(sizes)
     )
 
 
-def flipped(axes: tuple[int, ...], rank: int) -> Step:
+def flipped(axes: tuple[int, ...], rank: int) -> PlaceStep:
     """The elements in reverse order along axes."""
     key = tuple(slice(None, None, -1 if d in axes else None) for d in range(rank))
-    return Step(lambda x: flip(x, axes), lambda x, new: flip(new, axes), lambda a: a[key])
+    return PlaceStep(lambda x: flip(x, axes), lambda x, new: flip(new, axes), lambda a: a[key])
 
 
 def _write_real(x: EagerInput, new: EagerInput) -> EagerInput:
@@ -46,7 +46,7 @@ def _write_imaginary(x: EagerInput, new: EagerInput) -> EagerInput:
     return joined(part(x, "real"), new)
 
 
-REAL = Step(lambda x: part(x, "real") if x.data.dtype.kind == "c" else x, _write_real, lambda a: a.real)
+REAL = PlaceStep(lambda x: part(x, "real") if x.data.dtype.kind == "c" else x, _write_real, lambda a: a.real)
 """The real parts; of a real array, the whole array."""
-IMAGINARY = Step(lambda x: part(x, "imag"), _write_imaginary, lambda a: a.imag)
+IMAGINARY = PlaceStep(lambda x: part(x, "imag"), _write_imaginary, lambda a: a.imag)
 """The imaginary parts; of a real array, zeros that cannot be written to."""

@@ -59,7 +59,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Residual:
+class ExplainedResidual:
     """A residual of the reverse pass: an argument, which is in memory anyway, or the result of an op.
 
     `bytes` is None for a dynamic shape.
@@ -86,7 +86,7 @@ class Peak:
 
 
 @dataclass(frozen=True)
-class Recomputed:
+class RecomputedValue:
     """A value that the VJP recomputes within a budget: how often its op runs, and which op reads the second run.
 
     `share` is the time of the further runs, divided by that of the VJP without a budget.
@@ -109,13 +109,13 @@ class Explanation:
     name: str
     inputs: tuple[Input, ...]
     activity: tuple[Reason, ...]
-    residuals: tuple[Residual, ...]
+    residuals: tuple[ExplainedResidual, ...]
     costs: dict[str, Cost]
     refused: dict[str, str]
     kinks: tuple[Kink, ...]
     jet: Prediction | None = None
     memory: tuple[Peak, ...] = ()
-    recomputed: tuple[Recomputed, ...] = ()
+    recomputed: tuple[RecomputedValue, ...] = ()
 
     @property
     def residual_bytes(self) -> int:
@@ -150,7 +150,7 @@ def explain(
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
-    residuals: list[Residual] = []
+    residuals: list[ExplainedResidual] = []
     peaks: list[Peak] = []
     reverse: Program | None = None
     zero: set[str] = set()
@@ -210,14 +210,14 @@ def find_peaks(program: Program) -> list[Peak]:
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 
 
-def _recomputed(program: Program, budget: str) -> list[Recomputed]:
+def _recomputed(program: Program, budget: str) -> list[RecomputedValue]:
     """The values that a program recomputes within a budget, in descending order of their bytes."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     total = total_seconds(program.view, structured)
     values = recomputed(program.view, structured, budget, loops_of(program))
     found = sorted(values, key=lambda each: -each.bytes * (each.times - 1))
     return [
-        Recomputed(
+        RecomputedValue(
             each.op.name.removeprefix("stablehlo."),
             ", ".join(type_name(y.type) for y in each.op.results),
             describe(each.op.location),
@@ -271,13 +271,15 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _residuals(program: Program, wrt: list[int | str]) -> list[Residual]:
+def _residuals(program: Program, wrt: list[int | str]) -> list[ExplainedResidual]:
     """The residuals that `tiduc split` lists: arguments last, otherwise the largest first."""
     kept = []
     for residual in split(program, wrt).residuals:
         kind, _, name = residual.kind.partition(" ")
         name = name if kind == "input" else residual.kind.removeprefix("stablehlo.").removeprefix("func.")
-        kept.append(Residual(name, str(residual.type), residual.bytes, residual.place, kind == "input"))
+        kept.append(
+            ExplainedResidual(name, str(residual.type), residual.bytes, residual.place, kind == "input")
+        )
     return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 
 

@@ -16,7 +16,7 @@ KINKS, COMPLEX = "#kinks-and-ties", "#complex-values"
 
 
 @dataclass(frozen=True)
-class Choice:
+class KinkChoice:
     """A row of docs/conventions.md: ops, where they have a kink, the derivative chosen there, and the section."""
 
     ops: tuple[str, ...]
@@ -34,44 +34,44 @@ class Choice:
 
 _EXTREMA = ("maximum", "minimum")
 CHOICES = (
-    Choice(("abs",), "0", "1"),
-    Choice(
+    KinkChoice(("abs",), "0", "1"),
+    KinkChoice(
         ("sign", "floor", "ceil", "round_nearest_afz", "round_nearest_even", "compare"), "everywhere", "0"
     ),
-    Choice(_EXTREMA, "equal operands", "half to each", relu=False),
-    Choice(_EXTREMA, "equal operands", "0, as in every framework", relu=True),
-    Choice(
+    KinkChoice(_EXTREMA, "equal operands", "half to each", relu=False),
+    KinkChoice(_EXTREMA, "equal operands", "0, as in every framework", relu=True),
+    KinkChoice(
         ("clamp",),
         "operand at a bound",
         "as `minimum(maximum(x, low), high)` shares ties: half to each of the two that meet; JAX has 0 for all three; "
         "where the bounds cross, the upper one wins",
     ),
-    Choice(
+    KinkChoice(
         ("reduce",),
         "several extrema",
         "shared evenly; an initial value that is known to change nothing has no share",
         body=_EXTREMA,
     ),
-    Choice(
+    KinkChoice(
         ("reduce_window",),
         "several extrema in a window",
         "all to the first in row-major order; an initial value goes after them",
         body=_EXTREMA,
     ),
-    Choice(
+    KinkChoice(
         ("select_and_scatter",),
         "ties",
         "the source goes to the first element in row-major order that the `select` region keeps",
     ),
-    Choice(("sort",), "equal keys", "tangents go where their values go"),
-    Choice(("sqrt", "cbrt", "log"), "0", "infinite, as the formula gives"),
-    Choice(("power",), "x = y = 0", "0; JAX gives NaN"),
-    Choice(("power",), "x = 0", "0"),
-    Choice(("power",), "x < 0", "NaN, as `log x`"),
-    Choice(("remainder",), "everywhere", "`dx - trunc(x / y) dy`"),
-    Choice(("atan2",), "(0, 0)", "NaN, as the formula gives"),
-    Choice(("abs", "sign"), "0", "zero", COMPLEX, "complex"),
-    Choice(
+    KinkChoice(("sort",), "equal keys", "tangents go where their values go"),
+    KinkChoice(("sqrt", "cbrt", "log"), "0", "infinite, as the formula gives"),
+    KinkChoice(("power",), "x = y = 0", "0; JAX gives NaN"),
+    KinkChoice(("power",), "x = 0", "0"),
+    KinkChoice(("power",), "x < 0", "NaN, as `log x`"),
+    KinkChoice(("remainder",), "everywhere", "`dx - trunc(x / y) dy`"),
+    KinkChoice(("atan2",), "(0, 0)", "NaN, as the formula gives"),
+    KinkChoice(("abs", "sign"), "0", "zero", COMPLEX, "complex"),
+    KinkChoice(
         (*_EXTREMA, "clamp"),
         "everywhere",
         "by real parts, then by imaginary ones, as the specification has it",
@@ -86,14 +86,14 @@ class Kink:
     """An op of a program to which a choice applies, and its places."""
 
     op: str
-    choice: Choice
+    choice: KinkChoice
     places: tuple[str, ...]
     times: int
 
 
 def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
     """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
-    places_of: dict[tuple[str, Choice], list[str]] = {}
+    places_of: dict[tuple[str, KinkChoice], list[str]] = {}
 
     def look(op: Any) -> Any:
         name = op.name.removeprefix("stablehlo.")
@@ -114,7 +114,7 @@ def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
 _NAMES = frozenset(name for choice in CHOICES for name in choice.ops)
 
 
-def _fits(op: Any, choice: Choice) -> bool:
+def _fits(op: Any, choice: KinkChoice) -> bool:
     element = getattr(op.operands[0].type, "element_type", None)
     if isinstance(element, ir.ComplexType) != (choice.of == "complex"):
         return False

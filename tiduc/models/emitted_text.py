@@ -8,7 +8,7 @@ Type = tuple[Sequence[int], str]
 
 
 @dataclass(frozen=True)
-class Value:
+class TextTensor:
     """A tensor in the text. A size that is no `int`, such as a `torch.SymInt`, is dynamic."""
 
     name: str
@@ -28,9 +28,9 @@ class Body:
         """`types` are the sizes and element types of the function's arguments."""
         self._lines: list[str] = []
         self._count = 0
-        self.arguments = [Value(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
+        self.arguments = [TextTensor(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
 
-    def function(self, name: str, results: Sequence[Value], attributes: str = "") -> str:
+    def function(self, name: str, results: Sequence[TextTensor], attributes: str = "") -> str:
         """The text of a private function with this name and these attributes that returns these values."""
         inputs = ", ".join(f"{x.name}: {x.type}" for x in self.arguments)
         outputs, names = ", ".join(y.type for y in results), ", ".join(y.name for y in results)
@@ -41,26 +41,26 @@ class Body:
     def emit(
         self,
         op: str,
-        operands: Sequence[Value],
+        operands: Sequence[TextTensor],
         sizes: Sequence[int],
         attributes: str = "",
         element: str | None = None,
-    ) -> Value:
+    ) -> TextTensor:
         """Emits an op and returns its result; the element type defaults to the first operand's."""
         return self.emit_all(op, operands, [(sizes, element or operands[0].element)], attributes)[0]
 
     def emit_all(
         self,
         op: str,
-        operands: Sequence[Value],
+        operands: Sequence[TextTensor],
         types: Sequence[Type],
         attributes: str = "",
         regions: Sequence[str] = (),
-    ) -> list[Value]:
+    ) -> list[TextTensor]:
         """Emits an op with results of these sizes and element types; the op is StableHLO's if no dialect is named."""
         name, count = self._fresh(), len(types)
         names = [name] if count == 1 else [f"{name}#{i}" for i in range(count)]
-        ys = [Value(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
+        ys = [TextTensor(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
         given, of_x = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
         held, nested = (
             f" <{{{attributes}}}>" if attributes else "",
@@ -78,47 +78,47 @@ class Body:
 
     # ---- elementwise ---------------------------------------------------------------------------------------
 
-    def add(self, x: Value, y: Value) -> Value:
+    def add(self, x: TextTensor, y: TextTensor) -> TextTensor:
         return self.emit("add", [x, y], x.sizes)
 
-    def subtract(self, x: Value, y: Value) -> Value:
+    def subtract(self, x: TextTensor, y: TextTensor) -> TextTensor:
         return self.emit("subtract", [x, y], x.sizes)
 
-    def multiply(self, x: Value, y: Value) -> Value:
+    def multiply(self, x: TextTensor, y: TextTensor) -> TextTensor:
         return self.emit("multiply", [x, y], x.sizes)
 
-    def apply(self, function: str, x: Value) -> Value:
+    def apply(self, function: str, x: TextTensor) -> TextTensor:
         """A unary op, or `relu`, whose derivative at 0 is 0."""
         if function != "relu":
             return self.emit(function, [x], x.sizes)
         zero = self.zeros(x.sizes, x.element)
         return self.select(self.compare(x, zero, "GT"), x, zero)
 
-    def compare(self, x: Value, y: Value, direction: str) -> Value:
+    def compare(self, x: TextTensor, y: TextTensor, direction: str) -> TextTensor:
         attributes = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
         return self.emit("compare", [x, y], x.sizes, attributes, "i1")
 
-    def select(self, which: Value, x: Value, y: Value) -> Value:
+    def select(self, which: TextTensor, x: TextTensor, y: TextTensor) -> TextTensor:
         return self.emit("select", [which, x, y], x.sizes, element=x.element)
 
     # ---- shapes --------------------------------------------------------------------------------------------
 
-    def zeros(self, sizes: Sequence[int], element: str) -> Value:
+    def zeros(self, sizes: Sequence[int], element: str) -> TextTensor:
         complex_ = "(0.0, 0.0)" if element.startswith("complex") else ""
         return self.constant(complex_ or ("0.0" if "f" in element else "0"), sizes, element)
 
-    def number(self, n: int) -> Value:
+    def number(self, n: int) -> TextTensor:
         return self.constant(str(n), [], "i32")
 
-    def constant(self, written: str, sizes: Sequence[int], element: str) -> Value:
+    def constant(self, written: str, sizes: Sequence[int], element: str) -> TextTensor:
         """A constant whose elements are written as MLIR writes them, such as `[1, 2]`, or one number for all."""
-        type_ = Value("", tuple(sizes), element).type
+        type_ = TextTensor("", tuple(sizes), element).type
         return self.emit("constant", [], sizes, f"value = dense<{written}> : {type_}", element)
 
-    def convert(self, x: Value, element: str) -> Value:
+    def convert(self, x: TextTensor, element: str) -> TextTensor:
         return x if x.element == element else self.emit("convert", [x], x.sizes, element=element)
 
-    def slice(self, x: Value, ranges: Sequence[tuple[int, int]]) -> Value:
+    def slice(self, x: TextTensor, ranges: Sequence[tuple[int, int]]) -> TextTensor:
         starts, ends, steps = (
             f"array<i64: {', '.join(map(str, numbers))}>"
             for numbers in ([a for a, _ in ranges], [b for _, b in ranges], [1] * len(ranges))
@@ -126,28 +126,28 @@ class Body:
         attributes = f"start_indices = {starts}, limit_indices = {ends}, strides = {steps}"
         return self.emit("slice", [x], [b - a for a, b in ranges], attributes)
 
-    def part(self, x: Value, i: int) -> Value:
+    def part(self, x: TextTensor, i: int) -> TextTensor:
         """x[i]."""
         row = self.slice(x, [(i, i + 1), *((0, n) for n in x.sizes[1:])])
         return self.reshape(row, x.sizes[1:])
 
-    def reshape(self, x: Value, sizes: Sequence[int]) -> Value:
+    def reshape(self, x: TextTensor, sizes: Sequence[int]) -> TextTensor:
         return self.emit("reshape", [x], sizes)
 
-    def transpose(self, x: Value, order: Sequence[int]) -> Value:
+    def transpose(self, x: TextTensor, order: Sequence[int]) -> TextTensor:
         attributes = f"permutation = array<i64: {', '.join(map(str, order))}>"
         return self.emit("transpose", [x], [x.sizes[d] for d in order], attributes)
 
-    def concatenate(self, parts: Sequence[Value], d: int) -> Value:
+    def concatenate(self, parts: Sequence[TextTensor], d: int) -> TextTensor:
         sizes = list(parts[0].sizes)
         sizes[d] = sum(x.sizes[d] for x in parts)
         return self.emit("concatenate", parts, sizes, f"dimension = {d} : i64")
 
-    def iota(self, sizes: Sequence[int], d: int) -> Value:
+    def iota(self, sizes: Sequence[int], d: int) -> TextTensor:
         """Each element's index along dimension `d`."""
         return self.emit("iota", [], sizes, f"iota_dimension = {d} : i64", "i32")
 
-    def sum(self, x: Value, d: int) -> Value:
+    def sum(self, x: TextTensor, d: int) -> TextTensor:
         """The sum along dimension `d`."""
         zero = self.zeros([], x.element)
         adder = self.region([((), x.element)] * 2, lambda a, b: [self.add(a, b)])
@@ -155,24 +155,24 @@ class Body:
         types, attributes = [(sizes, x.element)], f"dimensions = array<i64: {d}>"
         return self.emit_all("reduce", [x, zero], types, attributes, [adder])[0]
 
-    def broadcast(self, x: Value, places: Sequence[int], sizes: Sequence[int]) -> Value:
+    def broadcast(self, x: TextTensor, places: Sequence[int], sizes: Sequence[int]) -> TextTensor:
         """x in this larger shape; dimension i of x becomes dimension `places[i]`."""
         listed = f"array<i64: {', '.join(map(str, places))}>" if places else "array<i64>"
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 
-    def rows(self, x: Value, like: Value) -> Value:
+    def rows(self, x: TextTensor, like: TextTensor) -> TextTensor:
         """A vector broadcast along the last dimension of the shape of `like`."""
         return self.broadcast(x, [len(like.sizes) - 1], like.sizes)
 
-    def rows_of(self, x: Value, like: Value) -> Value:
+    def rows_of(self, x: TextTensor, like: TextTensor) -> TextTensor:
         """A vector broadcast along the first dimension of the shape of `like`: element i fills row i."""
         return self.broadcast(x, [0], like.sizes)
 
-    def spread(self, x: Value, like: Value) -> Value:
+    def spread(self, x: TextTensor, like: TextTensor) -> TextTensor:
         """A scalar broadcast to the shape of `like`."""
         return self.broadcast(x, [], like.sizes)
 
-    def dot(self, x: Value, y: Value, of_x: int, of_y: int) -> Value:
+    def dot(self, x: TextTensor, y: TextTensor, of_x: int, of_y: int) -> TextTensor:
         """The product that contracts dimension `of_x` of x with dimension `of_y` of y."""
         numbers = f"lhs_contracting_dimensions = [{of_x}], rhs_contracting_dimensions = [{of_y}]"
         sizes = [n for d, n in enumerate(x.sizes) if d != of_x]
@@ -181,7 +181,7 @@ class Body:
 
     # ---- loops ---------------------------------------------------------------------------------------------
 
-    def at(self, x: Value, t: Value) -> Value:
+    def at(self, x: TextTensor, t: TextTensor) -> TextTensor:
         """x[t]."""
         zeros = [self.number(0) for _ in x.sizes[1:]]
         listed = ", ".join(map(str, (1, *x.sizes[1:])))
@@ -190,12 +190,14 @@ class Body:
         )
         return self.reshape(row, x.sizes[1:])
 
-    def put(self, x: Value, row: Value, t: Value) -> Value:
+    def put(self, x: TextTensor, row: TextTensor, t: TextTensor) -> TextTensor:
         """x with x[t] replaced by `row`."""
         zeros = [self.number(0) for _ in row.sizes]
         return self.emit("dynamic_update_slice", [x, self.reshape(row, [1, *row.sizes]), t, *zeros], x.sizes)
 
-    def loop(self, count: int, step: Callable[..., Sequence[Value]], initial: Sequence[Value]) -> list[Value]:
+    def loop(
+        self, count: int, step: Callable[..., Sequence[TextTensor]], initial: Sequence[TextTensor]
+    ) -> list[TextTensor]:
         """A loop of `count` iterations over the carried values `initial`; `step(i, *values)` gives the next ones."""
         carried = [self.number(0), *initial]
         types = [(x.sizes, x.element) for x in carried]
@@ -205,10 +207,10 @@ class Body:
         ]
         return self.emit_all("while", carried, types, regions=regions)[1:]
 
-    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[Value]]) -> str:
+    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[TextTensor]]) -> str:
         """The text of a region with arguments of these types, which returns `fill(*arguments)`."""
         outer, self._lines = self._lines, []
-        arguments = [Value(self._fresh(), tuple(sizes), kind) for sizes, kind in types]
+        arguments = [TextTensor(self._fresh(), tuple(sizes), kind) for sizes, kind in types]
         results = fill(*arguments)
         listed = ", ".join(f"{x.name}: {x.type}" for x in arguments)
         names, kinds = ", ".join(y.name for y in results), ", ".join(y.type for y in results)

@@ -14,7 +14,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.expansions import Expansion, detail, present
 
 _ACTIVATIONS = {"sigmoid": "logistic", "tanh": "tanh", "relu": "relu"}
@@ -27,7 +27,7 @@ class _Kind:
 
     gates: int
     activations: tuple[str, ...]
-    step: Callable[[Body, "_Direction", Value, Sequence[Value]], list[Value]]
+    step: Callable[[Body, "_Direction", TextTensor, Sequence[TextTensor]], list[TextTensor]]
     states: int = 1
 
 
@@ -39,26 +39,26 @@ class _Direction:
     """
 
     size: int
-    r: Value
-    rb: Value | None
-    p: Value | None
+    r: TextTensor
+    rb: TextTensor | None
+    p: TextTensor | None
     activations: tuple[str, ...]
     linear_before_reset: bool
     order: tuple[int, ...]
 
 
-def _gates(body: Body, d: _Direction, x: Value) -> list[Value]:
+def _gates(body: Body, d: _Direction, x: TextTensor) -> list[TextTensor]:
     """The parts of x for the gates, in ONNX's order."""
     batch, size = x.sizes[0], d.size
     return [body.slice(x, [(0, batch), (i * size, (i + 1) * size)]) for i in d.order]
 
 
-def _times(body: Body, x: Value, w: Value) -> Value:
+def _times(body: Body, x: TextTensor, w: TextTensor) -> TextTensor:
     """x w', contracting the last dimension of x with the last of w."""
     return body.dot(x, w, len(x.sizes) - 1, 1)
 
 
-def _lstm(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+def _lstm(body: Body, d: _Direction, xw: TextTensor, state: Sequence[TextTensor]) -> list[TextTensor]:
     h, c = state
     f, g, hidden = d.activations
     i, o, forget, cell = _gates(body, d, body.add(xw, _times(body, h, d.r)))
@@ -73,12 +73,12 @@ def _lstm(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[
     return [body.multiply(body.apply(f, o), body.apply(hidden, new_c)), new_c]
 
 
-def _thirds(body: Body, p: Value) -> list[Value]:
+def _thirds(body: Body, p: TextTensor) -> list[TextTensor]:
     size = p.sizes[0] // 3
     return [body.slice(p, [(i * size, (i + 1) * size)]) for i in range(3)]
 
 
-def _gru(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+def _gru(body: Body, d: _Direction, xw: TextTensor, state: Sequence[TextTensor]) -> list[TextTensor]:
     (h,) = state
     f, g = d.activations
     of_x = _gates(body, d, xw)
@@ -96,7 +96,7 @@ def _gru(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[V
     return [body.add(new, body.multiply(z, body.subtract(h, new)))]
 
 
-def _rnn(body: Body, d: _Direction, xw: Value, state: Sequence[Value]) -> list[Value]:
+def _rnn(body: Body, d: _Direction, xw: TextTensor, state: Sequence[TextTensor]) -> list[TextTensor]:
     return [body.apply(d.activations[0], body.add(xw, _times(body, state[0], d.r)))]
 
 
@@ -143,7 +143,9 @@ def _attributes(name: str, call: Any) -> dict[str, Any]:
     return given
 
 
-def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapping[str, Any]) -> list[Value]:
+def directions(
+    body: Body, name: str, operands: Mapping[str, TextTensor], given: Mapping[str, Any]
+) -> list[TextTensor]:
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
@@ -157,8 +159,8 @@ def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapp
         states = {key: body.transpose(v, [1, 0, 2]) for key, v in states.items()}
     count = operands["w"].sizes[0]
     first = {"reverse": 1}.get(given.get("direction", "forward"), 0)
-    outputs: list[Value] = []
-    lasts: list[list[Value]] = [[] for _ in range(kind.states)]
+    outputs: list[TextTensor] = []
+    lasts: list[list[TextTensor]] = [[] for _ in range(kind.states)]
     for i in range(count):
         y, last = _one_direction(body, kind, {**operands, **states, "x": x}, given, i, first + i == 1)
         outputs.append(body.reshape(y, [y.sizes[0], 1, *y.sizes[1:]]))
@@ -171,11 +173,16 @@ def directions(body: Body, name: str, operands: Mapping[str, Value], given: Mapp
 
 
 def _one_direction(
-    body: Body, kind: _Kind, operands: Mapping[str, Value], given: Mapping[str, Any], i: int, is_back: bool
-) -> tuple[Value, list[Value]]:
+    body: Body,
+    kind: _Kind,
+    operands: Mapping[str, TextTensor],
+    given: Mapping[str, Any],
+    i: int,
+    is_back: bool,
+) -> tuple[TextTensor, list[TextTensor]]:
     """The output of each step and the last states of one direction."""
 
-    def own(key: str) -> Value | None:
+    def own(key: str) -> TextTensor | None:
         value = operands.get(key)
         return None if value is None else body.part(value, i)
 
@@ -197,7 +204,7 @@ def _one_direction(
     initial = [own(key) or body.zeros([batch, size], x.element) for key in keys]
     lengths = operands.get("lengths")
 
-    def step(t: Value, *state: Value) -> list[Value]:
+    def step(t: TextTensor, *state: TextTensor) -> list[TextTensor]:
         if is_back:
             t = body.subtract(body.number(steps - 1), t)
         new = kind.step(body, direction, body.at(xw, t), state[:-1])

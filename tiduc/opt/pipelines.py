@@ -1,12 +1,12 @@
 """Named pipelines: the sequences of passes that give a JVP, a VJP or a gradient."""
 
-from tiduc.opt.textual import Pipeline, Step
+from tiduc.opt.textual import PassStep, Pipeline
 
-_IMPORT = Step("tidu-import", takes=("inline", "relu"))
-_LINEARIZE = Step("tidu-linearize", takes=("wrt",))
-_TRANSPOSE = Step("tidu-linear-transpose")
-_MERGE = Step("tidu-materialize-merge")
-_LOWER = Step("tidu-structure", takes=("loop-memory",)), Step("tidu-lower")
+_IMPORT = PassStep("tidu-import", takes=("inline", "relu"))
+_LINEARIZE = PassStep("tidu-linearize", takes=("wrt",))
+_TRANSPOSE = PassStep("tidu-linear-transpose")
+_MERGE = PassStep("tidu-materialize-merge")
+_LOWER = PassStep("tidu-structure", takes=("loop-memory",)), PassStep("tidu-lower")
 
 PIPELINES: dict[str, Pipeline] = {
     "tidu-jvp": Pipeline(
@@ -26,8 +26,8 @@ PIPELINES: dict[str, Pipeline] = {
             _IMPORT,
             _LINEARIZE,
             _TRANSPOSE,
-            Step("tidu-seed"),
-            Step("tidu-materialize-merge", {"primal-outputs": "false"}, ("primal-outputs",)),
+            PassStep("tidu-seed"),
+            PassStep("tidu-materialize-merge", {"primal-outputs": "false"}, ("primal-outputs",)),
             *_LOWER,
         ),
     ),

@@ -102,7 +102,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Step:
+class PassStep:
     """A pass in a named pipeline: options with fixed texts, and the names of those that the pipeline's user may set."""
 
     name: str
@@ -116,7 +116,7 @@ class Pipeline:
 
     name: str
     description: str
-    steps: tuple[Step, ...]
+    steps: tuple[PassStep, ...]
 
     def configured(
         self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]

@@ -28,7 +28,7 @@ from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.random_seed import is_random_seed
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import write_weights
 
 Tensor = ir.Value[ir.RankedTensorType]
@@ -244,7 +244,7 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
         _last(state, "step"),
         _last(state, "batches"),
     }  # inputs of a training step that are no weights
-    own |= {name for name, x in state.items() if is_random_seed(Value(name, TensorType.of(x)))}
+    own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
     for name, (a, b) in adapters.layers.items():
         weight = weights[name + _WEIGHT]

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from tiduc.view.label import SHAPE_OPS, clipped
-from tiduc.view.repeats import Repeat, find_repeat
+from tiduc.view.repeats import RepeatedStretch, find_repeat
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene, moved
 
 MAP = "map"
@@ -127,7 +127,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
         return None
     stretches = [[box.id for box in boxes[s : s + candidate.length]] for s in candidate.starts]
     alike = _alike(stretches, into)
-    repeat = Repeat(
+    repeat = RepeatedStretch(
         candidate.length, tuple(s for s, same in zip(candidate.starts, alike, strict=True) if same)
     )
     if repeat.worth < max(WORTH, len(boxes) // SHARE) or len(repeat.starts) < 2:

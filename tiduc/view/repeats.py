@@ -27,7 +27,7 @@ class _State:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatedStretch:
     """The length of a stretch and its start positions; occurrences do not overlap."""
 
     length: int
@@ -40,7 +40,7 @@ class Repeat:
 
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
-) -> Repeat | None:
+) -> RepeatedStretch | None:
     """The stretch of at least `shortest` letters with the highest worth; None if there is no repeated stretch.
 
     In a row of equal layers, each shift of the stretch repeats as well; the shift with the smallest `cut(start, end)`,
@@ -53,7 +53,7 @@ def find_repeat(
         key=lambda s: (min(s.times, len(numbers) // s.length) - 1) * s.length,
         reverse=True,
     )
-    best: Repeat | None = None
+    best: RepeatedStretch | None = None
     for state in promising[:CANDIDATES]:
         for length in _lengths(state, states[state.link].length, shortest):
             starts = _occurrences(numbers, state.end - length + 1, length)
@@ -101,7 +101,7 @@ def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 
-def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
+def _occurrences(text: Sequence[int], start: int, length: int) -> RepeatedStretch:
     """The occurrences of a stretch from the left, without overlap."""
     stretch = list(text[start : start + length])
     starts, at = [], 0
@@ -112,10 +112,10 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> Repeat:
             at += length
         else:
             at += 1
-    return Repeat(length, tuple(starts))
+    return RepeatedStretch(length, tuple(starts))
 
 
-def _shifted(text: Sequence[int], repeat: Repeat, cut: Callable[[int, int], int]) -> Repeat:
+def _shifted(text: Sequence[int], repeat: RepeatedStretch, cut: Callable[[int, int], int]) -> RepeatedStretch:
     """The repeat with all occurrences shifted by the distance for which the total `cut` is smallest."""
     best, least = repeat, sum(cut(s, s + repeat.length) for s in repeat.starts)
     for direction in (-1, 1):
@@ -126,5 +126,5 @@ def _shifted(text: Sequence[int], repeat: Repeat, cut: Callable[[int, int], int]
                 break
             here = sum(cut(s, s + repeat.length) for s in starts)
             if here < least:
-                best, least = Repeat(repeat.length, starts), here
+                best, least = RepeatedStretch(repeat.length, starts), here
     return best

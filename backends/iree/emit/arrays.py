@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import Size, broadcast, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, broadcast, read
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import context
@@ -44,7 +44,7 @@ def sizes_of(b: Emitter, x: IrValue) -> list[Any]:
     ]
 
 
-def type_of(sizes: Sequence[int | Size], element_type: ir.Type) -> ir.RankedTensorType:
+def type_of(sizes: Sequence[int | RunTimeSize], element_type: ir.Type) -> ir.RankedTensorType:
     """The type of an array of these sizes."""
     return ir.RankedTensorType.get(_static(sizes), element_type)
 
@@ -102,7 +102,7 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
     return b.convert(x, signless(64))
 
 
-def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[int | Size]) -> IrValue:
+def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[int | RunTimeSize]) -> IrValue:
     """x, tied to these sizes for the compiler, which does not see them through a barrier."""
     if not is_dynamic(x.type):
         return x
@@ -122,14 +122,14 @@ def not_fused(b: Emitter, x: IrValue) -> IrValue:
     return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
 
 
-def scalar_of(b: Emitter, n: int | Size) -> IrValue:
+def scalar_of(b: Emitter, n: int | RunTimeSize) -> IrValue:
     """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
 def part(
-    b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[int | Size], strides: Sequence[int]
+    b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[int | RunTimeSize], strides: Sequence[int]
 ) -> Any:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
     if not is_dynamic(x.type) and all(isinstance(n, int) for n in (*start, *sizes)):
@@ -157,7 +157,7 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
     return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
 
 
-def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[int | Size]) -> IrValue:
+def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[int | RunTimeSize]) -> IrValue:
     """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
     attributes = {
         "broadcast_dimensions": dims(dimensions),
@@ -167,7 +167,7 @@ def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[in
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
 
 
-def _vector(b: Emitter, sizes: Sequence[int | Size]) -> IrValue:
+def _vector(b: Emitter, sizes: Sequence[int | RunTimeSize]) -> IrValue:
     """A vector of sizes."""
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
@@ -194,7 +194,7 @@ def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 def computed(
     b: Emitter,
-    sizes: Sequence[int | Size],
+    sizes: Sequence[int | RunTimeSize],
     element_type: ir.Type,
     arrays: Sequence[IrValue],
     fill: Callable[..., Any],
@@ -224,7 +224,7 @@ def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> 
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
-def is_inside(k: Kernel, place: Sequence[Size], sizes: Sequence[int | Size]) -> Any:
+def is_inside(k: Kernel, place: Sequence[RunTimeSize], sizes: Sequence[int | RunTimeSize]) -> Any:
     """Whether a place is within an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
@@ -233,7 +233,7 @@ def _numbers(b: Emitter) -> Kernel:
     return Kernel(b.place, b.location)
 
 
-def _static(sizes: Sequence[int | Size]) -> list[int]:
+def _static(sizes: Sequence[int | RunTimeSize]) -> list[int]:
     """The sizes as attributes have them: with a marker for each one known at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 

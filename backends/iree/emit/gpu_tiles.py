@@ -35,7 +35,7 @@ _START = 2000
 
 
 @dataclass(frozen=True)
-class Tile:
+class GpuTile:
     """A workgroup's rows and columns of the result, and the terms that it copies at once.
 
     A term takes `alone` cycles if a multiprocessor has one workgroup, and `shared` for each of several workgroups
@@ -57,9 +57,9 @@ class Tile:
         return 128 if self.in_tensor_cores else self.rows * self.columns // math.prod(self.of_worker)
 
 
-TILES = Tile(64, 64, 16, (8, 4), 97, 62), Tile(32, 32, 32, (2, 4), 38, 27)
+TILES = GpuTile(64, 64, 16, (8, 4), 97, 62), GpuTile(32, 32, 32, (2, 4), 38, 27)
 
-TENSOR_TILES = Tile(64, 64, 64, (2, 4), 20, 11, True), Tile(32, 32, 64, (1, 2), 14, 5, True)
+TENSOR_TILES = GpuTile(64, 64, 64, (2, 4), 20, 11, True), GpuTile(32, 32, 64, (1, 2), 14, 5, True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Product:
         product = Product(batches, *sizes, not isinstance(element(x), ir.F32Type))
         return product if any(product.choices()) else None
 
-    def choices(self) -> Iterator[tuple[Tile, int]]:
+    def choices(self) -> Iterator[tuple[GpuTile, int]]:
         """The tiles, and the numbers of parts into which the sum can be divided."""
         for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
@@ -97,21 +97,21 @@ class Product:
                     yield tile, parts
                 parts *= 2
 
-    def _is_divided(self, tile: Tile) -> bool:
+    def _is_divided(self, tile: GpuTile) -> bool:
         """Whether a tile may compute the product: IREE pads tiles of f32 rightly, but not those in tensor cores."""
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
 
-    def workgroups(self, tile: Tile, parts: int) -> int:
+    def workgroups(self, tile: GpuTile, parts: int) -> int:
         """The number of workgroups."""
         tiles = -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
         return parts * math.prod(self.batches) * tiles
 
-    def terms_of_part(self, tile: Tile, parts: int) -> int:
+    def terms_of_part(self, tile: GpuTile, parts: int) -> int:
         """The terms of a part of the sum, with zeros: a multiple of the tile's."""
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
-    def cycles(self, tile: Tile, parts: int) -> float:
+    def cycles(self, tile: GpuTile, parts: int) -> float:
         """The estimated cycles of the kernels."""
         waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
         product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
-from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, read
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.mlir.context import context
@@ -32,9 +32,9 @@ _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
 class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
-    def index(self, n: int | Size | IrValue) -> Any:
-        """An integer or a `Size` as a value of type index; a value as it is."""
-        if isinstance(n, Size):
+    def index(self, n: int | RunTimeSize | IrValue) -> Any:
+        """An integer or a `RunTimeSize` as a value of type index; a value as it is."""
+        if isinstance(n, RunTimeSize):
             return n.at(self)
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
@@ -47,35 +47,39 @@ class Kernel(Emitter):
         attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
-    def dynamic(self, sizes: Sequence[int | Size]) -> list[IrValue]:
+    def dynamic(self, sizes: Sequence[int | RunTimeSize]) -> list[IrValue]:
         """The sizes that are known only at run time, as values; integers are left out."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
-    def arith(self, name: str, *xs: Size | int | IrValue) -> IrValue:
+    def arith(self, name: str, *xs: RunTimeSize | int | IrValue) -> IrValue:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
         scalars = [self.index(x) for x in xs]
         return self.emit(f"arith.{name}", scalars, scalars[0].type)
 
-    def compared(self, predicate: str, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
+    def compared(
+        self, predicate: str, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue
+    ) -> IrValue:
         """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
         name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
         number = i64(numbers[predicate])
         pair = self.index(x), self.index(y)
         return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
-    def below(self, x: Size | IrValue, y: int | Size | IrValue) -> IrValue:
+    def below(self, x: RunTimeSize | IrValue, y: int | RunTimeSize | IrValue) -> IrValue:
         """x < y as unsigned integers, so that a negative x is never below a size y."""
         return self.compared("ult", x, y)
 
-    def at_most(self, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
+    def at_most(self, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue) -> IrValue:
         """x <= y, for signed integers of one type."""
         return self.compared("sle", x, y)
 
-    def equal(self, x: Any, y: int | Size | IrValue) -> IrValue:
+    def equal(self, x: Any, y: int | RunTimeSize | IrValue) -> IrValue:
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def select_scalar(self, condition: IrValue, x: int | Size | IrValue, y: int | Size | IrValue) -> IrValue:
+    def select_scalar(
+        self, condition: IrValue, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue
+    ) -> IrValue:
         """x if the condition holds, else y; scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
@@ -94,7 +98,7 @@ class Kernel(Emitter):
         """Whether a condition does not hold."""
         return self.arith("xori", condition, self.number(1, signless(1)))
 
-    def cast(self, x: int | Size | IrValue, type_: ir.Type) -> IrValue:
+    def cast(self, x: int | RunTimeSize | IrValue, type_: ir.Type) -> IrValue:
         """A number of type index converted to another integer type, or the reverse."""
         return self.emit("arith.index_cast", (self.index(x),), type_)
 
@@ -102,11 +106,11 @@ class Kernel(Emitter):
         """The element of array x at indices `place`."""
         return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
 
-    def index_at(self, x: IrValue, *place: Size) -> IrValue:
+    def index_at(self, x: IrValue, *place: RunTimeSize) -> IrValue:
         """The element of an array of integers at indices `place`, as an index."""
         return self.cast(self.element(x, *place), ir.IndexType.get())
 
-    def put(self, v: IrValue, x: IrValue, *place: int | Size | IrValue) -> IrValue:
+    def put(self, v: IrValue, x: IrValue, *place: int | RunTimeSize | IrValue) -> IrValue:
         """Array x with v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
@@ -119,7 +123,7 @@ class Kernel(Emitter):
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
-    def empty(self, type_: Any, sizes: Sequence[int | Size] = ()) -> IrValue:
+    def empty(self, type_: Any, sizes: Sequence[int | RunTimeSize] = ()) -> IrValue:
         """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
@@ -130,7 +134,7 @@ class Kernel(Emitter):
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
-    def linear_index(self, sizes: Sequence[Any], place: Sequence[int | Size]) -> Any:
+    def linear_index(self, sizes: Sequence[Any], place: Sequence[int | RunTimeSize]) -> Any:
         """The row-major index, as a size, of a place in an array of these sizes."""
         at: Any = 0
         for n, i in zip(sizes, place, strict=True):
@@ -154,9 +158,9 @@ class Kernel(Emitter):
 
     def loop(
         self,
-        start: int | Size,
-        end: int | Size | IrValue,
-        step: int | Size,
+        start: int | RunTimeSize,
+        end: int | RunTimeSize | IrValue,
+        step: int | RunTimeSize,
         initial: Sequence[IrValue],
         body: Callable[..., Sequence[Any]],
     ) -> tuple[IrValue, ...]:
@@ -171,7 +175,10 @@ class Kernel(Emitter):
         return self.emit_all("scf.for", (*bounds, *initial), types, None, [fill])
 
     def nest(
-        self, sizes: Sequence[int | Size], initial: Sequence[IrValue], body: Callable[..., Sequence[Any]]
+        self,
+        sizes: Sequence[int | RunTimeSize],
+        initial: Sequence[IrValue],
+        body: Callable[..., Sequence[Any]],
     ) -> Sequence[IrValue]:
         """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
 
@@ -180,7 +187,7 @@ class Kernel(Emitter):
         if not sizes:
             return body(self, [], *initial)
 
-        def inner(k: Kernel, i: int | Size, *carries: IrValue) -> Sequence[Any]:
+        def inner(k: Kernel, i: int | RunTimeSize, *carries: IrValue) -> Sequence[Any]:
             return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
         return inner(self, 0, *initial) if sizes[0] == 1 else self.loop(0, sizes[0], 1, initial, inner)
@@ -240,7 +247,7 @@ def dispatch(
     b: Emitter,
     types: Sequence[ir.RankedTensorType],
     fill: Callable[[Kernel], Sequence[Any]],
-    sizes: Sequence[int | Size] = (),
+    sizes: Sequence[int | RunTimeSize] = (),
     divided: bool = False,
 ) -> tuple[IrValue, ...]:
     """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.

@@ -1,6 +1,6 @@
 """Sizes of dynamic dimensions, with Python's operators; a static size is an int.
 
-(n - 1) // 2 + 1        an int if n is one; else a `Size`, whose ops are emitted where the size is read
+(n - 1) // 2 + 1        an int if n is one; else a `RunTimeSize`, whose ops are emitted where the size is read
 """
 
 from collections.abc import Callable, Sequence
@@ -16,21 +16,21 @@ _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
 
 
 @dataclass(frozen=True)
-class Size:
+class RunTimeSize:
     """A number that is known at run time; `at(kernel)` emits ops that compute it and gives a value of type index."""
 
     at: Callable[[Any], Any]
 
-    def __add__(self, n: "int | Size") -> Any:
+    def __add__(self, n: "int | RunTimeSize") -> Any:
         return _computed("addi", self, n)
 
-    def __sub__(self, n: "int | Size") -> Any:
+    def __sub__(self, n: "int | RunTimeSize") -> Any:
         return _computed("subi", self, n)
 
-    def __mul__(self, n: "int | Size") -> Any:
+    def __mul__(self, n: "int | RunTimeSize") -> Any:
         return _computed("muli", self, n)
 
-    def __floordiv__(self, n: "int | Size") -> Any:
+    def __floordiv__(self, n: "int | RunTimeSize") -> Any:
         return _computed("floordivsi", self, n)
 
     def __mod__(self, n: int) -> Any:
@@ -45,39 +45,39 @@ class Size:
     __radd__, __rmul__ = __add__, __mul__
 
 
-def read(value: IrValue) -> Size:
+def read(value: IrValue) -> RunTimeSize:
     """The size that a value of type index holds."""
-    return Size(lambda _: value)
+    return RunTimeSize(lambda _: value)
 
 
-def larger(m: int | Size, n: int | Size) -> Any:
+def larger(m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
     """The larger of m and n."""
     return max(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("maxsi", m, n)
 
 
-def smaller(m: int | Size, n: int | Size) -> Any:
+def smaller(m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
     """The smaller of m and n."""
     return min(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("minsi", m, n)
 
 
-def broadcast(m: Size, n: Size) -> Any:
+def broadcast(m: RunTimeSize, n: RunTimeSize) -> Any:
     """The size of two dimensions broadcast together: n if m is 1, else m."""
     if isinstance(m, int):
         return n if m == 1 else m
-    return Size(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
+    return RunTimeSize(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
 
 
-def clamped(n: Any, most: int | Size) -> Any:
+def clamped(n: Any, most: int | RunTimeSize) -> Any:
     """n, or the nearest of 0 and `most` if n is beyond them."""
     return larger(smaller(n, most), 0)
 
 
-def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[int | Size]) -> list[Any]:
+def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[int | RunTimeSize]) -> list[Any]:
     """`sizes`, with the static sizes of a type in place of those known at run time."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
-def padded(sizes: Sequence[int | Size], *paddings: Sequence[Any]) -> list[Any]:
+def padded(sizes: Sequence[int | RunTimeSize], *paddings: Sequence[Any]) -> list[Any]:
     """The sizes of a padded array; the paddings are those before, behind, and between elements."""
     return [
         n + larger(n - 1, 0) * interior + (low + high)
@@ -85,12 +85,12 @@ def padded(sizes: Sequence[int | Size], *paddings: Sequence[Any]) -> list[Any]:
     ]
 
 
-def window_count(n: int | Size, size: int, stride: int, dilation: int) -> Any:
+def window_count(n: int | RunTimeSize, size: int, stride: int, dilation: int) -> Any:
     """The number of windows along a dimension of n elements."""
     return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
 
 
-def _computed(name: str, m: int | Size, n: int | Size) -> Any:
+def _computed(name: str, m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
     if isinstance(n, int) and n == _NEUTRAL.get(name):
         return m
-    return Size(lambda k: k.arith(name, *map(k.index, (m, n))))
+    return RunTimeSize(lambda k: k.arith(name, *map(k.index, (m, n))))

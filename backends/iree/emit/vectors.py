@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, read
 from tiduc.backends.iree.settings import Registers, Settings
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
@@ -39,11 +39,11 @@ def lanes(x: IrValue, registers: Registers) -> int:
     return registers.bits // int(element(x).width)
 
 
-def quotient(n: int | Size, by: int) -> Any:
+def quotient(n: int | RunTimeSize, by: int) -> Any:
     """n // by, for n that are not negative."""
     if by == 1:
         return n
-    return n // by if isinstance(n, int) else Size(lambda k: k.arith("divui", n, by))
+    return n // by if isinstance(n, int) else RunTimeSize(lambda k: k.arith("divui", n, by))
 
 
 class Vectors(Kernel):
@@ -68,7 +68,7 @@ class Vectors(Kernel):
             self._numbers[value, type_] = begin.number(value, type_)
         return self._numbers[value, type_]
 
-    def held(self, n: int | Size) -> Any:
+    def held(self, n: int | RunTimeSize) -> Any:
         """A size whose ops are emitted here; an integer as it is."""
         return n if isinstance(n, int) else read(self.index(n))
 
@@ -94,7 +94,7 @@ class Vectors(Kernel):
         )
 
     def store(
-        self, v: IrValue, x: IrValue, place: Sequence[int | Size], mask: IrValue | None = None
+        self, v: IrValue, x: IrValue, place: Sequence[int | RunTimeSize], mask: IrValue | None = None
     ) -> IrValue:
         """Array x with vector v from `place` on, along the last dimension; unchanged where the mask does not hold."""
         operands = v, x, *map(self.index, place), *_given(mask)
@@ -107,13 +107,13 @@ class Vectors(Kernel):
         zero, *outer, size = self.zeros(), *sizes
         whole = self.held(quotient(size, self.width) * self.width)
 
-        def row(k: "Vectors", place: Sequence[int | Size], x: IrValue) -> list[Any]:
+        def row(k: "Vectors", place: Sequence[int | RunTimeSize], x: IrValue) -> list[Any]:
             (x,) = k.loop(0, whole, k.width, [x], lambda k, i, x: [k.store(zero, x, [*place, i])])
             return [x if size == whole else k.store(zero, x, [*place, whole], k.first(size - whole))]
 
         return self.nest(outer, [x], row)[0]
 
-    def first(self, n: int | Size) -> Any:
+    def first(self, n: int | RunTimeSize) -> Any:
         """The mask of the first n lanes: all if n is larger than their number, none if n is negative."""
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 

@@ -20,7 +20,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import Size, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, read
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
@@ -40,7 +40,7 @@ _MOST = 2**31
 """The code reads numbers below this limit, as integers of 32 bits."""
 
 
-class Part(NamedTuple):
+class ArrayPart(NamedTuple):
     """A part of an array: its value, its starts there, and its sizes; the value may lack dimensions of size 1."""
 
     value: Any
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedNumbers:
     """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes share it.
 
     `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size. The
@@ -61,7 +61,7 @@ class Shared:
     known: frozenset[int] = frozenset()
 
     @staticmethod
-    def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "Shared":
+    def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
         """The numbers of a named tuple; `dimensions` name the sizes of each input and the result.
 
         A size that the code knows has no name. The code also knows which of the numbers named in `ones` are 1, since
@@ -72,7 +72,7 @@ class Shared:
             tuple((d, at[name]) for d, name in enumerate(names) if name is not None) for names in dimensions
         )
         known = [i for name, i in at.items() if (name in ones and numbers[i] == 1) or numbers[i] >= _MOST]
-        return Shared(tuple(numbers), sizes, frozenset(known))
+        return SharedNumbers(tuple(numbers), sizes, frozenset(known))
 
     @property
     def read(self) -> list[int]:
@@ -93,7 +93,7 @@ class Shared:
             for type_, those in zip(types, dynamic, strict=True)
         ]
 
-    def all(self, read: Sequence[Size | IrValue]) -> list[Any]:
+    def all(self, read: Sequence[RunTimeSize | IrValue]) -> list[Any]:
         """All numbers, of which the code reads these."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
@@ -104,13 +104,13 @@ class Shared:
         return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
 
 
-Body = Callable[[Vectors, Sequence[Size], Sequence[Any]], Part]
+Body = Callable[[Vectors, Sequence[RunTimeSize], Sequence[Any]], ArrayPart]
 
 
-class Emits(Protocol):
+class EmitsPart(Protocol):
     """Emits the parts of an array."""
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place."""
 
 
@@ -120,13 +120,13 @@ class Code:
 
     `form` has the properties on which the code depends, such as the tile of sums in registers: dispatches of equal
     forms and types share code. `part(form, numbers, *arrays)` emits parts, in the code of the dispatch. `numbers` is a
-    named tuple; `axes` and `ones` name its fields as `Shared.named` takes them. Without numbers, the code depends on
-    all sizes.
+    named tuple; `axes` and `ones` name its fields as `SharedNumbers.named` takes them. Without numbers, the code
+    depends on all sizes.
     """
 
     name: str
     form: object
-    part: Callable[..., Emits]
+    part: Callable[..., EmitsPart]
     numbers: Any = None
     ones: Sequence[str] = ()
     axes: Sequence[Sequence[str | None]] = ()
@@ -134,12 +134,12 @@ class Code:
     def run(self, b: Emitter, arrays: Sequence[Any], type_: ir.Type, counts: Sequence[int]) -> Any:
         """The array of a type whose parts the code computes for each place in an array of `counts`."""
 
-        def fill(k: Vectors, place: Sequence[Size], inputs: Sequence[Any]) -> Part:
+        def fill(k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[Any]) -> ArrayPart:
             read = inputs[len(arrays) :]
             numbers = type(self.numbers)(*read) if read else None
             return self.part(self.form, numbers, *inputs[: len(arrays)]).one(k, place)
 
-        shared = None if self.numbers is None else Shared.named(self.numbers, self.ones, *self.axes)
+        shared = None if self.numbers is None else SharedNumbers.named(self.numbers, self.ones, *self.axes)
         return in_workgroups(b, self.name, self.form, arrays, type_, counts, fill, shared)
 
 
@@ -151,7 +151,7 @@ def in_workgroups(
     type_: Any,
     counts: Sequence[int],
     fill: Body,
-    shared: Shared | None = None,
+    shared: SharedNumbers | None = None,
 ) -> IrValue:
     """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of up to three `counts`.
 
@@ -224,12 +224,12 @@ def _executable(
     types: Sequence[ir.RankedTensorType],
     counts: Sequence[int],
     fill: Body,
-    shared: Shared | None,
+    shared: SharedNumbers | None,
 ) -> None:
     """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     by_size = shared is not None
-    shared = shared or Shared((), ((),) * len(types))
+    shared = shared or SharedNumbers((), ((),) * len(types))
     words = [signless(32)] * len(shared.read)
     takes = _Takes(types, shared, len(counts))
     arguments = [*bound[:-1], *words, bound[-1]]
@@ -270,7 +270,7 @@ class _Takes(NamedTuple):
     """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
 
     types: Sequence[Any]  # the last one is the result's
-    shared: Shared
+    shared: SharedNumbers
     dimensions: int  # of the place
 
 
@@ -334,11 +334,11 @@ def _index(n: int) -> ir.IntegerAttr:
 
 
 def _slice(
-    starts: Sequence[int | Size], sizes: Sequence[int | Size | None], arrays: Sequence[int]
+    starts: Sequence[int | RunTimeSize], sizes: Sequence[int | RunTimeSize | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
     """The attributes of an op on a slice; its operands are `arrays`, then starts and sizes that are not integers."""
 
-    def static(numbers: Sequence[int | Size | None]) -> ir.DenseI64ArrayAttr:
+    def static(numbers: Sequence[int | RunTimeSize | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()
         return ir.DenseI64ArrayAttr.get([n if isinstance(n, int) else unknown for n in numbers])
 

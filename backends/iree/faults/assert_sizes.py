@@ -19,7 +19,7 @@ from tiduc.backends.iree.emit.arrays import number, sizes_of
 from tiduc.backends.iree.emit.emitter import Emitter, within
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import Size, larger, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, read
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
@@ -147,7 +147,7 @@ class _Assertions:
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
-    def _fits(self, sizes: Sequence[Size], most: int) -> Any:
+    def _fits(self, sizes: Sequence[RunTimeSize], most: int) -> Any:
         """The product of sizes is at most a number, found by division, which does not overflow."""
         left: Any = most
         for n in sizes:
@@ -167,7 +167,7 @@ class _Assertions:
             )
         return self._read[i]
 
-    def _computed(self, kind: str, m: Any, n: int | Size) -> Any:
+    def _computed(self, kind: str, m: Any, n: int | RunTimeSize) -> Any:
         if kind == "quotient":
             return m // larger(n, 1)
         if kind == "maximum":

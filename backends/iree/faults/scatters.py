@@ -13,7 +13,7 @@ from tiduc.backends.iree.emit.gpu_scatters import adds_rows, with_rows_added
 from tiduc.backends.iree.emit.known import splat
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import Size, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.matching import defined_by
@@ -88,7 +88,7 @@ def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral
     return b.reshape(scattered(b, op, rows, where, new), shape(op.operands[0]))
 
 
-def _with_spare_row(b: Emitter, x: IrValue, rows: int | Size, width: Any) -> IrValue:
+def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Any) -> IrValue:
     """x as rows of a width, with one more row for the updates to be dropped.
 
     IREE stores a concatenation of constants, which it computes when it compiles; of equal elements, it fills an array.
@@ -109,7 +109,7 @@ STEPS = 2**15
 
 
 def in_parts(
-    b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: int | Size, width: int
+    b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: int | RunTimeSize, width: int
 ) -> Any:
     """Scatters `count` rows; on GPUs, `STEPS` at a time, one part after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:

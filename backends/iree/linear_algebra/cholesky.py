@@ -7,7 +7,7 @@ Two rows are computed together from the rows above their block, so that those ar
 is the adjoint of u, computed from the adjoint of the lower triangle of a.
 """
 
-from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
@@ -16,7 +16,7 @@ _AT_ONCE = 2  # rows of results computed together
 
 
 @program
-def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
+def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
     """The factor, and `info`: the first column, counted from one, without a positive root; 0 if all have one.
 
     The other triangle is not read. In the result it is zero, or that of a if `keep`.
@@ -44,7 +44,7 @@ def factors(p: Program, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
 
 
 @program
-def first_without_root(p: Program, factor: Matrix) -> list[Matrix]:
+def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
     """`info` for a factor that was computed elsewhere."""
     info = p.result(1, 1, "integer")
     info[0] = _number_without_root(factor)

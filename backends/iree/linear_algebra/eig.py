@@ -14,7 +14,7 @@ from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import shifts
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
@@ -38,7 +38,7 @@ def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[Any]:
 
 
 @program
-def _schur(p: Program, x: Matrix) -> list[Matrix]:
+def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
     """Eigenvalues; t, divided by a power of two; z^H; and `info`."""
     n = x.rows
     w, t, zh = p.result(1, n, "complex"), p.result(n, n, "complex"), p.result(n, n, "complex")
@@ -120,7 +120,7 @@ class _Sweeps:
 
 
 @program
-def _vectors(p: Program, t: Matrix, zh: Matrix) -> list[Matrix]:
+def _vectors(p: MatrixProgram, t: Matrix, zh: Matrix) -> list[Matrix]:
     """z times the eigenvectors of the triangular matrix t, as columns."""
     n = t.rows
     v, x, rows = p.result(n, n), p.work(1, n), p.work(n, n, padded=True)

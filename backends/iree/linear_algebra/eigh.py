@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from tiduc.backends.iree.linear_algebra import shifts
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 
 @program
-def decompose(p: Program, x: Matrix, *, vectors: bool) -> list[Matrix]:
+def decompose(p: MatrixProgram, x: Matrix, *, vectors: bool) -> list[Matrix]:
     """Eigenvectors, as columns, if requested; ascending eigenvalues; and `info`, as LAPACK's syevd gives them.
 
     Reads only the lower triangle of x, and the real part of its diagonal.

@@ -7,13 +7,13 @@ Step i compares row i, after elimination, with row i + 1. The row with the large
 import functools
 from collections.abc import Sequence
 
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Number
 
 
 @program
-def solve(p: Program, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
+def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
     """The second, main and first diagonals of U, x, and `info`, as LAPACK's gtsv returns them.
 
     `info` is the place, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots below

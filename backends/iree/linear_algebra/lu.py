@@ -8,7 +8,7 @@ The pivot of a column is the first of the largest entries on and below the diago
 |re| + |im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.
 """
 
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int
 
@@ -16,7 +16,7 @@ _BLOCK = 32
 
 
 @program
-def factors(p: Program, a: Matrix) -> list[Matrix]:
+def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
     """Both factors in one matrix; the pivots, counted from zero; and `info`, the first column without a pivot.
 
     The diagonal is that of U; the diagonal of L is one. `info` counts from one, and is 0 if all columns have pivots.

@@ -25,7 +25,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, Scope
+from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar, ScalarScope
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
@@ -38,7 +38,7 @@ Kind = Literal["real", "complex", "integer"]
 """The kinds of entries: real and complex numbers of the program's precision, and i32."""
 
 
-class Program(Scope):
+class MatrixProgram(ScalarScope):
     """Emits the body of the loop over a batch: a program for one matrix of each batch that it reads or writes.
 
     It fills `block`, whose arguments are the index of the matrix in its batch and the arrays that the program writes.
@@ -214,7 +214,7 @@ class Program(Scope):
 class Variable:
     """An index, a number or an array that a program changes."""
 
-    def __init__(self, p: Scope, parts: tuple[IrValue, ...]) -> None:
+    def __init__(self, p: ScalarScope, parts: tuple[IrValue, ...]) -> None:
         self.p = p
         self.parts = parts
 
@@ -248,7 +248,7 @@ class Matrix:
     Real and imaginary parts are in one array each.
     """
 
-    p: Program
+    p: MatrixProgram
     arrays: Sequence[Variable]  # one for each part
     start: Int | int  # the offset of the first entry
     rows: int

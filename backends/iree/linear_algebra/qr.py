@@ -9,14 +9,14 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4
 
 import math
 
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 
 @program
-def factors(p: Program, a: Matrix) -> list[Matrix]:
+def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
     """The packed factors of a, m by n, and tau, one row of min(m, n) numbers."""
     count = min(a.rows, a.columns)
     qr, taus, w = p.result(a.rows, a.columns), p.result(1, count), p.work(1, a.columns)
@@ -27,7 +27,7 @@ def factors(p: Program, a: Matrix) -> list[Matrix]:
 
 
 @program
-def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
+def pivoted(p: MatrixProgram, a: Matrix, wanted: Matrix) -> list[Matrix]:
     """The packed factors, the order of the n columns, counted from zero, and tau.
 
     Columns with a nonzero number in the row `wanted` come first; after them, each step takes the longest remaining one.
@@ -49,7 +49,7 @@ def pivoted(p: Program, a: Matrix, wanted: Matrix) -> list[Matrix]:
 
 
 @program
-def multiply_by_q(p: Program, qr: Matrix, taus: Matrix, c: Matrix, *, adjoint: bool) -> list[Matrix]:
+def multiply_by_q(p: MatrixProgram, qr: Matrix, taus: Matrix, c: Matrix, *, adjoint: bool) -> list[Matrix]:
     """Q c, or Q^H c if `adjoint`, from the packed factors and tau."""
     m, n, count = c.rows, c.columns, taus.columns
     x, v, w = p.result(m, n), p.work(m, count), p.work(1, n)

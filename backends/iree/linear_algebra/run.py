@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import is_complex, shape
 
@@ -32,7 +32,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
         holder = ir.Module.create(b.location)
         block = ir.Block.create_after(holder.body, ir.IndexType.get(), arg_locs=[b.location])
         count, real = shape(batches[0])[0], lines[0][0].type.element_type
-        p = Program(block, b.location, real, "complex" if is_complex(batches[0]) else "real", count)
+        p = MatrixProgram(block, b.location, real, "complex" if is_complex(batches[0]) else "real", count)
         given = []
         for x, parts in zip(batches, lines, strict=True):
             *rows, columns = shape(x)[1:]
@@ -44,7 +44,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
     return run
 
 
-def _dispatched(b: Emitter, p: Program) -> Sequence[IrValue]:
+def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
     """Emits the dispatch with the loop over the batch; gives the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
@@ -56,7 +56,9 @@ def _dispatched(b: Emitter, p: Program) -> Sequence[IrValue]:
     return b.barrier(*dispatch(b, types, fill))
 
 
-def _joined(b: Emitter, p: Program, results: Sequence[Matrix], lines: Sequence[IrValue]) -> list[IrValue]:
+def _joined(
+    b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
+) -> list[IrValue]:
     """The result batches of a program, whose parts are the beginnings of the arrays `lines`."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []

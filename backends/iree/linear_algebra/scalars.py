@@ -27,7 +27,7 @@ _OF_INDICES = {
 """The op on indices for each op on numbers."""
 
 
-class Scope:
+class ScalarScope:
     """Where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
 
     def __init__(self, k: Kernel, real: Any) -> None:
@@ -77,7 +77,7 @@ class Scope:
 class Scalar:
     """An index, a real number, or a complex number. The other operand of an operator may be a Python number."""
 
-    p: Scope
+    p: ScalarScope
     parts: tuple[Any, ...]
 
     @property

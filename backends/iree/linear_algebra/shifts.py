@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 from tiduc.dialect.ops.ir_types import IrValue
 
@@ -21,7 +21,11 @@ _ROTATIONS_AT_ONCE = 2  # so that a row is read and written once for them
 
 
 def qr_algorithm(
-    p: Program, n: int, couples: Callable[[Int], Any], sweep: Callable[[Int, Int, Int], None], total: Number
+    p: MatrixProgram,
+    n: int,
+    couples: Callable[[Int], Any],
+    sweep: Callable[[Int, Int, Int], None],
+    total: Number,
 ) -> Int:
     """Applies sweeps to the last block of a matrix of n rows until each block is a single row; gives `info`.
 
@@ -66,7 +70,7 @@ class Diagonals:
     e: Matrix  # the first and the last entry are zero
 
     @staticmethod
-    def make(p: Program, n: int) -> "Diagonals":
+    def make(p: MatrixProgram, n: int) -> "Diagonals":
         """Uninitialized diagonals, except for the first and the last entry of e."""
         d, e = p.work(1, n, "real"), p.work(1, n + 1, "real")
         e[0] = e[n] = 0.0
@@ -133,7 +137,7 @@ class Rotations:
     matrices: Sequence[Matrix]
 
     @staticmethod
-    def make(p: Program, n: int, matrices: Sequence[Matrix], kind: Kind = "real") -> "Rotations":
+    def make(p: MatrixProgram, n: int, matrices: Sequence[Matrix], kind: Kind = "real") -> "Rotations":
         """Space for n rotations."""
         return Rotations(p.work(1, n, kind), p.work(1, n, kind), matrices)
 

@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from tiduc.backends.iree.linear_algebra import shifts
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.reflectors import Reflectors
 from tiduc.backends.iree.linear_algebra.run import program
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 
 @program
-def decompose(p: Program, x: Matrix, *, vectors: int) -> list[Matrix]:
+def decompose(p: MatrixProgram, x: Matrix, *, vectors: int) -> list[Matrix]:
     """u, the descending values, v^H, and `info`, as LAPACK's gesdd gives them; without vectors, the values and `info`.
 
     `vectors` is the number of vectors on the longer side of an m by n matrix: min(m, n), max(m, n), or 0 for none.

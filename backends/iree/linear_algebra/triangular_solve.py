@@ -6,7 +6,7 @@ The inner loop runs along the right-hand sides. If there is one right-hand side,
 rows, they are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
-from tiduc.backends.iree.linear_algebra.program import Matrix, Program
+from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 
 _MANY = 8  # right-hand sides for which it pays to copy the matrix, so that it is read along its rows
@@ -14,7 +14,7 @@ _MANY = 8  # right-hand sides for which it pays to copy the matrix, so that it i
 
 @program
 def solve(
-    p: Program, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
+    p: MatrixProgram, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> list[Matrix]:
     """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
 

@@ -22,7 +22,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.rows import at_index, places_along
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
@@ -62,7 +62,9 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
     return [b.transpose(in_shape(b, y, turned), np.argsort(order)) for y in ys]
 
 
-def _partner(k: Kernel, place: Sequence[Size], mask: IrValue, size: Sequence[int | Size]) -> IrValue:
+def _partner(
+    k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
+) -> IrValue:
     """The row that an element meets; its own row if that is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)

@@ -16,7 +16,7 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, places_along, rows_of
-from tiduc.backends.iree.emit.sizes import Size, read, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, read, smaller
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
@@ -45,11 +45,11 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: IrValue) -> Any:
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
         return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
 
-    def pair(k: Kernel, row: Size, start: Any, out: IrValue) -> IrValue:
+    def pair(k: Kernel, row: RunTimeSize, start: Any, out: IrValue) -> IrValue:
         """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
         middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
-        def take(k: Kernel, at: Size, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
+        def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
             # A run that has ended is read at its last element, in vain: a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)

@@ -33,7 +33,7 @@ CORRECTIONS: dict[str, Edit] = {
 }
 
 
-class Refused(Exception):
+class RefusedEdit(Exception):
     """A program is refused; the message says why."""
 
 
@@ -74,14 +74,14 @@ def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
 
 
 def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
-    """Whether an edit that corrects programs has changed a module; `Refused` where an invariant is broken."""
+    """Whether an edit that corrects programs has changed a module; `RefusedEdit` where an invariant is broken."""
     try:
         changed = edit(module)
         if changed:
             require(bool(module.verify()), "MLIR verifies the module")
         return changed
     except (Broken, ir.MLIRError, *UNEXPECTED) as error:
-        raise Refused(
+        raise RefusedEdit(
             f"IREE's IR breaks an invariant of '{name or edit.__name__}', which corrects it ({_said(error)}): "
             "the program could be wrong. Compile for another target or with engine='xla', and report this"
         ) from error

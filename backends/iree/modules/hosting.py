@@ -43,9 +43,9 @@ from tiduc.backends.iree.modules.ops import (
 )
 from tiduc.backends.iree.modules.order import (
     MOST,
-    Array,
+    Allocation,
     Fixed,
-    Places,
+    LiveArray,
     aligned,
     check_places,
     live_bytes,
@@ -215,14 +215,14 @@ def _steps_of(value: ir.Value, steps: Mapping[ir.Operation | None, int], body: i
     return {steps[op] for op in users if op in steps}
 
 
-def _plan(region: _Region) -> tuple[Places, dict[int, int]] | None:
+def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
     """The places of results, and those of arrays in the memory of results, by number; None if that gains too little."""
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
     places = _places_of_results([result.bytes for result in results], region.written)
     end = aligned(places.bytes + 1) - aligned(1)  # arrays end at multiples of the alignment
-    steps, both = len(region.steps), list[Array]()
+    steps, both = len(region.steps), list[LiveArray]()
     for i, array in enumerate(arrays, 1):
         offset = region.of_arrays.results[i]
         uses = _uses(region, offset)
@@ -234,7 +234,7 @@ def _plan(region: _Region) -> tuple[Places, dict[int, int]] | None:
             used = _steps_of(offset, region.steps, blocks(region.execute)[0])
             both.append(array._replace(first=min(used), last=max(used)))
         else:  # an array that must stay lies behind the results
-            both.append(Array(0, steps, array.bytes, end))
+            both.append(LiveArray(0, steps, array.bytes, end))
     fixed = [
         Fixed(start, start + aligned(result.bytes), first, steps)
         for start, first, result in zip(places.starts, region.written, results, strict=True)
@@ -246,14 +246,14 @@ def _plan(region: _Region) -> tuple[Places, dict[int, int]] | None:
     return (places, moved) if live_bytes(arrays) - live_bytes(left) >= _GAIN else None
 
 
-def _places_of_results(sizes: list[int], written: list[int]) -> Places:
+def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
     """The places of results, by the time at which they are written; the last one is not rounded up to the alignment."""
     numbers = sorted(range(len(sizes)), key=lambda i: written[i])
     last = max(numbers, key=lambda i: aligned(sizes[i]) - sizes[i])
     starts, total = [0] * len(sizes), 0
     for i in [*(i for i in numbers if i != last), last]:
         starts[i], total = total, total + aligned(sizes[i])
-    return Places(total - aligned(sizes[last]) + -(-sizes[last] // 4) * 4, starts)
+    return Allocation(total - aligned(sizes[last]) + -(-sizes[last] // 4) * 4, starts)
 
 
 def _uses(region: _Region, offset: ir.Value) -> list[_Use]:

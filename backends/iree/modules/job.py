@@ -19,7 +19,7 @@ _PROGRAM = (
 )
 
 
-class Stage(NamedTuple):
+class JobStage(NamedTuple):
     """Phases of IREE's compiler, up to and with `end`, and the edits after them.
 
     With a `pipeline`, its passes run in place of the phases.
@@ -38,7 +38,7 @@ class Job(NamedTuple):
     """
 
     begin: str
-    stages: Sequence[Stage]
+    stages: Sequence[JobStage]
     threads: bool = True
     workgroups: Mapping[str, str] = {}
 

@@ -24,7 +24,7 @@ _NEVER = 2**60
 """More than any place in memory, and than any step."""
 
 
-class Array(NamedTuple):
+class LiveArray(NamedTuple):
     """The first and the last step at which an array is live, its bytes, and the least place at which it may begin."""
 
     first: int
@@ -42,14 +42,14 @@ class Fixed(NamedTuple):
     last: int
 
 
-class Places(NamedTuple):
+class Allocation(NamedTuple):
     """The bytes of an allocation, and where each of its arrays begins."""
 
     bytes: int
     starts: list[int]
 
 
-def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
+def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
     """The places of arrays in the allocation of fewest bytes that is found, beside what has its place."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
@@ -68,7 +68,7 @@ def lowest(arrays: Sequence[Array], fixed: Sequence[Fixed] = ()) -> Places:
     return best
 
 
-def live_bytes(arrays: Sequence[Array]) -> int:
+def live_bytes(arrays: Sequence[LiveArray]) -> int:
     """The most bytes that are live at once."""
     changes = [0] * (max((array.last for array in arrays), default=0) + 2)
     for array in arrays:
@@ -86,7 +86,7 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Places:
+def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Allocation:
     """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
     starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
     # In the order of memory, up to its end.
@@ -105,10 +105,10 @@ def in_order(arrays: Sequence[Array], order: Iterable[int], fixed: Sequence[Fixe
         starts[i] = start
         total = max(total, start + size)
         taken.insert(bisect_left(taken, (start,)), (start, start + size, first, last))
-    return Places(total, starts)
+    return Allocation(total, starts)
 
 
-def check_places(arrays: Sequence[Array], places: Places, fixed: Sequence[Fixed] = ()) -> None:
+def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
     """Checks that arrays that are live at once lie apart, also from what has its place, and within the allocation."""
     for start, array in zip(places.starts, arrays, strict=True):
         is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes

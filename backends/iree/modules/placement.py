@@ -23,7 +23,15 @@ from iree.compiler import ir
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.modules.invariants import require
 from tiduc.backends.iree.modules.ops import constant, erase, number, operations, segments, within
-from tiduc.backends.iree.modules.order import ALIGNMENT, MOST, Array, Places, check_places, in_order, lowest
+from tiduc.backends.iree.modules.order import (
+    ALIGNMENT,
+    MOST,
+    Allocation,
+    LiveArray,
+    check_places,
+    in_order,
+    lowest,
+)
 
 PACK = "stream.resource.pack"
 
@@ -49,7 +57,7 @@ class Slice(NamedTuple):
 def place_arrays(module: ir.Operation) -> bool:
     """Places the arrays of a module whose packs are not yet laid out; False if that gains too little."""
     given, best = 0, 0
-    placed: list[tuple[ir.Operation, Places]] = []
+    placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)
     for pack in within(module):
         if pack.name != PACK:
@@ -82,9 +90,9 @@ def slices(pack: ir.Operation) -> list[Slice]:
     ]
 
 
-def sized(arrays: list[Slice]) -> list[Array] | None:
+def sized(arrays: list[Slice]) -> list[LiveArray] | None:
     """The arrays of a pack; None if a size is unknown."""
-    known = [Array(first, last, size) for first, last, size in arrays if size is not None]
+    known = [LiveArray(first, last, size) for first, last, size in arrays if size is not None]
     return known if len(known) == len(arrays) else None
 
 

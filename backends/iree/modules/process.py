@@ -17,8 +17,8 @@ import sys
 from iree.compiler import ir
 from iree.compiler.api import ctypes_dl as api
 
-from tiduc.backends.iree.modules.edits import Recorded, Refused, edited
-from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, REFUSED, Job, Stage, say
+from tiduc.backends.iree.modules.edits import Recorded, RefusedEdit, edited
+from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, REFUSED, Job, JobStage, say
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 
 _DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
@@ -38,7 +38,7 @@ def main() -> None:
     job = Job(**json.loads(sys.stdin.buffer.readline()))
     try:
         code = _run(job, sys.stdin.buffer.read(), sys.argv[1:])
-    except Refused as error:
+    except RefusedEdit as error:
         say(REFUSED, str(error))
         code = 1
     except Recorded:
@@ -67,7 +67,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
     module = invocation.export_module()
     invocation.import_module(module)
     begin = job.begin
-    for stage in (Stage(*each) for each in job.stages):
+    for stage in (JobStage(*each) for each in job.stages):
         if not _advanced(invocation, begin, stage):
             return 1
         if not stage.verified and not module.verify():
@@ -82,7 +82,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
     return 0
 
 
-def _advanced(invocation: api.Invocation, begin: str, stage: Stage) -> bool:
+def _advanced(invocation: api.Invocation, begin: str, stage: JobStage) -> bool:
     """Whether a stage succeeds."""
     _set(invocation, "SetVerifyIR", stage.verified)
     if stage.pipeline:

@@ -13,7 +13,7 @@ from tiduc.backends.backend import Lowered
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.ops.attributes import readable
 from tiduc.dialect.ops.verify import ROLE
-from tiduc.runtime.signature import Signature, TensorType, Value
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 C_TYPES = {
     "i1": "uint8_t", "f32": "float", "f64": "double", "complex<f32>": "float", "complex<f64>": "double",
@@ -82,7 +82,7 @@ class Interface:
     donated: Mapping[int, int]
     roles: Mapping[int, str]
 
-    def values(self) -> list[Value]:
+    def values(self) -> list[SignatureValue]:
         """The inputs and outputs that are parameters: all but the outputs that are written into an input."""
         own = [x for i, x in enumerate(self.signature.outputs) if i not in self.donated.values()]
         return [*self.signature.inputs, *own]

@@ -75,7 +75,7 @@ class Host:
         return CompileError(f"static libraries: {what} on the host is not supported", self.name)
 
 
-class Function:
+class CFunction:
     """One function of the module as C: the declarations of its values, and its statements."""
 
     def __init__(self, host: Host) -> None:
@@ -216,85 +216,85 @@ def segments(op: Any) -> list[list[Any]]:
     return parts
 
 
-def _alloca(f: Function, op: Any) -> None:
+def _alloca(f: CFunction, op: Any) -> None:
     buffer, size = f.define(op.results[0]), f.use(list(op.operands)[0])
     f.allocated.append(size)
     f.checked(f"tiduc_allocate(pool, {size}, &{buffer})")
 
 
-def _import(f: Function, op: Any) -> None:
+def _import(f: CFunction, op: Any) -> None:
     buffer, size = f.define(op.results[0]), f.use(op.operands[-1])
     f.allocated.append(size)
     f.checked(f"tiduc_aligned(pool, {f.use(op.operands[0])}.data, {size}, &{buffer})")
 
 
-def _export(f: Function, op: Any) -> None:
+def _export(f: CFunction, op: Any) -> None:
     f.define(op.results[0], f"(tiduc_buffer){{{f.use(op.operands[0])}.data, {f.use(op.operands[-1])}}}")
 
 
-def _subview(f: Function, op: IrOp) -> None:
+def _subview(f: CFunction, op: IrOp) -> None:
     source, _, offset, size = (f.use(value) for value in op.operands)
     f.define(op.results[0], f"(tiduc_buffer){{{source}.data + {offset}, {size}}}")
 
 
-def _await(f: Function, op: Any) -> None:
+def _await(f: CFunction, op: Any) -> None:
     for result, operand in zip(op.results, segments(op)[0], strict=True):
         f.alias(result, operand)
 
 
-def _barrier(f: Function, op: IrOp) -> None:
+def _barrier(f: CFunction, op: IrOp) -> None:
     for result, operand in zip(op.results, op.operands, strict=True):
         f.alias(result, operand)
 
 
-def _load(f: Function, op: IrOp) -> None:
+def _load(f: CFunction, op: IrOp) -> None:
     source, _, offset = op.operands
     name = f.define(op.results[0])
     f.lines.append(f"memcpy(&{name}, {f.use(source)}.data + {f.use(offset)}, sizeof {name});")
 
 
-def _size(f: Function, op: IrOp) -> None:
+def _size(f: CFunction, op: IrOp) -> None:
     f.define(op.results[0], f"{f.use(op.operands[0])}.size")
 
 
-def _constant_buffer(f: Function, op: IrOp) -> None:
+def _constant_buffer(f: CFunction, op: IrOp) -> None:
     data = data_of(op.attributes["value"], f.host.resources, f.host.refuse)
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
     f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
 
 
-def _try_map(f: Function, op: IrOp) -> None:
+def _try_map(f: CFunction, op: IrOp) -> None:
     source, offset, size = op.operands
     f.define(op.results[0], "true")
     data = f"{f.use(source)}.data + {f.use(offset)}"
     f.define(op.results[1], f"(tiduc_buffer){{{data}, {f.use(size)}}}")
 
 
-def _execute(f: Function, op: Any) -> None:
+def _execute(f: CFunction, op: Any) -> None:
     block = op.regions[0].blocks[0]
     for argument, resource in zip(block.arguments, segments(op)[0], strict=True):
         f.alias(argument, resource)
     _inside(f, op)
 
 
-def _inside(f: Function, op: Any) -> None:
+def _inside(f: CFunction, op: Any) -> None:
     for inner in op.regions[0].blocks[0].operations:
         f.emit(inner.operation)
 
 
-def _copy(f: Function, op: IrOp) -> None:
+def _copy(f: CFunction, op: IrOp) -> None:
     source, _, at, target, _, to, length = (f.use(value) for value in op.operands)
     f.lines.append(f"memcpy({target}.data + {to}, {source}.data + {at}, (size_t){length});")
 
 
-def _fill(f: Function, op: IrOp) -> None:
+def _fill(f: CFunction, op: IrOp) -> None:
     target, _, offset, length, value = (f.use(value) for value in op.operands)
     kind = f.c_type(op.operands[4].type)
     f.lines.append(f"tiduc_fill({target}.data + {offset}, {length}, &({kind}){{{value}}}, sizeof({kind}));")
 
 
-def _dispatch(f: Function, op: Any) -> None:
+def _dispatch(f: CFunction, op: Any) -> None:
     workload, uniform, resources, _, offsets, lengths = segments(op)
     kernels = list(op.attributes["entry_points"])
     if len(kernels) != 1:
@@ -311,7 +311,7 @@ def _dispatch(f: Function, op: Any) -> None:
     )
 
 
-def _workgroups(f: Function, export: Any, workload: Sequence[Any]) -> list[str]:
+def _workgroups(f: CFunction, export: Any, workload: Sequence[Any]) -> list[str]:
     """The numbers of workgroups in x, y and z; the kernel's export computes them from the workload."""
     if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
         raise f.host.refuse("a kernel without a number of workgroups")
@@ -331,19 +331,19 @@ def global_name(symbol: str) -> str:
     return f"global_{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in symbol)}"
 
 
-def _load_global(f: Function, op: IrOp) -> None:
+def _load_global(f: CFunction, op: IrOp) -> None:
     f.define(op.results[0], global_name(op.attributes["global"].value))
 
 
-def _store_global(f: Function, op: IrOp) -> None:
+def _store_global(f: CFunction, op: IrOp) -> None:
     f.lines.append(f"{global_name(op.attributes['global'].value)} = {f.use(op.operands[0])};")
 
 
-def _br(f: Function, op: IrOp) -> None:
+def _br(f: CFunction, op: IrOp) -> None:
     f.lines.append(f.jump(op.successors[0], list(op.operands)))
 
 
-def _cond_br(f: Function, op: IrOp) -> None:
+def _cond_br(f: CFunction, op: IrOp) -> None:
     (condition,), true, false = segments(op)
     if is_mapped(op):
         f.lines.append(f.jump(op.successors[0], true))
@@ -352,7 +352,7 @@ def _cond_br(f: Function, op: IrOp) -> None:
     f.lines.append(f.jump(op.successors[1], false))
 
 
-def _return(f: Function, op: Any) -> None:
+def _return(f: CFunction, op: Any) -> None:
     # IREE has written donated results into the arguments' memory, or into its copy if that is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"

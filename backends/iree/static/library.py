@@ -15,7 +15,7 @@ from torch_mlir import ir as mlir
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name, roles
-from tiduc.backends.iree.static.host import Function, Host, global_name
+from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import RequestError
@@ -152,7 +152,7 @@ def _array(index: int, data: bytes) -> str:
 
 def _function(host: Host, op: Any, name: str, arguments: tuple[Any, ...]) -> str:
     """A function of the module as a C function; `arguments` and `results` are pointers to the arrays."""
-    function = Function(host)
+    function = CFunction(host)
     for i, argument in enumerate(arguments):
         function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], 0}})"
     function.body(op.regions[0])

@@ -10,7 +10,7 @@ import json
 from math import prod
 
 from tiduc.backends.iree.static.header import C_TYPES, Interface, c_names
-from tiduc.runtime.signature import TensorType, Value
+from tiduc.runtime.signature import SignatureValue, TensorType
 
 STORED = ("parameter", "optimizer", "buffer", "seed", "frozen")
 """The roles of inputs that are in the state."""
@@ -44,7 +44,7 @@ class State:
         fit = all(x.type.element in _DTYPES and len(x.type.shape) <= _MOST_DIMENSIONS for x in values)
         return bool(self.stored) and fit and len(self.interface.roles) == len(self.interface.signature.inputs)
 
-    def _results(self) -> list[tuple[str, Value]]:
+    def _results(self) -> list[tuple[str, SignatureValue]]:
         """The outputs that are no new state, with their names in C."""
         outputs = self.interface.signature.outputs
         own = [x for i, x in enumerate(outputs) if i not in self.interface.donated.values()]
@@ -129,7 +129,7 @@ const {name}_array {name}_arrays[] = {{
 #define TIDUC_SAVE {name}_save
 """
 
-    def _value(self, i: int) -> Value:
+    def _value(self, i: int) -> SignatureValue:
         return self.interface.signature.inputs[i]
 
     def _array(self, i: int) -> str:

@@ -11,7 +11,7 @@ from tiduc.backends.backend import Options
 from tiduc.backends.iree.static.header import donations
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.program import Program
-from tiduc.runtime.signature import Signature, Value
+from tiduc.runtime.signature import Signature, SignatureValue
 
 COUNTED = """#include <stdlib.h>
 extern size_t taken;
@@ -61,7 +61,7 @@ def results(signature: Signature, data: bytes) -> list[Any]:
     return arrays
 
 
-def _bytes(value: Value) -> int:
+def _bytes(value: SignatureValue) -> int:
     assert value.type.dtype is not None
     return int(np.prod([size or 0 for size in value.type.shape], dtype=int)) * value.type.dtype.itemsize
 

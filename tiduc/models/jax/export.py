@@ -1,7 +1,7 @@
 """Reads the files that `jax.export` serializes, without JAX: a table in the format of FlatBuffers.
 
 The numbers of fields are those of `jax/_src/export/serialization.fbs`, whose fields never change their number. A table
-is an offset to a list of its fields' offsets; `Table` checks each offset, so that a damaged file is an error.
+is an offset to a list of its fields' offsets; `FlatTable` checks each offset, so that a damaged file is an error.
 """
 
 import json
@@ -43,7 +43,7 @@ class Export:
 def read_export(contents: bytes, file: str | None = None) -> Export:
     """The export in the contents of a file; `ParseError`, located in the file, if they are none, or damaged."""
     try:
-        root = Table(contents, 0).at(0)
+        root = FlatTable(contents, 0).at(0)
         module = root.contents(_MODULE)
         count = max(root.length(_IN_TYPES), root.length(_IN_TYPE_NUMBERS))
         arguments = _argument_names(_leaves(root.table(_IN_TREE), [len(contents)]))
@@ -65,22 +65,22 @@ class _Damaged(Exception):
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """A table of FlatBuffers: the bytes that hold it, and its position."""
 
     data: bytes
     place: int
 
-    def table(self, field: int) -> "Table":
+    def table(self, field: int) -> "FlatTable":
         """The table in a field; `_Damaged` where the field is absent."""
         place = self._field(field)
         if place is None:
             raise _Damaged(f"field {field} is missing")
         return self.at(place)
 
-    def at(self, place: int) -> "Table":
+    def at(self, place: int) -> "FlatTable":
         """The table to which the offset at a position leads."""
-        return Table(self.data, place + self._number("I", place))
+        return FlatTable(self.data, place + self._number("I", place))
 
     def byte(self, field: int) -> int:
         """The number in a field of one byte, 0 where the field is absent."""
@@ -91,13 +91,13 @@ class Table:
         """The number of elements in a vector, 0 where the field is absent."""
         return self._vector(field)[1]
 
-    def tables(self, field: int) -> list["Table"]:
+    def tables(self, field: int) -> list["FlatTable"]:
         """The elements of a vector of tables."""
         return [self.at(place) for place in self._places(field, 4)]
 
     def texts(self, field: int) -> list[str]:
         """The elements of a vector of strings."""
-        return [Table(self.data, 0)._text(place) for place in self._places(field, 4)]
+        return [FlatTable(self.data, 0)._text(place) for place in self._places(field, 4)]
 
     def numbers(self, field: int) -> list[int]:
         """The elements of a vector of 16-bit numbers."""
@@ -147,7 +147,7 @@ class Table:
             raise _Damaged("an offset leads out of the file")
 
 
-def _leaves(tree: Table, left: list[int], depth: int = 0) -> list[str]:
+def _leaves(tree: FlatTable, left: list[int], depth: int = 0) -> list[str]:
     """The path of each leaf of a tree, as `jax.tree_util.keystr` writes paths.
 
     `left` holds the number of nodes that there can be; a damaged tree may contain itself.
@@ -169,7 +169,7 @@ def _leaves(tree: Table, left: list[int], depth: int = 0) -> list[str]:
     ]
 
 
-def _keys(tree: Table, kind: int, count: int) -> list[str]:
+def _keys(tree: FlatTable, kind: int, count: int) -> list[str]:
     """The path of each child within a tree."""
     if kind == _DICT:
         names = tree.texts(_NAMES)

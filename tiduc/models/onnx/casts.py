@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.nodes import Nodes, element
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
         return None
     is_saturated = to.name.startswith("float8") and given.get("saturate", 1)
 
-    def emit(body: Body, x: Value) -> list[Value]:
+    def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         if is_saturated:
             limits: Any = ml_dtypes.finfo
             most = float(limits(to).max)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.moves import first_places, take_in_batch
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import Tensor, call, concatenate, held, maximum, minimum, take, tensor, where
@@ -78,10 +78,10 @@ def _suppressed(conflicts: Tensor, kept: Tensor) -> Tensor:
     """The boxes of each row that conflict with none before them that is kept."""
     n = kept.shape[1]
 
-    def build(body: Body, conflicts: Value, kept: Value) -> list[Value]:
+    def build(body: Body, conflicts: TextTensor, kept: TextTensor) -> list[TextTensor]:
         by_box = body.transpose(conflicts, [1, 0, 2])
 
-        def step(i: Value, kept: Value) -> list[Value]:
+        def step(i: TextTensor, kept: TextTensor) -> list[TextTensor]:
             is_kept = body.rows_of(body.at(body.transpose(kept, [1, 0]), i), kept)
             drops = body.emit("and", [is_kept, body.at(by_box, i)], kept.sizes)
             return [body.emit("and", [kept, body.emit("not", [drops], kept.sizes)], kept.sizes)]
@@ -134,7 +134,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     rows = x.transpose(axis, *(d for d in range(len(x.shape)) if d != axis)).reshape(n, -1)
     columns = rows.shape[1]
 
-    def is_less(body: Body, x: Value, y: Value) -> Value:
+    def is_less(body: Body, x: TextTensor, y: TextTensor) -> TextTensor:
         """x < y; NaN is the largest."""
         less = body.compare(x, y, "LT")
         if "f" not in x.element:
@@ -142,7 +142,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         is_new = body.emit("and", [body.compare(y, y, "NE"), body.compare(x, x, "EQ")], x.sizes)
         return body.emit("or", [less, is_new], x.sizes)
 
-    def comes_before(body: Body, xs: Any, ys: Any) -> Value:
+    def comes_before(body: Body, xs: Any, ys: Any) -> TextTensor:
         """Whether the elements xs come before the elements ys, compared from the first on."""
         (x, *others), (y, *more) = xs, ys
         less = is_less(body, x, y)
@@ -152,7 +152,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         later = body.emit("and", [below, comes_before(body, others, more)], x.sizes)
         return body.emit("or", [less, later], x.sizes)
 
-    def build(body: Body, rows: Value) -> list[Value]:
+    def build(body: Body, rows: TextTensor) -> list[TextTensor]:
         keys = [body.reshape(body.slice(rows, [(0, n), (k, k + 1)]), [n]) for k in range(columns)]
         given = [*keys, body.convert(body.iota([n], 0), "i64")]
         types = [((), x.element) for x in given for _ in range(2)]

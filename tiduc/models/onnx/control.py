@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Type, Value
+from tiduc.models.emitted_text import Body, TextTensor, Type
 from tiduc.models.onnx.nodes import Nodes, element, operand
 from tiduc.runtime.arrays import Array
 
@@ -34,7 +34,7 @@ class _Function:
     results: list[Type]
     model: Any
 
-    def call(self, body: Body, operands: Sequence[Value]) -> list[Value]:
+    def call(self, body: Body, operands: Sequence[TextTensor]) -> list[TextTensor]:
         return body.emit_all("func.call", operands, self.results, f"callee = @{self.symbol}")
 
 
@@ -53,7 +53,7 @@ def if_(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
         )
     outside = list(dict.fromkeys(x for f in functions for x in f.outside))
 
-    def emit(body: Body, condition: Value, *values: Value) -> list[Value]:
+    def emit(body: Body, condition: TextTensor, *values: TextTensor) -> list[TextTensor]:
         held = dict(zip(outside, values, strict=True))
         regions = [body.region([], lambda f=f: f.call(body, [held[x] for x in f.outside])) for f in functions]
         return body.emit_all("if", [body.reshape(condition, [])], then, regions=regions)
@@ -77,13 +77,13 @@ def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     sizes = [_row_count(nodes, node, y, count) for y in node.output[len(carried) :]]
     scans: list[Type] = [((n, *shape), kind) for n, (shape, kind) in zip(sizes, rows, strict=True)]
 
-    def emit(body: Body, *values: Value) -> list[Value]:
+    def emit(body: Body, *values: TextTensor) -> list[TextTensor]:
         given = dict(zip(names, values, strict=False))
         first, outside = values[len(names) :][: len(carried)], values[len(names) + len(carried) :]
         true = body.constant("true", [], "i1")
         state = [*first, *(body.zeros(shape, kind) for shape, kind in scans)]
 
-        def next_of(i: Value, going: Value, *state: Value) -> list[Value]:
+        def next_of(i: TextTensor, going: TextTensor, *state: TextTensor) -> list[TextTensor]:
             wide = body.convert(i, "i64")
             going, *new = step.call(body, [wide, going, *state[: len(carried)], *outside])
             kept = zip(state[len(carried) :], new[len(carried) :], strict=True)
@@ -98,12 +98,14 @@ def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     return nodes.call("Loop", [*names, *initial, *step.outside], emit)
 
 
-def _open_loop(body: Body, limit: Value | None, step: Any, initial: Sequence[Value]) -> list[Value]:
+def _open_loop(
+    body: Body, limit: TextTensor | None, step: Any, initial: Sequence[TextTensor]
+) -> list[TextTensor]:
     """A loop that runs while its first carried value is true, and at most `limit` times."""
     carried = [body.number(0), *initial]
     types: list[Type] = [(x.sizes, x.element) for x in carried]
 
-    def goes(i: Value, going: Value, *_: Value) -> list[Value]:
+    def goes(i: TextTensor, going: TextTensor, *_: TextTensor) -> list[TextTensor]:
         if limit is None:
             return [going]
         return [body.emit("and", [going, body.compare(body.convert(i, limit.element), limit, "LT")], [])]
@@ -139,14 +141,14 @@ def scan(nodes: Nodes, node: Any) -> list[str]:
     back_out = given.get("scan_output_directions", [0] * len(results))
     out_axes = given.get("scan_output_axes", [0] * len(results))
 
-    def emit(body: Body, *values: Value) -> list[Value]:
+    def emit(body: Body, *values: TextTensor) -> list[TextTensor]:
         state, scans, outside = values[:kept], values[kept : kept + scanned], values[kept + scanned :]
         moved = [_moved(body, x, axis, 0) for x, axis in zip(scans, axes, strict=True)]
 
-        def at(i: Value, is_back: int) -> Value:
+        def at(i: TextTensor, is_back: int) -> TextTensor:
             return body.subtract(body.number(steps - 1), i) if is_back else i
 
-        def next_of(i: Value, *state: Value) -> list[Value]:
+        def next_of(i: TextTensor, *state: TextTensor) -> list[TextTensor]:
             read = [body.at(x, at(i, is_back)) for x, is_back in zip(moved, backward, strict=True)]
             new = step.call(body, [*state[:kept], *read, *outside])
             written = zip(state[kept:], new[kept:], back_out, strict=True)
@@ -161,7 +163,7 @@ def scan(nodes: Nodes, node: Any) -> list[str]:
     return nodes.call("Scan", [*first, *rows, *step.outside], emit)
 
 
-def _moved(body: Body, x: Value, old: int, new: int) -> Value:
+def _moved(body: Body, x: TextTensor, old: int, new: int) -> TextTensor:
     """x with its dimension `old` moved to the place `new`."""
     order = [d for d in range(len(x.sizes)) if d != old]
     order.insert(new, old)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import held, take, tensor
 
@@ -27,7 +27,7 @@ def dft(nodes: Nodes, node: Any) -> list[str]:
     n = nodes.sizes(x)[axis]
     length = _number(nodes, node, 1, 2 * (n - 1) if inverse and is_onesided else n)
 
-    def emit(body: Body, x: Value) -> list[Value]:
+    def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
         y = _transformed(body, body.transpose(x, order), length, inverse, is_onesided)
         return [body.transpose(y, [int(d) for d in np.argsort(order)])]
@@ -44,7 +44,7 @@ def _number(nodes: Nodes, node: "onnx.NodeProto", i: int, default: int) -> int:
     return int(found.reshape(-1)[0])
 
 
-def _transformed(body: Body, x: Value, length: int, inverse: bool, is_onesided: bool) -> Value:
+def _transformed(body: Body, x: TextTensor, length: int, inverse: bool, is_onesided: bool) -> TextTensor:
     """The transform along the last dimension but one."""
     *batch, n, parts = x.sizes
     count = length // 2 + 1 if is_onesided and inverse else length
@@ -68,7 +68,7 @@ def _transformed(body: Body, x: Value, length: int, inverse: bool, is_onesided: 
     return body.concatenate([body.reshape(v, [*v.sizes, 1]) for v in ends], len(y.sizes))
 
 
-def _fft(body: Body, x: Value, kind: str, length: int, result: int, element: str) -> Value:
+def _fft(body: Body, x: TextTensor, kind: str, length: int, result: int, element: str) -> TextTensor:
     settings = f"fft_type = #stablehlo<fft_type {kind}>, fft_length = array<i64: {length}>"
     return body.emit("fft", [x], [*x.sizes[:-1], result], settings, element)
 

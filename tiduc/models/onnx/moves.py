@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.nodes import Nodes, element, operand
 from tiduc.models.onnx.tensors import Tensor, clip, concatenate, held, take, tensor, where
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def bit_cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     to = nodes.onnx.helper.tensor_dtype_to_np_dtype(nodes.attributes(node)["to"])
 
-    def emit(body: Body, x: Value) -> list[Value]:
+    def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         return [body.emit("bitcast_convert", [x], x.sizes, element=element(to))]
 
     return nodes.call("BitCast", [node.input[0]], emit)
@@ -63,7 +63,7 @@ def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     if node.op_type == "ScatterElements":
         axis = nodes.attributes(node).get("axis", 0)
 
-        def build(body: Body, x: Value, index: Value, updates: Value) -> list[Value]:
+        def build(body: Body, x: TextTensor, index: TextTensor, updates: TextTensor) -> list[TextTensor]:
             rank = len(x.sizes)
             wide = [*index.sizes, 1]
             places = [body.reshape(body.convert(index, "i64"), wide)] * rank
@@ -73,7 +73,7 @@ def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
             return _scattered(body, x, body.concatenate(places, rank), updates, rank, combine)
     else:
 
-        def build(body: Body, x: Value, index: Value, updates: Value) -> list[Value]:
+        def build(body: Body, x: TextTensor, index: TextTensor, updates: TextTensor) -> list[TextTensor]:
             return _scattered(body, x, body.convert(index, "i64"), updates, index.sizes[-1], combine)
 
     for name in node.input:
@@ -81,7 +81,9 @@ def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
     return nodes.call("scatter", list(node.input), build)
 
 
-def _scattered(body: Body, x: Value, index: Value, updates: Value, count: int, combine: str) -> list[Value]:
+def _scattered(
+    body: Body, x: TextTensor, index: TextTensor, updates: TextTensor, count: int, combine: str
+) -> list[TextTensor]:
     """x with the updates combined into it; an index names the first `count` dimensions of x."""
     last = len(index.sizes) - 1
     shape = body.constant(str(list(x.sizes[:count])), [count], "i64")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.signature import DTYPES, ELEMENTS
 
@@ -137,7 +137,9 @@ class Nodes:
         self.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def call(self, name: str, operands: Sequence[str], build: Callable[..., Sequence[Value]]) -> list[str]:
+    def call(
+        self, name: str, operands: Sequence[str], build: Callable[..., Sequence[TextTensor]]
+    ) -> list[str]:
         """Emits a call of a StableHLO function of these values, and returns the names of its results.
 
         `build(body, *arguments)` emits the function's ops and gives its results.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _window_sums(nodes: Nodes, x: str, given: Any, before: Sequence[int], after:
     )
     pads = [[0, 0], [0, 0], *([a, b] for a, b in zip(before, after, strict=True))]
 
-    def emit(body: Body, x: Value) -> list[Value]:
+    def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         sizes = [*x.sizes[:2]]
         for d in range(2, rank + 2):
             window = dilations[d] * (kernel[d] - 1) + 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiduc.models.emitted_text import Value
+from tiduc.models.emitted_text import TextTensor
 from tiduc.models.onnx.nodes import Nodes, element
 from tiduc.runtime.arrays import Array
 
@@ -131,7 +131,7 @@ class Tensor:
         return self.emit("Slice", np.asarray(starts), np.asarray(ends), axes, shape=sizes).reshape(*kept)
 
 
-def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[Value]]) -> list[Tensor]:
+def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[TextTensor]]) -> list[Tensor]:
     """The results of a call of a StableHLO function; `build(body, *arguments)` emits the function's ops."""
     nodes = operands[0].nodes
     for x in operands:

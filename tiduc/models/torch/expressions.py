@@ -80,12 +80,12 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Call:
+class CalledOp:
     function: str
     operands: "tuple[Expression, ...]"
 
 
-Expression = Number | Symbol | Call
+Expression = Number | Symbol | CalledOp
 
 
 def read_expression(text: str) -> Expression:
@@ -159,7 +159,7 @@ class _Reader:
         least, most = _TORCH.get(word) or _SYMPY[word]
         if not least <= len(operands) <= most:
             raise _refused(self._text)
-        return Call(word, tuple(operands))
+        return CalledOp(word, tuple(operands))
 
     def _integer(self) -> int:
         digits = self.take("number")
@@ -221,7 +221,7 @@ def as_sympy(expression: Expression) -> Any:
 
     if isinstance(expression, Symbol):
         return sympy.Symbol(expression.name, **dict(expression.assumptions))
-    if isinstance(expression, Call):
+    if isinstance(expression, CalledOp):
         holder = functions if expression.function in _TORCH else sympy
         return getattr(holder, expression.function)(*map(as_sympy, expression.operands))
     value = expression.value

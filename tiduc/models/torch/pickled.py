@@ -29,7 +29,7 @@ _MARK = object()
 
 
 @dataclass(frozen=True)
-class Function:
+class PickledFunction:
     """A function or a class that the pickle names."""
 
     name: str
@@ -44,7 +44,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PickledTensor:
     """A tensor that the pickle describes."""
 
     storage: Storage
@@ -56,7 +56,7 @@ class Tensor:
     is_parameter: bool = False
 
 
-def read_tensors(written: bytes | bytearray) -> dict[str, Tensor]:
+def read_tensors(written: bytes | bytearray) -> dict[str, PickledTensor]:
     """The tensors of a pickled dictionary by name. `TiducError` where the pickle holds anything else."""
     try:
         tensors = _Machine().run(bytes(written))
@@ -70,7 +70,7 @@ def read_tensors(written: bytes | bytearray) -> dict[str, Tensor]:
     if not isinstance(tensors, dict):
         raise Refused("not a pickle of tensors by name")
     for name, tensor in tensors.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+        if not isinstance(name, str) or not isinstance(tensor, PickledTensor):
             raise Refused(f"not a pickle of tensors by name: {str(name)[:80]}")
     return tensors
 
@@ -112,7 +112,7 @@ class _Machine:
             items = [stack.pop() for _ in range(_TUPLES[name])]
             stack.append(tuple(reversed(items)))
         elif name == "GLOBAL":
-            stack.append(Function(str(argument).replace(" ", ".")))
+            stack.append(PickledFunction(str(argument).replace(" ", ".")))
         elif name == "BINPERSID":
             stack.append(_storage(stack.pop()))
         elif name == "REDUCE":
@@ -141,7 +141,12 @@ class _Machine:
 
 def _storage(given: Any) -> Storage:
     kind, of, part, _, count = given
-    if kind != "storage" or not isinstance(of, Function) or not isinstance(part, str) or not part.isdigit():
+    if (
+        kind != "storage"
+        or not isinstance(of, PickledFunction)
+        or not isinstance(part, str)
+        or not part.isdigit()
+    ):
         raise ValueError("no storage of a tensor")
     if not isinstance(count, int):
         raise ValueError("no size of a storage")
@@ -153,7 +158,7 @@ def _storage(given: Any) -> Storage:
 
 def _called(function: Any, arguments: Any) -> Any:
     """The result of a function of PyTorch for plain tensors."""
-    name = function.name if isinstance(function, Function) else "a value"
+    name = function.name if isinstance(function, PickledFunction) else "a value"
     if name == "collections.OrderedDict" and arguments == ():
         return {}
     if name == "torch._utils._rebuild_tensor_v2" and len(arguments) >= 6:
@@ -161,20 +166,20 @@ def _called(function: Any, arguments: Any) -> Any:
     if name == "torch._utils._rebuild_tensor_v3" and len(arguments) >= 7:
         return _tensor(arguments, arguments[6].name.removeprefix("torch."))
     if name == "torch._utils._rebuild_parameter" and len(arguments) == 3:
-        given: Tensor = arguments[0]
+        given: PickledTensor = arguments[0]
         fields = {**vars(given), "requires_grad": arguments[1] is True, "is_parameter": True}
-        return Tensor(**fields)
+        return PickledTensor(**fields)
     raise Refused(
         f"the arrays are a pickle that calls {name[:80]}, which is a program. If you trust the author of the file, "
         "pass --trust (in Python, trust=True)"
     )
 
 
-def _tensor(arguments: tuple[Any, ...], dtype: str | None) -> Tensor:
+def _tensor(arguments: tuple[Any, ...], dtype: str | None) -> PickledTensor:
     storage, offset, sizes, strides, requires_grad = arguments[:5]
     numbers = (offset, *sizes, *strides)
     if not isinstance(storage, Storage) or dtype is None or not all(type(n) is int for n in numbers):
         raise ValueError("no tensor")
     if max(map(abs, numbers)) >= 2**63:
         raise ValueError("a size is too large")
-    return Tensor(storage, dtype, offset, tuple(sizes), tuple(strides), requires_grad is True)
+    return PickledTensor(storage, dtype, offset, tuple(sizes), tuple(strides), requires_grad is True)

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from tiduc.models.torch.archive import Refused
-from tiduc.models.torch.rebuilt_nodes import Nodes
-from tiduc.models.torch.sizes import Sizes
+from tiduc.models.torch.rebuilt_nodes import NodeBuilder
+from tiduc.models.torch.sizes import SizeEnvironment
 
 _VERIFIER = "TRAINING"
 
@@ -27,10 +27,10 @@ def exported_program(
     from torch.export import ExportedProgram
 
     record = model["graph_module"]
-    sizes = Sizes(torch, model["range_constraints"])
+    sizes = SizeEnvironment(torch, model["range_constraints"])
     signature = _signature(torch, record["signature"])
     _check_tensors(signature, weights, constants)
-    nodes = Nodes(torch, sizes, torch.nn.Module())
+    nodes = NodeBuilder(torch, sizes, torch.nn.Module())
     module = nodes.module_of(record["graph"], [spec.arg.name for spec in signature.input_specs])
     if sizes.pending:
         raise Refused("a size depends on data that no operator of the program gives")

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from tiduc.models.torch import schema, targets
 from tiduc.models.torch.archive import Refused
 from tiduc.models.torch.payloads import STRIDED, TYPES
-from tiduc.models.torch.sizes import Sizes
+from tiduc.models.torch.sizes import SizeEnvironment
 
 if TYPE_CHECKING:
     import torch
@@ -40,10 +40,10 @@ class _Graph:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-class Nodes:
+class NodeBuilder:
     """Builds graphs; the values of their nodes have sizes of one environment."""
 
-    def __init__(self, torch: ModuleType, sizes: Sizes, module: ir.Module) -> None:
+    def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: ir.Module) -> None:
         self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, {})
         self._depth = 0
 

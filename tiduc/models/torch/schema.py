@@ -30,7 +30,7 @@ Kind = Any
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """One of several kinds, in a dictionary of one entry; the result is (tag, value)."""
 
     kinds: dict[str, Kind]
@@ -121,7 +121,7 @@ def checked(kind: Kind, value: Any) -> Any:
     """The value as a record of this kind; `TiducError` where it is none."""
     if isinstance(kind, Maybe):
         return None if value is None else checked(kind.kind, value)
-    if isinstance(kind, Choice):
+    if isinstance(kind, OneOf):
         return _chosen(kind, value)
     if isinstance(kind, list):
         if not isinstance(value, list):
@@ -142,7 +142,7 @@ def _field(key: str, kind: Kind, record: dict[str, Any]) -> Any:
     return checked(kind, record.get(key))
 
 
-def _chosen(kind: Choice, value: Any) -> tuple[str, Any]:
+def _chosen(kind: OneOf, value: Any) -> tuple[str, Any]:
     if not isinstance(value, dict) or len(value) != 1:
         raise Refused(f"expects an object of one entry, has {_shown(value)}")
     ((tag, inner),) = value.items()
@@ -153,9 +153,9 @@ def _chosen(kind: Choice, value: Any) -> tuple[str, Any]:
 
 # ---- the schema --------------------------------------------------------------------------------------------
 
-_HINT = Choice({"as_int": integer, "as_bool": boolean, "as_float": number})
+_HINT = OneOf({"as_int": integer, "as_bool": boolean, "as_float": number})
 _EXPRESSION = {"expr_str": text, "hint": Maybe(_HINT)}
-SIZE = Choice({"as_expr": _EXPRESSION, "as_int": integer})
+SIZE = OneOf({"as_expr": _EXPRESSION, "as_int": integer})
 _TENSOR_META = {
     "dtype": integer,
     "sizes": [SIZE],
@@ -165,12 +165,12 @@ _TENSOR_META = {
     "layout": integer,
 }
 _TENSOR, _DEVICE = {"name": name}, {"type": text, "index": Maybe(integer)}
-_SYM_INT = Choice({"as_name": name, "as_int": integer})
-_SYM_FLOAT = Choice({"as_name": name, "as_float": number})
-_SYM_BOOL = Choice({"as_name": name, "as_bool": boolean})
-_OPTIONAL = Choice({"as_tensor": _TENSOR, "as_none": boolean})
+_SYM_INT = OneOf({"as_name": name, "as_int": integer})
+_SYM_FLOAT = OneOf({"as_name": name, "as_float": number})
+_SYM_BOOL = OneOf({"as_name": name, "as_bool": boolean})
+_OPTIONAL = OneOf({"as_tensor": _TENSOR, "as_none": boolean})
 _GRAPH: dict[str, Kind] = {}
-_ARGUMENT: Choice = Choice(
+_ARGUMENT: OneOf = OneOf(
     {
         "as_none": boolean,
         "as_tensor": _TENSOR,
@@ -218,16 +218,16 @@ _GRAPH |= {
     "nodes": [_NODE],
     "tensor_values": Named(_TENSOR_META, name),
     "sym_int_values": Named(SIZE, name),
-    "sym_bool_values": Named(Choice({"as_expr": _EXPRESSION, "as_bool": boolean}), name),
-    "sym_float_values": Maybe(Named(Choice({"as_expr": _EXPRESSION, "as_float": number}), name)),
+    "sym_bool_values": Named(OneOf({"as_expr": _EXPRESSION, "as_bool": boolean}), name),
+    "sym_float_values": Maybe(Named(OneOf({"as_expr": _EXPRESSION, "as_float": number}), name)),
     "is_single_tensor_return": Maybe(boolean),
 }
-_CONSTANT = Choice(
+_CONSTANT = OneOf(
     {"as_none": boolean, "as_int": integer, "as_float": number, "as_string": text, "as_bool": boolean}
 )
 _GRADIENTS = ("gradient_to_parameter", "gradient_to_user_input")
 _TOKENS = (("token", "a side effect"), ("custom_obj", "an object of a C++ class"))
-_INPUT = Choice(
+_INPUT = OneOf(
     {
         "user_input": {"arg": _ARGUMENT},
         "parameter": {"arg": _TENSOR, "parameter_name": path},
@@ -237,7 +237,7 @@ _INPUT = Choice(
     },
     _TOKENS,
 )
-_OUTPUT = Choice(
+_OUTPUT = OneOf(
     {
         "user_output": {"arg": _ARGUMENT},
         "buffer_mutation": {"arg": _TENSOR, "buffer_name": path},

@@ -11,7 +11,7 @@ _MOST_UNBACKED = 10**6
 _MOST_EXPRESSIONS = 10**5
 
 
-class Sizes:
+class SizeEnvironment:
     """The environment of the sizes of one program: symbols, their ranges, and the values of an example."""
 
     def __init__(self, torch: ModuleType, ranges: dict[str, dict[str, int | None]]) -> None:

@@ -62,7 +62,7 @@ class Repeat(NamedTuple):
         return self.start + self.period * self.copies
 
 
-class Part(NamedTuple):
+class RepeatFunction(NamedTuple):
     """A repeat as a function: where operands come from, as (op in a copy, number) of operands and results.
 
     `inner` maps operands to the results of the same copy, `constants` to the op of a constant; `inputs` lists operands
@@ -270,7 +270,7 @@ def _is_stored(x: IrValue) -> bool:
 
 def _planned(
     ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
-) -> tuple[Repeat, Part] | None:
+) -> tuple[Repeat, RepeatFunction] | None:
     """A repeat and its function, without the first or the last copy if these are not like the others."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
@@ -279,7 +279,9 @@ def _planned(
     return None
 
 
-def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]) -> Part | None:
+def _part(
+    ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
+) -> RepeatFunction | None:
     """How the operands of all copies of a repeat are alike; None if they are not; `of` has the origins of values.
 
     Two inputs differ in all copies, or are one, since IREE mixes up others (pass `allow_inlining`), also those that it
@@ -311,7 +313,7 @@ def _part(ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapp
                 readers = (index.get(use.owner.operation, -1) for use in y.uses)
                 if any(not start <= j < start + repeat.period for j in readers):
                     outputs[i, n] = None
-    return Part(inner, constants, list(inputs.values()), sorted(outputs))
+    return RepeatFunction(inner, constants, list(inputs.values()), sorted(outputs))
 
 
 def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
@@ -340,7 +342,7 @@ def _constant(values: Sequence[Any]) -> Any | None:
     return owners[0].operation if all(a == b for a, b in pairwise(attributes)) else None
 
 
-def _outline(ops: Sequence[Any], repeat: Repeat, part: Part, name: str, body: Any) -> None:
+def _outline(ops: Sequence[Any], repeat: Repeat, part: RepeatFunction, name: str, body: Any) -> None:
     """Emits the function of a repeat at a module's end, and replaces the copies by calls."""
     first = ops[repeat.start : repeat.start + repeat.period]
     types = (
@@ -362,7 +364,7 @@ def _outline(ops: Sequence[Any], repeat: Repeat, part: Part, name: str, body: An
             op.erase()
 
 
-def _fill(block: ir.Block, ops: Sequence[Any], part: Part) -> None:
+def _fill(block: ir.Block, ops: Sequence[Any], part: RepeatFunction) -> None:
     """Emits copies of ops and of the constants that they read into the block of a function."""
     ip = ir.InsertionPoint(block)
     constants: dict[Any, Any] = {}

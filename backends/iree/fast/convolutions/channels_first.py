@@ -18,7 +18,13 @@ from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.vectors import MASKED, lanes
 from tiduc.backends.iree.emit.workgroups import Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.convolutions.image_parts import Elements, Form, ImagePart, Sizes, Tile
+from tiduc.backends.iree.fast.convolutions.image_parts import (
+    ImageForm,
+    ImagePart,
+    ImageSizes,
+    ImageTile,
+    PhaseElements,
+)
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import pointwise
 from tiduc.backends.iree.settings import Registers
@@ -37,14 +43,14 @@ _STORE = 4
 
 
 @cache
-def _tiles(registers: int) -> list[Tile]:
+def _tiles(registers: int) -> list[ImageTile]:
     """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
-    pairs = [Tile(r, v) for v in range(1, 9) for r in range(1, 17)]
+    pairs = [ImageTile(r, v) for v in range(1, 9) for r in range(1, 17)]
     return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
 
 
 @dataclass(frozen=True)
-class Shape:
+class TileShape:
     """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector.
 
     `steps` is the number of terms of a sum; the mean over the phases.
@@ -55,7 +61,7 @@ class Shape:
     lanes: int
     steps: float
 
-    def cycles(self, tile: Tile) -> float:
+    def cycles(self, tile: ImageTile) -> float:
         """The estimated cycles for the features of a group and the places of a part."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
@@ -63,12 +69,12 @@ class Shape:
         )  # else masks say which features to store
         return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
 
-    def best(self, registers: int) -> Tile:
+    def best(self, registers: int) -> ImageTile:
         """The tile of the fewest cycles that fits into the registers."""
         return min(_tiles(registers), key=self.cycles)
 
 
-def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()) -> Result:
+def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
     """The result of a convolution of one or two dimensions, the last ones of image and result; the image has no holes.
 
     `elements` says which elements of the kernel each phase takes, along each dimension; by default, the result is one
@@ -79,7 +85,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[Elements] = ()
     if y is None:
         swapped = c.layout.output[1] == 0 and not elements
         labels = (FEATURES, BATCH) if swapped else labels
-        taken = tuple(elements) or tuple(Elements((n,)) for n in c.window.sizes)
+        taken = tuple(elements) or tuple(PhaseElements((n,)) for n in c.window.sizes)
         y = _computed(b, c, planes, taken, swapped)
     return Result(b.reshape(y, [*shape(y)[:2], *c.places]), (*labels, *range(c.rank)))
 
@@ -93,7 +99,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 
 
 def _computed(
-    b: Emitter, c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool
+    b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
 ) -> Any:
     """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
@@ -124,15 +130,15 @@ def _last_row(planes: Planes, rows: int) -> int:
 
 
 def _planned(
-    c: Convolution, planes: Planes, elements: tuple[Elements, ...], swapped: bool, registers: Registers
-) -> tuple[Form, Sizes]:
+    c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool, registers: Registers
+) -> tuple[ImageForm, ImageSizes]:
     """The properties of a convolution on which its code depends, and the sizes of its parts."""
     group, summed = c.outputs // c.groups, c.features // c.groups
     width, rows = lanes(c.x, registers), _rows_of_part(c, planes)
     flat = planes.flat(rows)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
-    tile = Shape(group, flat, width, summed * steps).best(registers.number)
+    tile = TileShape(group, flat, width, summed * steps).best(registers.number)
     # Where rows are shorter than a vector, or masked stores are slow, places between rows are cut off later.
     least = width - 1 if registers.bits == MASKED else planes.pitch
     between = planes.places[1] < min(least, planes.pitch)
@@ -142,7 +148,7 @@ def _planned(
     features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
     # The last tile overlaps the one before unless that would add channels twice.
     last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
-    form = Form(
+    form = ImageForm(
         tile,
         width,
         tuple(c.layout.kernel),
@@ -154,7 +160,7 @@ def _planned(
         between=columns == planes.pitch,
         full=columns == planes.pitch and last + tile.vectors * width <= rows * columns,
     )
-    sizes = Sizes(
+    sizes = ImageSizes(
         images=c.batch,
         results=phases * c.batch,
         inputs=c.features,
@@ -186,7 +192,7 @@ def _channels(c: Convolution, summed: int) -> int:
     return next(n for n in range(_CHANNELS, 0, -1) if summed % n == 0)
 
 
-def _features(tile: Tile, group: int, others: int, blocks: int) -> int:
+def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
     """The features of a part, for a group of features; there are `others` parts of equal features."""
     if blocks == 1:
         return tile.features

@@ -3,8 +3,8 @@
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
 The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share it: compiling the
-code takes IREE longer than all else about a convolution. All properties on which the code depends are in `Form`; the
-size of the window is in the type of the kernel.
+code takes IREE longer than all else about a convolution. All properties on which the code depends are in `ImageForm`;
+the size of the window is in the type of the kernel.
 """
 
 import math
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from tiduc.backends.iree.emit.sizes import Size, larger, read, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, read, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, quotient
-from tiduc.backends.iree.emit.workgroups import Part
+from tiduc.backends.iree.emit.workgroups import ArrayPart
 from tiduc.backends.iree.fast.convolutions.planes import Offsets
 from tiduc.dialect.ops.ir_types import IrValue
 
 
 @dataclass(frozen=True)
-class Elements:
+class PhaseElements:
     """The elements of the kernel that each phase of the result takes, along one dimension.
 
     Phase r takes `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of them is multiplied by what
@@ -36,7 +36,7 @@ class Elements:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ImageTile:
     """Sums that are computed together: for `features` features and `vectors` vectors of places."""
 
     features: int
@@ -49,17 +49,17 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Form:
+class ImageForm:
     """The properties of a convolution on which its code depends; convolutions of equal forms share code."""
 
-    tile: Tile
+    tile: ImageTile
     vector: int
     """The elements of a vector."""
     kernel: tuple[int, ...]
     """The dimensions of the kernel: channels, features, and those of the window."""
     reversed: tuple[int, ...]
     """The dimensions of the window that are reversed."""
-    elements: tuple[Elements, ...]
+    elements: tuple[PhaseElements, ...]
     offsets: Offsets
     swapped: bool
     """The features are the first dimension of the result, and the images the second one."""
@@ -80,12 +80,12 @@ class Form:
         """The number of phases."""
         return math.prod(len(each.sizes) for each in self.elements)
 
-    def order(self, image: int | str | Size, feature: int | str | Size) -> list[Any]:
+    def order(self, image: int | str | RunTimeSize, feature: int | str | RunTimeSize) -> list[Any]:
         """An entry for the image and one for the feature, in the order of the result's dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
 
-class Sizes(NamedTuple):
+class ImageSizes(NamedTuple):
     """The numbers that the code reads at run time."""
 
     images: Any
@@ -108,7 +108,7 @@ class Sizes(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """The elements of the kernel along one dimension that one phase takes, as in `Elements`."""
+    """The elements of the kernel along one dimension that one phase takes, as in `PhaseElements`."""
 
     size: Any
     first: Any
@@ -130,8 +130,8 @@ class _Place(NamedTuple):
 class ImagePart:
     """Emits a part of a convolution: some features and some rows. `x` are the images as planes; `w` is the kernel."""
 
-    form: Form
-    sizes: Sizes
+    form: ImageForm
+    sizes: ImageSizes
     x: Any
     w: Any
 
@@ -140,7 +140,7 @@ class ImagePart:
         """The features of a part: those of one tile, if it adds all channels at once."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place: all its tiles."""
         (result, rows, number), n = place, self.sizes
         phase = k.held(quotient(result, n.images)) if self.form.phases > 1 else 0
@@ -153,7 +153,7 @@ class ImagePart:
         starts = [*self.form.order(result, feature), k.held(row * n.columns)]
         sizes = [*self.form.order(1, count), k.held(n.rows * n.columns)]
 
-        def tile(k: Vectors, place: Sequence[int | Size], out: IrValue) -> list[IrValue]:
+        def tile(k: Vectors, place: Sequence[int | RunTimeSize], out: IrValue) -> list[IrValue]:
             channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
             t = k.held(smaller(place[2] * self.form.width, n.last))
             # Features beyond the group are computed as copies of the last one, and not stored.
@@ -172,9 +172,9 @@ class ImagePart:
         counts = [n.blocks, quotient(self.features, self.form.tile.features), n.tiles]
         out = k.array(sizes)
         out = out if n.blocks == 1 else k.cleared(out, sizes)
-        return Part(k.nest(counts, [out], tile)[0], starts, sizes)
+        return ArrayPart(k.nest(counts, [out], tile)[0], starts, sizes)
 
-    def taken(self, k: Vectors, phase: int | Size) -> list[_Taken]:
+    def taken(self, k: Vectors, phase: int | RunTimeSize) -> list[_Taken]:
         """The elements of the kernel that a phase takes, and their shift, along each dimension."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
@@ -197,7 +197,7 @@ class ImagePart:
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 
-        def step(k: Vectors, place: Sequence[int | Size], *sums: IrValue) -> list[Any]:
+        def step(k: Vectors, place: Sequence[int | RunTimeSize], *sums: IrValue) -> list[Any]:
             channel, *numbers = place
             each = zip(at.taken, numbers, form.elements, strict=True)
             offset = [taken.shift + j * of.dilation for taken, j, of in each]
@@ -211,7 +211,11 @@ class ImagePart:
         return k.nest([self.sizes.channels, *(each.size for each in at.taken)], before, step)
 
     def element(
-        self, feature: Size, channel: int | Size, taken: Sequence[_Taken], numbers: Sequence[int | Size]
+        self,
+        feature: RunTimeSize,
+        channel: int | RunTimeSize,
+        taken: Sequence[_Taken],
+        numbers: Sequence[int | RunTimeSize],
     ) -> list[Any]:
         """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
         layout = self.form.kernel
@@ -223,7 +227,7 @@ class ImagePart:
         return place
 
     def targets(
-        self, k: Vectors, t: Any, feature: int | Size, count: int | Size
+        self, k: Vectors, t: Any, feature: int | RunTimeSize, count: int | RunTimeSize
     ) -> list[list[tuple[Any, Any]]]:
         """For each vector of a tile at place t, its places in the part, and the lanes to store there.
 
@@ -254,7 +258,7 @@ class ImagePart:
         return [(place, [here]), (behind, [there])]
 
 
-def _entry(k: Vectors, table: Sequence[int], number: int | Size) -> Any:
+def _entry(k: Vectors, table: Sequence[int], number: int | RunTimeSize) -> Any:
     """The entry of this number in a table; an integer if all entries are equal."""
     if len(set(table)) == 1:
         return table[0]

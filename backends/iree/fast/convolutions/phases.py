@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
-from tiduc.backends.iree.fast.convolutions.image_parts import Elements
+from tiduc.backends.iree.fast.convolutions.image_parts import PhaseElements
 from tiduc.dialect.facts.windows import Window
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
@@ -43,9 +43,9 @@ class Phase(NamedTuple):
     low: int
 
     @property
-    def elements(self) -> Elements:
+    def elements(self) -> PhaseElements:
         """The kernel elements, of this phase alone."""
-        return Elements((self.size,), (self.first,), self.step)
+        return PhaseElements((self.size,), (self.first,), self.step)
 
 
 def by_phases(b: Emitter, c: Convolution) -> Result | None:
@@ -89,7 +89,7 @@ def _among_zeros(
     return b.concatenate(parts, 0)
 
 
-def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
+def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
     """The window that reads what the windows of all phases along one dimension read, and the elements of each phase.
 
     The windows of phases begin at different offsets, so this window covers all offsets. A single phase keeps its own.
@@ -100,7 +100,7 @@ def _together(phases: Sequence[Phase]) -> tuple[Phase, Elements]:
     low, step, dilation = max(p.low for p in phases if p.size), phases[0].step, phases[0].dilation
     shifts = [low - p.low if p.size else 0 for p in phases]
     ends = [shift + (p.size - 1) * dilation for shift, p in zip(shifts, phases, strict=True) if p.size]
-    elements = Elements(
+    elements = PhaseElements(
         tuple(p.size for p in phases),
         tuple(p.first if p.size else 0 for p in phases),
         step,

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import Along, patches
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
-from tiduc.backends.iree.emit.workgroups import Code, Part
+from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
@@ -200,7 +200,7 @@ class _PlanesPart:
     numbers: _Numbers
     x: Any
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place: the planes of one feature of an image."""
         n, form = self.numbers, self.form
         stride, first = form.strides[0], max(0, -form.low[0])
@@ -217,7 +217,7 @@ class _PlanesPart:
                 return [self.row(k, source, k.held(r * n.pitch), i * len(form.remainders[1]), out)]
 
             (out,) = k.loop(begin, end, 1, [out], row)
-        return Part(out, [*place, 0, 0], sizes)
+        return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
         """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""

@@ -13,7 +13,7 @@ from typing import Any
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.backends.iree.fast.convolutions.planes import Planes
-from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.fast.products.matrices import MatrixOperand
 from tiduc.backends.iree.fast.products.products_in_tiles import in_tiles, is_large
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape
@@ -35,7 +35,7 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     batch, features, *spatial = layout.input
     x = _places(b, planes, b.transpose(c.x, [batch, features, *spatial]), [c.batch, c.features])
     kept, summed = order.index(layout.kernel[1]), order.index(layout.kernel[0])
-    return in_tiles(b, Matrix(w, (), kept, summed), Matrix(x, (0,), 2, 1))
+    return in_tiles(b, MatrixOperand(w, (), kept, summed), MatrixOperand(x, (0,), 2, 1))
 
 
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
@@ -46,8 +46,8 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
         return None
-    x = Matrix(_places(b, planes, c.x, [c.batch]), (), 0, 1)
-    w = Matrix(b.reshape(c.w, [c.outputs, count]), (), 0, 1)
+    x = MatrixOperand(_places(b, planes, c.x, [c.batch]), (), 0, 1)
+    w = MatrixOperand(b.reshape(c.w, [c.outputs, count]), (), 0, 1)
     return in_tiles(b, x, w) if c.layout.output[1] else in_tiles(b, w, x)
 
 

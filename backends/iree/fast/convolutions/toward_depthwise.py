@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.backends.iree.emit.vectors import Vectors
-from tiduc.backends.iree.emit.workgroups import Code, Part
+from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.dialect.shapes.types import shape, with_shape
@@ -58,7 +58,7 @@ class _DepthwisePart:
     x: Any
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place: a channel."""
         (channel,), form = place, self.form
         rows, columns = form.planes.sizes
@@ -77,7 +77,7 @@ class _DepthwisePart:
             return [out]
 
         counts = [rows // form.rows, columns // form.columns]
-        return Part(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
+        return ArrayPart(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
     def sums(self, k: Vectors, channel: Any, i: Any, j: Any) -> Sequence[Any]:
         """The sums of a tile at the offsets from (i, j) on: vectors."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import Size, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
-from tiduc.backends.iree.emit.workgroups import Code, Part
+from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
@@ -34,7 +34,7 @@ _BLOCK = 512
 
 
 @dataclass(frozen=True)
-class Tile:
+class KernelTile:
     """Sums that are computed together: for `channels`, offsets of some rows and columns, and vectors of features."""
 
     channels: int
@@ -67,13 +67,13 @@ class Sums:
     steps: int
     lanes: int
 
-    def cycles(self, tile: Tile) -> float:
+    def cycles(self, tile: KernelTile) -> float:
         """The estimated cycles of the gradient."""
         offsets = self.channels * self.rows * self.columns // tile.height
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
 
-    def tiles(self, registers: int) -> Iterator[Tile]:
+    def tiles(self, registers: int) -> Iterator[KernelTile]:
         """The tiles whose sums fit into the registers with what a step loads, and whose offsets lie side by side.
 
         A tile has whole windows of channels, else whole rows of a window, else a part of a row.
@@ -81,13 +81,13 @@ class Sums:
         channels, rows, columns = (
             [m for m in range(1, registers) if n % m == 0] for n in (self.channels, self.rows, self.columns)
         )
-        for tile in itertools.starmap(Tile, itertools.product(channels, rows, columns, range(1, 6))):
+        for tile in itertools.starmap(KernelTile, itertools.product(channels, rows, columns, range(1, 6))):
             whole = tile.columns == self.columns, tile.rows == self.rows
             aligned = (whole[0] or tile.rows == 1) and (all(whole) or tile.channels == 1)
             if aligned and (tile.height + 1) * tile.vectors + 1 < registers:
                 yield tile
 
-    def best(self, registers: int, of_one_channel: bool = False) -> Tile:
+    def best(self, registers: int, of_one_channel: bool = False) -> KernelTile:
         """The tile of the fewest cycles, of all tiles or of those with one channel."""
         tiles = (t for t in self.tiles(registers) if t.channels == 1 or not of_one_channel)
         return min(tiles, key=self.cycles)
@@ -109,7 +109,7 @@ def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
     return sums.cycles(tile)
 
 
-def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, Tile]:
+def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, KernelTile]:
     """The sizes by which the tile is chosen, and the tile."""
     steps = c.features * math.prod(planes.places)
     sums = Sums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
@@ -183,7 +183,7 @@ class _GradientForm:
     whether all panels are full, and `sizes` are those of the result.
     """
 
-    tile: Tile
+    tile: KernelTile
     vector: int
     images: int
     by_channels: bool
@@ -206,7 +206,7 @@ class _GradientPart:
     x: Any
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place: a tile."""
         panel, block, number = place
         form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
@@ -222,7 +222,7 @@ class _GradientPart:
             whole = math.prod(form.sizes)
             starts, sizes = [feature, k.held(channel * whole + offset)], [count, tile.height]
         out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
-        return Part(out, starts, sizes)
+        return ArrayPart(out, starts, sizes)
 
     def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
         """The sums of a tile: for each channel and offset, vectors of features."""
@@ -293,7 +293,7 @@ class _PanelsPart:
     numbers: _Panels
     w: Any
 
-    def one(self, k: Vectors, place: Sequence[Size]) -> Part:
+    def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """The part at a place: squares of as many places and features as a vector has elements."""
         (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)
@@ -314,7 +314,7 @@ class _PanelsPart:
 
         sizes = [1, 1, n.each, form.width]
         (out,) = k.nest([quotient(n.each, k.width), form.width // k.width], [k.array(sizes)], square)
-        return Part(out, [panel, image, start, 0], sizes)
+        return ArrayPart(out, [panel, image, start, 0], sizes)
 
 
 def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any:
@@ -330,6 +330,6 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any
     return code.run(b, [w], type_, [panels, c.features, squares * vector // each])
 
 
-def _swapped(index: int, x: int | str | Size, y: int | str | Size) -> list[Any]:
+def _swapped(index: int, x: int | str | RunTimeSize, y: int | str | RunTimeSize) -> list[Any]:
     """x and y, in the order in which x has this index."""
     return [y, x] if index else [x, y]

@@ -22,7 +22,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, rewrite
-from tiduc.backends.iree.emit.gpu_tiles import Product, Tile
+from tiduc.backends.iree.emit.gpu_tiles import GpuTile, Product
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.mlir.context import context, stage
@@ -60,7 +60,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
 
 
 def _emit(
-    b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: Tile, parts: int
+    b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> Any:
     """The product. The loops are those of batches and parts, of more than one, then of rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
@@ -94,7 +94,7 @@ def _emit(
     return b.reshape(z, [*product.batches, product.rows, product.columns])
 
 
-def _compilation(tile: Tile, outer: int, of: Mapping[str, int], operand: IrValue) -> Any:
+def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> Any:
     """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
 
     def sizes(first: int, *last: int) -> str:

@@ -226,7 +226,7 @@ def _writes_to_captured(op: IrOp) -> bool:
 
 
 @dataclass(frozen=True)
-class Form:
+class LoopForm:
     """A form of loops: its name, the pass that makes it, what a loop gains, and why a loop does not get it.
 
     `against` gives "" for a loop that gets the form.
@@ -238,19 +238,19 @@ class Form:
     against: Callable[[ir.Operation], str]
 
 
-IN_KERNEL = Form(
+IN_KERNEL = LoopForm(
     "kernel",
     "loops_to_kernels",
     "One dispatch runs all iterations as machine code; its carries stay where they are.",
     _against_kernel,
 )
-COUNTED = Form(
+COUNTED = LoopForm(
     "counted",
     "loops_by_count",
     "The host has the counter, computes no condition on the device, and waits for none.",
     _against_counting,
 )
-IN_PLACE = Form(
+IN_PLACE = LoopForm(
     "in place",
     "carries_in_place",
     "An iteration writes the rows that it updates, and copies no array that it carries on.",

@@ -27,7 +27,7 @@ from tiduc.backends.iree.emit.emitter import (
     within,
 )
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.backends.iree.emit.updates import copied, is_carry
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
@@ -136,7 +136,7 @@ def _numbered(k: Kernel, array: IrValue, iota: Any) -> IrValue:
     """The array with the elements of an iota, for which `_is_numbering` holds."""
     d = ir.IntegerAttr(iota.owner.attributes["iota_dimension"]).value
 
-    def put(k: Kernel, place: Sequence[int | Size], out: IrValue) -> Sequence[IrValue]:
+    def put(k: Kernel, place: Sequence[int | RunTimeSize], out: IrValue) -> Sequence[IrValue]:
         return [k.put(k.cast(place[d], element(iota)), out, *place)]
 
     return k.nest(shape(iota), [array], put)[0]

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, rows_of, sorted_dimension
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
@@ -86,10 +86,12 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
     """Emits the sort to a kernel: the indices of the elements that come first in each row, in order."""
     size = rows.size[0], count
 
-    def insert(k: Kernel, row: Size, kept: IrValue, place: Size, end: int | Size) -> tuple[IrValue, ...]:
+    def insert(
+        k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
+    ) -> tuple[IrValue, ...]:
         """Inserts index `place` into the row's sorted indices up to `end`; gives the array and the dropped index."""
 
-        def step(k: Kernel, i: Size, kept: IrValue, left: IrValue) -> Sequence[Any]:
+        def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[Any]:
             at = k.linear_index(size, (row, i))
             first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
@@ -97,12 +99,12 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
 
         return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
-    def row_of(k: Kernel, row: Size, kept: IrValue) -> Sequence[IrValue]:
-        def fill(k: Kernel, place: Size, kept: IrValue) -> Sequence[Any]:
+    def row_of(k: Kernel, row: RunTimeSize, kept: IrValue) -> Sequence[IrValue]:
+        def fill(k: Kernel, place: RunTimeSize, kept: IrValue) -> Sequence[Any]:
             kept, left = insert(k, row, kept, place, place)
             return [k.put(left, kept, k.linear_index(size, (row, place)))]
 
-        def replace(k: Kernel, place: Size, kept: IrValue) -> Sequence[IrValue]:
+        def replace(k: Kernel, place: RunTimeSize, kept: IrValue) -> Sequence[IrValue]:
             last = k.index_at(kept, k.linear_index(size, (row, count - 1)))
             first = rows.comes_first(k, row, place, last)
             return k.if_(first, [type_], lambda k: insert(k, row, kept, place, count)[:1], lambda k: [kept])

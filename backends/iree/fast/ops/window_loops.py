@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import window_of
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -59,7 +59,7 @@ def _by_loops(b: Emitter, op: Any) -> list[IrValue]:
     def fill(k: Kernel) -> Sequence[Any]:
         start = [k.element(x) for x in inits]
 
-        def fold(k: Kernel, place: Sequence[Size], *outs: IrValue) -> Sequence[IrValue]:
+        def fold(k: Kernel, place: Sequence[RunTimeSize], *outs: IrValue) -> Sequence[IrValue]:
             values = start
             for offsets in itertools.product(*map(range, w.sizes)):
                 along = zip(place, w.strides, offsets, w.dilation, strict=True)

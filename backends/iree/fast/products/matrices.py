@@ -1,15 +1,15 @@
-"""`Matrix`: an operand of a product, whose dimensions are in any order."""
+"""`MatrixOperand`: an operand of a product, whose dimensions are in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiduc.backends.iree.emit.sizes import Size
+from tiduc.backends.iree.emit.sizes import RunTimeSize
 from tiduc.dialect.shapes.types import shape
 
 
 @dataclass(frozen=True)
-class Matrix:
+class MatrixOperand:
     """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
 
     An operand without batches is one matrix for all batches of the other operand.
@@ -29,7 +29,7 @@ class Matrix:
         """The size of a dimension, which must be static."""
         return int(shape(self.value)[d])
 
-    def place(self, batches: Sequence[Any], kept: Size, summed: Any) -> list[Any]:
+    def place(self, batches: Sequence[Any], kept: RunTimeSize, summed: Any) -> list[Any]:
         """The index along each dimension."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_in_loop, rewrite
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.fast.products import tiles
-from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.fast.products.matrices import MatrixOperand
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.matching import defined_by
@@ -67,29 +67,31 @@ def is_large(sizes: Sequence[int], count: int = 1) -> bool:
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
-def _matrix(x: IrValue, of: Contraction, side: int) -> Matrix | None:
+def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
     """An operand as a matrix; None if several dimensions are kept, or summed."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None
     transpose = defined_by(x, "stablehlo.transpose")
     if transpose is None:
-        return Matrix(x, batches, kept[0], summed[0])
+        return MatrixOperand(x, batches, kept[0], summed[0])
     order = list(transpose.attributes["permutation"])
-    return Matrix(transpose.operands[0], tuple(order[d] for d in batches), order[kept[0]], order[summed[0]])
+    return MatrixOperand(
+        transpose.operands[0], tuple(order[d] for d in batches), order[kept[0]], order[summed[0]]
+    )
 
 
-def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> IrValue:
+def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     """The product of two matrices, (batches, rows of x, columns of y)."""
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
     batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
     return b.reshape(z, [*batches, *shape(z)[1:]])
 
 
-def _with_last(b: Emitter, x: Matrix) -> Matrix:
+def _with_last(b: Emitter, x: MatrixOperand) -> MatrixOperand:
     """The operand itself, or a copy with the summed dimension last if a batch dimension is last."""
     if x.last in (x.kept, x.summed):
         return x
     count = len(x.batches)
     value = b.transpose(x.value, [*x.batches, x.kept, x.summed])
-    return Matrix(value, tuple(range(count)), count, count + 1)
+    return MatrixOperand(value, tuple(range(count)), count, count + 1)

@@ -12,7 +12,7 @@ product have one size, one of the fewest cycles or nearly so. Rows beyond the la
 the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
 
 The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
-code takes IREE longer than all else about a product. All properties on which the code depends are in `Form`.
+code takes IREE longer than all else about a product. All properties on which the code depends are in `ProductForm`.
 """
 
 import functools
@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import Size, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
-from tiduc.backends.iree.emit.workgroups import Part, Shared, in_workgroups
-from tiduc.backends.iree.fast.products.matrices import Matrix
+from tiduc.backends.iree.emit.workgroups import ArrayPart, SharedNumbers, in_workgroups
+from tiduc.backends.iree.fast.products.matrices import MatrixOperand
 from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
@@ -57,11 +57,11 @@ class Parts:
     low: Any
     more: Any
 
-    def start(self, i: Size) -> Any:
+    def start(self, i: RunTimeSize) -> Any:
         """The first thing of part i."""
         return i * self.low + smaller(i, self.more)
 
-    def size(self, i: Size) -> Any:
+    def size(self, i: RunTimeSize) -> Any:
         """The number of things of part i."""
         return self.start(i + 1) - self.start(i)
 
@@ -73,7 +73,7 @@ def parts(n: int, most: int, least: int = 1) -> Parts:
 
 
 @dataclass(frozen=True)
-class Form:
+class ProductForm:
     """The properties of a product on which its code depends; products of equal forms share code.
 
     A tile has `height` rows and `vectors` vectors of columns. `copied`: y is copied in panels of these columns.
@@ -109,10 +109,10 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TilePlan:
     """The sizes of a product and of its parts: numbers, or sizes that the code reads at run time."""
 
-    form: Form
+    form: ProductForm
     rows: Any
     columns: Any
     summed: Any
@@ -126,13 +126,13 @@ class Plan:
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
-    def reading(self, numbers: Sequence[Any]) -> "Plan":
+    def reading(self, numbers: Sequence[Any]) -> "TilePlan":
         """The plan with these numbers."""
         sizes, of_parts = numbers[:3], [Parts(*numbers[i : i + 3]) for i in (3, 6, 9)]
-        return Plan(self.form, *sizes, *of_parts)
+        return TilePlan(self.form, *sizes, *of_parts)
 
 
-def plan(x: Matrix, y: Matrix, registers: Registers) -> Plan:
+def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan:
     """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
@@ -140,7 +140,7 @@ def plan(x: Matrix, y: Matrix, registers: Registers) -> Plan:
     depths = parts(summed, 2 * _DEPTH)
     copied = x.kept != x.last or y.kept != y.last or -(-summed // depths.count) * columns * size > _RESIDENT
     depths = parts(summed, _DEPTH) if copied else depths
-    form = Form(
+    form = ProductForm(
         tuple((each.batches, each.kept, each.summed) for each in (x, y)),
         height,
         vectors,
@@ -157,10 +157,10 @@ def plan(x: Matrix, y: Matrix, registers: Registers) -> Plan:
     # Each block of rows copies all of y, if y is copied; more strips of panels copy nothing twice.
     strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
-    return Plan(form, rows, columns, summed, blocks, strips, depths)
+    return TilePlan(form, rows, columns, summed, blocks, strips, depths)
 
 
-def _batches(x: Matrix, y: Matrix) -> list[int]:
+def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
     """The sizes of the batch dimensions of a product."""
     return [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
 
@@ -186,16 +186,16 @@ def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
     return -(-rows // height) * -(-columns // vectors) * each
 
 
-def in_tiles(b: Emitter, x: Matrix, y: Matrix) -> IrValue:
+def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     """The product of two matrices, as an array (batch, rows of x, columns of y)."""
     p = plan(x, y, b.settings.registers)
     batches = _batches(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
     counts = math.prod(batches), p.blocks.count, p.panels.count
     sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
-    shared = Shared(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
+    shared = SharedNumbers(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
 
-    def part(k: Vectors, place: Sequence[Size], inputs: Sequence[Size | IrValue]) -> Part:
+    def part(k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[RunTimeSize | IrValue]) -> ArrayPart:
         left, right, *numbers = inputs
         matrices = replace(x, value=left), replace(y, value=right)
         return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
@@ -228,9 +228,9 @@ class _Workgroup:
     `batch` is its index, and `batches` the index along each batch dimension of the matrices.
     """
 
-    plan: Plan
-    x: Matrix
-    y: Matrix
+    plan: TilePlan
+    x: MatrixOperand
+    y: MatrixOperand
     batch: Any
     batches: tuple[Any, ...]
     tiles: tuple[Any, Any]  # the first one, and the end
@@ -240,13 +240,13 @@ class _Workgroup:
     columns: Any
     panels: Any
 
-    def product(self, k: Vectors) -> Part:
+    def product(self, k: Vectors) -> ArrayPart:
         """The part of the product."""
         z = k.array([self.rows, self.columns])
         (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
-        return Part(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
+        return ArrayPart(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
-    def plus_summed(self, k: Vectors, i: Size, z: IrValue) -> Sequence[IrValue]:
+    def plus_summed(self, k: Vectors, i: RunTimeSize, z: IrValue) -> Sequence[IrValue]:
         """The product after summed elements of part i are added; the first ones replace what was in memory."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
@@ -258,28 +258,32 @@ class _Workgroup:
         form, y = self.plan.form, self.y
         copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
-        def panel(k: Vectors, i: Size, panels: IrValue) -> Sequence[Any]:
+        def panel(k: Vectors, i: RunTimeSize, panels: IrValue) -> Sequence[Any]:
             return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
 
         return k.loop(0, self.panels, 1, [k.array([form.room, form.depth, form.width])], panel)[0]
 
-    def row_copied(self, k: Vectors, s: _Summed, i: Size, at: Size, panels: IrValue) -> Sequence[IrValue]:
+    def row_copied(
+        self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
+    ) -> Sequence[IrValue]:
         """The panels with a row of y in panel i."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
 
-    def squares_copied(self, k: Vectors, s: _Summed, i: Size, at: Size, panels: IrValue) -> Sequence[IrValue]:
+    def squares_copied(
+        self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
+    ) -> Sequence[IrValue]:
         """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
-        def column(k: Vectors, j: Size) -> Any:
+        def column(k: Vectors, j: RunTimeSize) -> Any:
             j = self.column + i * form.width + j
             j = j if form.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
-        def square(k: Vectors, first: Size, panels: IrValue) -> Sequence[IrValue]:
+        def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:
             columns = [column(k, first + j) for j in range(k.width)]
             for r, row in enumerate(k.transposed(columns)):
                 panels = k.store(row, panels, [i, at + r, first])
@@ -287,7 +291,7 @@ class _Workgroup:
 
         return k.loop(0, form.width, k.width, [panels], square)
 
-    def row_of_tiles(self, k: Vectors, t: Size, s: _Summed, z: IrValue) -> Sequence[IrValue]:
+    def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
         """The product after the sums of the tiles in a row, that of index t."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
@@ -300,7 +304,7 @@ class _Workgroup:
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
 
-        def row(k: Vectors, at: Size, out: IrValue) -> Sequence[Any]:
+        def row(k: Vectors, at: RunTimeSize, out: IrValue) -> Sequence[Any]:
             for i, mask in masks.items():
                 place = x.place(self.batches, rows.first + i, s.start + at)
                 out = k.store(k.load(x.value, place, mask), out, [at, i])
@@ -308,7 +312,7 @@ class _Workgroup:
 
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
-    def tile(self, k: Vectors, rows: _Rows, i: Size, s: _Summed, z: IrValue) -> IrValue:
+    def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
         """The product after the sums of a tile, in panel i, whose errors do not grow with the number of parts."""
         form = self.plan.form
         row = k.held(rows.first - self.row)
@@ -324,7 +328,7 @@ class _Workgroup:
         ]
         zero = k.zeros()
 
-        def plus(k: Vectors, at: Size, *sums: IrValue) -> Sequence[IrValue]:
+        def plus(k: Vectors, at: RunTimeSize, *sums: IrValue) -> Sequence[IrValue]:
             elements = (k.splat(x) for x in self.column_of_x(k, rows, s, at))
             return k.plus_products(elements, self.row_of_y(k, s, i, at, copied=form.copied), sums)
 
@@ -340,7 +344,7 @@ class _Workgroup:
             z = k.store(x, z, place, mask)
         return z
 
-    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: Size) -> Iterator[Any]:
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[Any]:
         """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
@@ -349,7 +353,9 @@ class _Workgroup:
             place = [at, r] if copied else x.place(self.batches, row, summed)
             yield k.element(rows.copy if copied else x.value, *place)
 
-    def row_of_y(self, k: Vectors, s: _Summed, i: Size, at: Size, copied: bool) -> list[IrValue]:
+    def row_of_y(
+        self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
+    ) -> list[IrValue]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
         form, y = self.plan.form, self.y
         if copied:
@@ -361,7 +367,11 @@ class _Workgroup:
 
 
 def _workgroup(
-    k: Vectors, p: Plan, matrices: tuple[Matrix, Matrix], place: Sequence[Size], batches: Sequence[int]
+    k: Vectors,
+    p: TilePlan,
+    matrices: tuple[MatrixOperand, MatrixOperand],
+    place: Sequence[RunTimeSize],
+    batches: Sequence[int],
 ) -> _Workgroup:
     """The workgroup at a place: its batch, part of the rows, and part of the columns."""
     batch, block, strip = place

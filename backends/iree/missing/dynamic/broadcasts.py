@@ -9,7 +9,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, computed, number, si
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import Size, smaller, with_static_sizes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element
@@ -58,7 +58,7 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
 
-    def fill(k: Kernel, places: Sequence[Size], x: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue) -> Any:
         return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))
 
     return computed(b, result, element(x), [x], fill)

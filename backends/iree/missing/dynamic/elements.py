@@ -10,7 +10,7 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.places import starts
-from tiduc.backends.iree.emit.sizes import Size, clamped, padded, with_static_sizes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, clamped, padded, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
@@ -34,7 +34,7 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     sizes, own = arrays.sizes_of(b, x), arrays.sizes_of(b, update)
     at = [clamped(arrays.number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
 
-    def fill(k: Kernel, places: Sequence[Size], x: IrValue, update: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, update: IrValue) -> Any:
         within = [place - start for place, start in zip(places, at, strict=True)]
         return _either(k, update, within, own, k.element(x, *places))
 
@@ -65,13 +65,17 @@ def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _padded(
-    b: Emitter, op: IrOp, low: Sequence[int | Size], high: Sequence[int | Size], interior: Sequence[int]
+    b: Emitter,
+    op: IrOp,
+    low: Sequence[int | RunTimeSize],
+    high: Sequence[int | RunTimeSize],
+    interior: Sequence[int],
 ) -> Any:
     x, value = op.operands[:2]
     own = arrays.sizes_of(b, x)
     sizes = with_static_sizes(op.results[0].type, padded(own, low, high, interior))
 
-    def fill(k: Kernel, places: Sequence[Size], x: IrValue, value: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, value: IrValue) -> Any:
         moved = [place - n for place, n in zip(places, low, strict=True)]
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
@@ -85,8 +89,8 @@ def _padded(
 def _either(
     k: Kernel,
     x: IrValue,
-    place: Sequence[Size],
-    sizes: Sequence[int | Size],
+    place: Sequence[RunTimeSize],
+    sizes: Sequence[int | RunTimeSize],
     other: IrValue,
     conditions: Sequence[IrValue] = (),
 ) -> IrValue:
@@ -123,7 +127,7 @@ def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return [_gathered(b, op, [arrays.number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
 
-def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | Size]) -> Any:
+def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> Any:
     """The result of a gather whose slices have the sizes `taken`."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -135,7 +139,7 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | Size]) -> Any:
     sizes = [next(inner) if j in d.offset_dims else next(outer) for j in range(rank)]
     batching = dict(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
 
-    def fill(k: Kernel, places: Sequence[Size], x: IrValue, indices: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> Any:
         batch = [places[j] for j in range(rank) if j not in d.offset_dims]
         at = starts(k, indices, d.index_vector_dim, d.start_index_map, batching, batch, len(own))
         for i in d.start_index_map:
@@ -164,7 +168,7 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
         first.append(first[-1] + sizes[d])
     whole = with_static_sizes(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
-    def fill(k: Kernel, places: Sequence[Size], *xs: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], *xs: IrValue) -> Any:
         value = k.number(0, xs[0].type.element_type)
         for x, sizes, start in zip(xs, own, first[:-1], strict=True):
             at = [n - start if j == d else n for j, n in enumerate(places)]

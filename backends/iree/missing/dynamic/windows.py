@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit.arrays import in_shape, mapped, part, repeated, si
 from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precision
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import Size, larger, padded, window_count, with_static_sizes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.fault import missing
 from tiduc.dialect.facts.windows import (
     Layout,
@@ -81,7 +81,7 @@ def _combined_along(
     return total
 
 
-def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | Size, stride: int) -> Any:
+def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, stride: int) -> Any:
     sizes = sizes_of(b, x)
     start, strides = [0] * len(sizes), [1] * len(sizes)
     sizes[d], start[d], strides[d] = count, first, stride

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.framework import torch
 
 ELEMENTS = {
@@ -41,7 +41,7 @@ def element(x: torch.Tensor) -> str:
     return ELEMENTS[name]
 
 
-def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[Value]]) -> Any:
+def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[TextTensor]]) -> Any:
     """The results, a tuple if there are several, of a StableHLO function of these tensors.
 
     `build(body, *arguments)` emits the function's ops and gives its results.
@@ -51,7 +51,7 @@ def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Seque
 
 
 def called(
-    name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[Value]]
+    name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[TextTensor]]
 ) -> tuple[Any, tuple[Any, ...]]:
     """The operator that `call` calls, and its arguments."""
     body = Body([(x.shape, element(x)) for x in operands])

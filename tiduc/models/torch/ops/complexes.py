@@ -5,7 +5,7 @@ from functools import partial
 from math import pi
 from typing import Any
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call, element
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
@@ -13,7 +13,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 def unary(op: str, x: torch.Tensor, kind: str | None = None) -> torch.Tensor:
     """An elementwise op of StableHLO or CHLO; `kind` is the result's element type if that differs."""
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit(op, [a], a.sizes, element=kind)]
 
     return call(op.rpartition(".")[2], [x], emit)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import element, operator
 from tiduc.models.torch.ops.framework import torch
 
@@ -47,7 +47,7 @@ def _lower(module: Any, numbers: Any) -> None:
 
 
 def _replace(
-    graph: torch.fx.Graph, node: torch.fx.Node, emit: Callable[..., list[Value]], names: set[str]
+    graph: torch.fx.Graph, node: torch.fx.Node, emit: Callable[..., list[TextTensor]], names: set[str]
 ) -> None:
     graphs, groups, operands = [], [], []
     for argument in node.args:
@@ -127,24 +127,24 @@ def _type(node: torch.fx.Node, x: torch.Tensor) -> tuple[Sequence[int], str]:
 # ---- operators ---------------------------------------------------------------------------------------------
 
 
-def _call(body: Body, symbol: str, operands: Sequence[Value], types: Types) -> list[Value]:
+def _call(body: Body, symbol: str, operands: Sequence[TextTensor], types: Types) -> list[TextTensor]:
     return body.emit_all("func.call", operands, types, f"callee = @{symbol}")
 
 
-def _types(values: Sequence[Value]) -> Types:
+def _types(values: Sequence[TextTensor]) -> Types:
     return [(x.sizes, x.element) for x in values]
 
 
 def _cond(
-    body: Body, types: Types, graphs: list[str], which: list[Value], operands: list[Value]
-) -> list[Value]:
+    body: Body, types: Types, graphs: list[str], which: list[TextTensor], operands: list[TextTensor]
+) -> list[TextTensor]:
     branches = [body.region([], lambda g=graph: _call(body, g, operands, types)) for graph in graphs]
     return body.emit_all("if", which, types, regions=branches)
 
 
 def _while(
-    body: Body, types: Types, graphs: list[str], carried: list[Value], fixed: list[Value]
-) -> list[Value]:
+    body: Body, types: Types, graphs: list[str], carried: list[TextTensor], fixed: list[TextTensor]
+) -> list[TextTensor]:
     goes, step = graphs
     flag: Types = [((), "i1")]
     regions = [
@@ -155,14 +155,19 @@ def _while(
 
 
 def _scan(
-    body: Body, types: Types, graphs: list[str], first: list[Value], rows: list[Value], fixed: list[Value]
-) -> list[Value]:
+    body: Body,
+    types: Types,
+    graphs: list[str],
+    first: list[TextTensor],
+    rows: list[TextTensor],
+    fixed: list[TextTensor],
+) -> list[TextTensor]:
     """A loop over the rows; each iteration writes a row of each result."""
     kept = len(first)
     steps = rows[0].sizes[0]
     of_step = [*types[:kept], *((shape[1:], kind) for shape, kind in types[kept:])]
 
-    def step(t: Value, *values: Value) -> list[Value]:
+    def step(t: TextTensor, *values: TextTensor) -> list[TextTensor]:
         given = [*values[:kept], *(body.at(x, t) for x in rows), *fixed]
         new = _call(body, graphs[0], given, of_step)
         return [*new[:kept], *(body.put(y, row, t) for y, row in zip(values[kept:], new[kept:], strict=True))]
@@ -170,11 +175,13 @@ def _scan(
     return body.loop(steps, step, [*first, *(body.zeros(shape, kind) for shape, kind in types[kept:])])
 
 
-def _map(body: Body, types: Types, graphs: list[str], rows: list[Value], fixed: list[Value]) -> list[Value]:
+def _map(
+    body: Body, types: Types, graphs: list[str], rows: list[TextTensor], fixed: list[TextTensor]
+) -> list[TextTensor]:
     return _scan(body, types, graphs, [], rows, fixed)
 
 
-_OPERATORS: dict[str, Callable[..., list[Value]]] = {
+_OPERATORS: dict[str, Callable[..., list[TextTensor]]] = {
     "cond": _cond,
     "map_impl": _map,
     "scan": _scan,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call, element
 from tiduc.models.torch.ops.framework import torch
 
@@ -21,7 +21,7 @@ Type = tuple[Sequence[int], str]
 def cholesky(x: Any) -> Any:
     """The lower factor; the derivative is that of the mean of the matrix and its adjoint, as in PyTorch."""
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit("cholesky", [a], a.sizes, "lower = true")]
 
     lower = call("cholesky", [(x + x.mH) / 2], emit)
@@ -55,7 +55,7 @@ def lu(x: torch.Tensor) -> tuple[Any, Any]:
     """L and U in one matrix, and LAPACK's pivots, which begin with 1."""
     *batch, m, n = x.shape
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         types: list[Type] = [(a.sizes, a.element), ([*batch, min(m, n)], "i32"), (batch, "i32")]
         return _routine(body, "getrf", [a], types)[:2]
 
@@ -67,12 +67,12 @@ def order(pivots: Any, m: int) -> Any:
     return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
 
 
-def _rows(body: Body, pivots: Value, m: int) -> Value:
+def _rows(body: Body, pivots: TextTensor, m: int) -> TextTensor:
     *batch, k = pivots.sizes
     sizes = [*batch, m]
     numbers = body.iota(sizes, len(batch))
 
-    def swapped(i: Value, rows: Value) -> list[Value]:
+    def swapped(i: TextTensor, rows: TextTensor) -> list[TextTensor]:
         zeros = [body.number(0) for _ in batch]
         slices = f"slice_sizes = array<i64: {', '.join(map(str, [*batch, 1]))}>"
         pivot = body.emit("dynamic_slice", [pivots, *zeros, i], [*batch, 1], slices)
@@ -87,7 +87,7 @@ def _rows(body: Body, pivots: Value, m: int) -> Value:
     return body.loop(k, swapped, [numbers])[0]
 
 
-def _only(body: Body, x: Value, at: Value) -> Value:
+def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
     """The one element of each row that is marked, broadcast along its row."""
     *batch, _ = x.sizes
     zeros = body.broadcast(body.number(0), [], x.sizes)
@@ -99,7 +99,7 @@ def reflectors(x: Any) -> tuple[Any, Any]:
     """R above the reflectors, and the factors of the reflectors: `torch.geqrf`."""
     *batch, m, n = x.shape
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return _routine(body, "geqrf", [a], [(a.sizes, a.element), ([*batch, min(m, n)], a.element)])
 
     return call("geqrf", [_supported(x)], emit)  # type: ignore[no-any-return]
@@ -119,7 +119,7 @@ def singular(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
     *batch, m, n = x.shape
     k = min(m, n)
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         u, vh = ([*batch, m, m if full else k], [*batch, n if full else k, n])
         types: list[Type] = [(a.sizes, a.element), ([*batch, k], _real(a)), (u, a.element), (vh, a.element)]
         mode = ord("A" if full else "S")
@@ -133,7 +133,7 @@ def hermitian(x: Any, upper: bool = False) -> tuple[Any, Any]:
     """The eigenvalues and eigenvectors of a Hermitian matrix."""
     *batch, n, _ = x.shape
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         types: list[Type] = [(a.sizes, a.element), ([*batch, n], _real(a)), (batch, "i32")]
         settings = f"mode = {ord('V')} : ui8, uplo = {ord('U' if upper else 'L')} : ui8"
         vectors, values, _ = _routine(body, "syevd", [a], types, settings)
@@ -147,7 +147,7 @@ def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     *batch, n, _ = x.shape
     settings = f"compute_left = {ord('N')} : ui8, compute_right = {ord('V')} : ui8"
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         is_real = a.element == _real(a)
         kind = f"complex<{_real(a)}>"
         vectors: Type = ([*batch, n, n], kind)
@@ -165,8 +165,8 @@ def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _routine(
-    body: Body, name: str, operands: Sequence[Value], types: Sequence[Type], settings: str = ""
-) -> list[Value]:
+    body: Body, name: str, operands: Sequence[TextTensor], types: Sequence[Type], settings: str = ""
+) -> list[TextTensor]:
     """A call of LAPACK's routine for the operands' element type; matrices are stored by columns."""
     kind = operands[0].element
     name = _OF_COMPLEX.get(name, name) if kind.startswith("complex") else name
@@ -192,7 +192,7 @@ def _layout(rank: int, batch: int) -> str:
     return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
 
 
-def _real(x: Value) -> str:
+def _real(x: TextTensor) -> str:
     """The element type of the parts of a complex number."""
     return x.element.removeprefix("complex<").removesuffix(">")
 

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import ELEMENTS, call, called
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 from tiduc.runtime.arrays import Array
@@ -48,7 +48,7 @@ def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor
     return True
 
 
-def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callable[[Body], list[Value]]:
+def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callable[[Body], list[TextTensor]]:
     """The function that emits the constant in a body."""
     element = ELEMENTS[str(dtype).removeprefix("torch.")]
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call, element
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
@@ -23,7 +23,7 @@ def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int],
         f"fft_type = #stablehlo<fft_type {kind}>, fft_length = array<i64: {', '.join(map(str, lengths))}>"
     )
 
-    def emit(body: Body, a: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit("fft", [a], [*a.sizes[:-1], result], settings, of_result)]
 
     assert count <= _LONGEST

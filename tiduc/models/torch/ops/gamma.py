@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import pi
 from typing import Any
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
@@ -22,16 +22,16 @@ _TINY = {"f32": 1e-30, "f64": 1e-300}
 
 def _converging(
     body: Body,
-    step: Callable[..., tuple[Sequence[Value], Value]],
-    initial: Sequence[Value],
-) -> list[Value]:
+    step: Callable[..., tuple[Sequence[TextTensor], TextTensor]],
+    initial: Sequence[TextTensor],
+) -> list[TextTensor]:
     """The values after `step(n, *values)` for n = 1, 2, ..., until no element of its second result is true."""
     like = initial[0]
     one, goes = body.constant("1.0", [], like.element), body.constant("true", [], "i1")
     carried = [one, goes, *initial]
     types = [(x.sizes, x.element) for x in carried]
 
-    def advance(n: Value, _: Value, *values: Value) -> list[Value]:
+    def advance(n: TextTensor, _: TextTensor, *values: TextTensor) -> list[TextTensor]:
         new, is_open = step(body.spread(n, like), *values)
         either = body.region([((), "i1")] * 2, lambda a, b: [body.emit("or", [a, b], [])])
         listed = ", ".join(map(str, range(len(like.sizes))))
@@ -50,8 +50,8 @@ def _series(a: Any, x: Any) -> Any:
     """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
     least = torch.finfo(a.dtype).eps / 4
 
-    def build(body: Body, a: Value, x: Value) -> list[Value]:
-        def step(n: Value, term: Value, total: Value) -> tuple[list[Value], Value]:
+    def build(body: Body, a: TextTensor, x: TextTensor) -> list[TextTensor]:
+        def step(n: TextTensor, term: TextTensor, total: TextTensor) -> tuple[list[TextTensor], TextTensor]:
             ratio = body.emit("divide", [x, body.add(a, n)], x.sizes)
             new = body.multiply(term, ratio)
             small = body.multiply(total, body.constant(f"{least:e}", x.sizes, x.element))
@@ -67,19 +67,21 @@ def _fraction(a: Any, x: Any) -> Any:
     """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), by the algorithm of Lentz."""
     least = torch.finfo(a.dtype).eps
 
-    def build(body: Body, a: Value, x: Value) -> list[Value]:
-        def number(n: float) -> Value:
+    def build(body: Body, a: TextTensor, x: TextTensor) -> list[TextTensor]:
+        def number(n: float) -> TextTensor:
             return body.constant(f"{n:e}", x.sizes, x.element)
 
-        def guarded(y: Value) -> Value:
+        def guarded(y: TextTensor) -> TextTensor:
             size = body.emit("abs", [y], y.sizes)
             tiny = number(_TINY[y.element])
             return body.select(body.compare(size, tiny, "LT"), tiny, y)
 
-        def over(y: Value, z: Value) -> Value:
+        def over(y: TextTensor, z: TextTensor) -> TextTensor:
             return body.emit("divide", [y, z], y.sizes)
 
-        def step(n: Value, b: Value, c: Value, d: Value, h: Value) -> tuple[list[Value], Value]:
+        def step(
+            n: TextTensor, b: TextTensor, c: TextTensor, d: TextTensor, h: TextTensor
+        ) -> tuple[list[TextTensor], TextTensor]:
             top = body.multiply(n, body.subtract(a, n))
             b = body.add(b, number(2))
             d = over(number(1), guarded(body.add(body.multiply(top, d), b)))

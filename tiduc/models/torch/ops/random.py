@@ -7,7 +7,7 @@ numbers are computed from uniform ones of the result's type, which may have 8 di
 from itertools import count
 from typing import Any
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import ELEMENTS, call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
@@ -19,13 +19,13 @@ def _drawn(like: Any, dtype: Any, distribution: str) -> Any:
     """Numbers of the shape of a tensor: uniform ones between 0 and 1, without either, or standard normal ones."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
-    def size(body: Body, x: Value, d: int) -> Value:
+    def size(body: Body, x: TextTensor, d: int) -> TextTensor:
         if isinstance(x.sizes[d], int):
             return body.constant(f"[{x.sizes[d]}]", [1], "i64")
         n = body.emit("get_dimension_size", [x], [], f"dimension = {d} : i64", "i32")
         return body.convert(body.reshape(n, [1]), "i64")
 
-    def emit(body: Body, x: Value) -> list[Value]:
+    def emit(body: Body, x: TextTensor) -> list[TextTensor]:
         bounds = [body.constant(number, [], kind) for number in ("0.0", "1.0")]
         parts = [size(body, x, d) for d in range(len(x.sizes))]
         sizes = body.concatenate(parts, 0) if parts else body.constant("", [0], "i64")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.recurrent import directions
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
@@ -69,7 +69,7 @@ def _layer(
     names = ["x", "w", "r", *(["b"] if biases else []), "h", "c"][: 3 + bool(biases) + len(states)]
     operands = [x, w, r, *([torch.cat(biases, -1)] if biases else []), *states]
 
-    def emit(body: Body, *arguments: Value) -> list[Value]:
+    def emit(body: Body, *arguments: TextTensor) -> list[TextTensor]:
         return directions(body, kind, dict(zip(names, arguments, strict=True)), given)
 
     y, *last = call(kind.lower(), operands, emit)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
@@ -75,7 +75,7 @@ def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
 def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
     """x with the elements of the source combined into these places by an op of StableHLO."""
 
-    def emit(body: Body, x: Value, places: Value, updates: Value) -> Sequence[Value]:
+    def emit(body: Body, x: TextTensor, places: TextTensor, updates: TextTensor) -> Sequence[TextTensor]:
         dims = ", ".join(map(str, range(len(x.sizes))))
         numbers = f"inserted_window_dims = [{dims}], scatter_dims_to_operand_dims = [{dims}]"
         region = body.region([((), x.element)] * 2, lambda a, b: [body.emit(op, [a, b], [])])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import gamma, log, pi
 from typing import Any
 
-from tiduc.models.emitted_text import Body, Value
+from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.complexes import unary
 from tiduc.models.torch.ops.fills import as_tensors
@@ -19,7 +19,7 @@ def _binary(op: str, x: Any, y: Any) -> Any:
     x, y = (v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in (x, y))
     x, y = torch.broadcast_tensors(x, y)
 
-    def emit(body: Body, a: Value, b: Value) -> list[Value]:
+    def emit(body: Body, a: TextTensor, b: TextTensor) -> list[TextTensor]:
         return [body.emit(op, [a, b], a.sizes)]
 
     return call(op.rpartition(".")[2], [x, y], emit)
