@@ -145,7 +145,7 @@ def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.Monkey
         monkeypatch,
         "from tiduc.backends.iree.modules import process\n"
         "process.JobStage = lambda *given: job_stage(*given[:3], 'no-such-pass' * bool(given[3]))\n"
-        "from tiduc.backends.iree.modules.job import Stage as job_stage",
+        "from tiduc.backends.iree.modules.job import JobStage as job_stage",
     )
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)
     for x, y in zip(values, wanted, strict=True):
