@@ -168,7 +168,7 @@ def is_zeros(x: Typed) -> bool:
 
 
 @functools.cache
-def widened_splat(value: Any, narrow: ir.RankedTensorType, wide: Any) -> Any | None:
+def widened_splat(value: Any, narrow: ir.RankedTensorType, wide: Any) -> ir.Attribute | None:
     """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
     if not is_splat(value) or value.type != narrow:
         return None

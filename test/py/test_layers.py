@@ -390,15 +390,3 @@ def test_a_violation_is_detected(module: str, source: str) -> None:
 )
 def test_allowed_imports(module: str, source: str) -> None:
     assert violations(module, source) == []
-
-
-def test_public_classes_have_names_of_their_own() -> None:
-    """A name of a class is searched for, and read in other files, where two classes of one name are confused."""
-    places: dict[str, list[str]] = {}
-    for module, path in files().items():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(module)
-    assert len(places) > 300
-    twice = {name: modules for name, modules in places.items() if len(modules) > 1}
-    assert twice == {}, "name the class by what it is, in the words of docs and of the field"

@@ -119,3 +119,16 @@ def test_both_carriers_emit_the_same_ops() -> None:
     assert issubclass(StablehloBuilder, StablehloOps) and issubclass(Emitter, StablehloOps)
     assert not StablehloBuilder.__abstractmethods__ and not Emitter.__abstractmethods__
     assert StablehloOps.__abstractmethods__ == {"emit", "emit_all", "size"}
+
+
+def test_public_classes_have_names_of_their_own() -> None:
+    """A name of a class is searched for, and read in other files, where two classes of one name are confused."""
+    places: dict[str, list[str]] = {}
+    paths = {path.resolve() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    for path in sorted(paths):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 300
+    twice = {name: files for name, files in places.items() if len(files) > 1}
+    assert twice == {}, "name the class by what it is, in the words of docs and of the field"
