@@ -10,6 +10,7 @@ is then updated in place, and an iteration costs as much as its slice.
 
 StableHLO's simplification does not apply these to floats. A rule is called only for an op whose operand is the result
 of an op of the right name. An op that a rule replaces puts its readers, and the new op, on the list of ops to visit.
+The list has the ops by their results: MLIR's hash of an op depends on the op's operands, which the rules replace.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,9 +35,9 @@ Rule = Callable[[IrOp, IrOp], IrValue | None]
 @stage
 def simplify(operation: IrOp) -> None:
     """Applies the rules within an operation, in place, until none applies."""
-    waiting = dict.fromkeys(_candidates(operation)[::-1])
+    waiting = {op.results[0]: op for op in reversed(_candidates(operation))}
     while waiting:
-        op, _ = waiting.popitem()
+        _, op = waiting.popitem()
         value = _simpler(op)
         if value is None:
             continue
@@ -45,24 +46,25 @@ def simplify(operation: IrOp) -> None:
         result.replace_all_uses_with(value)
         new = definition(value)
         visited = [*readers, *([new.operation] if new is not None else [])]
-        waiting |= {other: None for other in visited if other.name in RULES and other != op}
+        waiting |= {other.results[0]: other for other in visited if other.name in RULES and other != op}
         _erase(op, waiting)
 
 
 def _candidates(operation: IrOp) -> list[IrOp]:
     """The ops to which a rule may apply, in order."""
     ops: list[IrOp] = []
-    useless: dict[IrOp, bool] = {}  # whether a constant, which many ops may read, is no neutral element
+    useless: dict[IrValue, bool] = {}  # whether a constant, which many ops may read, is no neutral element
 
     def look(op: IrOp) -> ir.WalkResult:
         if (sides := RULES.get(op.name)) is not None:
             operands = op.operands
             for side, rules in sides:
-                inner = operands[side].owner
+                x = operands[side]
+                inner = x.owner
                 if inner.__class__ is not ir.Block and (rule := rules.get(inner.name)) is not None:
                     if rule is _ONLY_NEUTRAL:
-                        if (is_useless := useless.get(inner)) is None:
-                            is_useless = useless[inner] = not _may_be_neutral(inner)
+                        if (is_useless := useless.get(x)) is None:
+                            is_useless = useless[x] = not _may_be_neutral(inner)
                         if is_useless:
                             continue
                     ops.append(op)
@@ -84,14 +86,15 @@ def _simpler(op: IrOp) -> IrValue | None:
     return None
 
 
-def _erase(op: IrOp, waiting: dict[IrOp, None]) -> None:
+def _erase(op: IrOp, waiting: dict[IrValue, IrOp]) -> None:
     """Erases an op without uses, and the ops of the names that rules match that compute only its operands."""
     dead = [op]
     while dead:
         op = dead.pop()
         read = dict.fromkeys(y.operation for x in op.operands if (y := defined_by(x, *_INNER)) is not None)
         for inner in within(op):
-            waiting.pop(inner, None)
+            for y in inner.results:
+                waiting.pop(y, None)
         op.erase()
         dead += [other for other in read if not any(list(y.uses) for y in other.results)]
 
