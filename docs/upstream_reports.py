@@ -1,13 +1,17 @@
 """The reports in docs/upstream/: one for each fault of IREE that computes wrong values or crashes the compiler.
 
 A report has what IREE's maintainers need: the program, the command, the arguments, and the results that StableHLO's
-specification gives. Records whose fault has a known report (`Fault.upstream`) need none.
+specification gives. Records whose fault has a known report (`Fault.upstream`) need none. docs/upstream/searches.toml
+says how the public issues were searched for each of the other faults; a report ends with what was found.
 """
 
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +31,36 @@ _WRITTEN = 200
 """The most elements of an array that the Python code of a report lists."""
 
 
+@dataclass(frozen=True)
+class Search:
+    """A search for a public report of a fault: an entry of docs/upstream/searches.toml.
+
+    `nearest` is the address of the thread that is nearest to the fault, empty if no thread is near; `reason` says why
+    the thread describes another fault.
+    """
+
+    date: date
+    query: str
+    nearest: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        searched = f"Searched the public issues on {self.date} for: {self.query}."
+        if not self.nearest:
+            return f"{searched} None found."
+        label = re.sub(r"https://github.com/(.+)/(?:issues|pull)/(\d+)", r"\1#\2", self.nearest)
+        return f"{searched} Nearest: [{label}]({self.nearest}), which is another fault: {self.reason}."
+
+
+def searches() -> dict[str, Search]:
+    """The searches, by the names of reports without ".md"."""
+    text = (Path(__file__).parent / "upstream" / "searches.toml").read_text()
+    return {name: Search(**entry) for name, entry in tomllib.loads(text).items()}
+
+
 def reports() -> dict[str, str]:
-    """The text of each report, by the name of its file."""
+    """The text of each report, by the name of its file; fails if a search belongs to no report."""
+    searched = searches()
     found: dict[str, str] = {}
     ops: dict[tuple[str, str], list[str]] = {}
     for record in records():
@@ -37,8 +69,12 @@ def reports() -> dict[str, str]:
     for record in records():
         names = ops.pop((record.fault.text, record.fault.witness), [])
         if names:
-            name = record.fault.witness or record.name
-            found[_file(name, found)] = _report(record.fault, list(dict.fromkeys(names)))
+            file = _file(record.fault.witness or record.name, found)
+            found[file] = _report(record.fault, list(dict.fromkeys(names)))
+            if search := searched.pop(file.removesuffix(".md"), None):
+                found[file] += f"\n{search}\n"
+    if searched:
+        raise ValueError(f"searches.toml names no report: {', '.join(searched)}")
     return found
 
 
@@ -171,4 +207,8 @@ One file for each fault of IREE {SEEN} that tiduc works around and that gives wr
 reject or crash on a valid program. Each file holds the smallest program that shows the fault, so that it can be sent to
 IREE's maintainers. `python docs/generate.py` writes these files from the records of the faults. A record whose field
 `upstream` holds the address of a report has no file here.
+
+A report ends with the search that was made for a public report of the fault, from `searches.toml`. The searches read
+a stored copy of the issues and pull requests of IREE, LLVM, StableHLO and torch-mlir, by meaning: they may miss a
+thread.
 """

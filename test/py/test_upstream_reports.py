@@ -42,6 +42,19 @@ def sampled() -> list[object]:
     return [pytest.param(name, marks=marks.get(name, [pytest.mark.slow])) for name in REPORTS]
 
 
+def test_searches_are_sorted_and_a_near_thread_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER.parent)
+    import upstream_reports
+
+    searches = upstream_reports.searches()
+    assert list(searches) == sorted(searches)
+    for name, search in searches.items():
+        assert search.query and bool(search.nearest) == bool(search.reason), name
+    monkeypatch.setattr(upstream_reports, "searches", lambda: searches | {"none": searches["power"]})
+    with pytest.raises(ValueError, match="names no report: none"):
+        upstream_reports.reports()
+
+
 @pytest.mark.parametrize("name", sampled())
 def test_a_report_reproduces(name: str, tmp_path: Path) -> None:
     text = report(name).read_text()
