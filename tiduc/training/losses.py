@@ -2,12 +2,13 @@
 
     mse                     mean of (y - t)^2 over all elements; targets t of y's type
     softmax-cross-entropy   mean of log(sum_c exp y_c) - y_t over all dimensions but the last, whose index c is the
-                            class; targets t are class numbers of type i32
+                            class; targets t are class numbers of type i32, and a target of -100 leaves its row out
     none                    the model's only output is the loss
 
 Elements narrower than f32 are first converted to f32. The first two losses are PyTorch's `MSELoss` and
-`CrossEntropyLoss` (with classes last), both with mean reduction. Any other loss is a program: its first
-inputs are the model's outputs, and its other inputs, the targets, become inputs of the training step.
+`CrossEntropyLoss` (with classes last), both with mean reduction. `CrossEntropyLoss` raises an error for a target that
+is no class; here, the loss is then NaN. Any other loss is a program: its first inputs are the model's outputs, and its
+other inputs, the targets, become inputs of the training step.
 """
 
 from collections.abc import Callable
@@ -36,6 +37,8 @@ from tiduc.ports import Port, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose
 
+IGNORED = -100
+"""The class number that leaves a row out of `softmax-cross-entropy`, as the default `ignore_index` of PyTorch."""
 UPDATED = ".updated"
 """Suffix of an output's name: the output is the new value of the input whose name precedes the suffix."""
 
@@ -89,7 +92,19 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
     classes = b.iota(last, table, shape(y))
     is_target = b.compare(classes, _along_classes(b, target, y, table), "EQ")
     of_target = b.reduce_sum(b.select(is_target, shifted, b.zeros_like(y)), [last])
-    return target.type, _mean(b, b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target))
+    losses = b.subtract(b.log(b.reduce_sum(b.exponential(shifted), [last])), of_target)
+    return target.type, _mean_of_classes(b, losses, target, y)
+
+
+def _mean_of_classes(b: Any, losses: Any, target: Any, y: Any) -> Any:
+    """The mean of the losses whose targets are not `IGNORED`; NaN if a target is no class."""
+    zeros, every = b.zeros_like(losses), range(rank(losses))
+    counts = b.compare(target, b.constant(IGNORED, target), "NE")
+    classes = b.broadcast_in_dim(b.size(shape(y)[-1]), (), target)
+    is_class = b.and_(b.compare(target, b.constant(0, target), "GE"), b.compare(target, classes, "LT"))
+    invalid = b.select(counts, b.constant(np.nan, losses), zeros)
+    total = b.reduce_sum(b.select(is_class, losses, invalid), every)
+    return b.divide(total, b.reduce_sum(b.convert(counts, element(losses)), every))
 
 
 def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type) -> Value:
